@@ -19,6 +19,7 @@ from dashboard.comparisons import (
     table_views,
 )
 from dashboard.execution import (
+    experiment_list_views,
     experiment_views,
     operation_views,
     run_list_views,
@@ -42,7 +43,8 @@ urlpatterns = [
     path("login/", auth.LoginView.as_view(authentication_form=LoginForm), name="login"),
     path("account/password/", account_views.password, name="password_change"),
     path("logout/", auth.LogoutView.as_view(), name="logout"),
-    path("experiments/", experiment_views.experiments, name="experiments"),
+    path("experiments/", experiment_list_views.experiments, name="experiments"),
+    path("experiments.csv", experiment_list_views.experiments_file, name="experiments_file"),
     path("experiments/new/", draft_views.new, name="experiment_new"),
     path("experiments/import/", import_views.logs, name="experiment_import"),
     path("experiments/<int:pk>/", experiment_views.experiment, name="experiment"),

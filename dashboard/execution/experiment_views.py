@@ -1,4 +1,4 @@
-"""The list of experiments, and one experiment while it runs and after."""
+"""One experiment, while it runs and after."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.access.rights import by_link, get_editable, get_readable
 from dashboard.execution.matrix import build_matrix
-from dashboard.lists import ExperimentFilter, make_listing
+from dashboard.lists import make_listing
 from dashboard.software.parity_views import prepare_report
 from dashboard.typed_requests import OpenRequest, Request, parse_whole_number, read_posted_text
 from experiments.access.permissions import may_change
@@ -35,13 +35,6 @@ from experiments.software.parity_reports import list_own_programs
 TABS = ("runs", "jobs", "plan", "events")
 IMPORTED_TABS = ("runs", "plan", "events")
 """Runs that were imported had no jobs of ours."""
-SORTS = {
-    "question": "question",
-    "cluster": "cluster__name",
-    "owner": "owner__username",
-    "created": "created_at",
-    "launched": "since_when",
-}
 RUN_SORTS = {
     "place": "job__block",
     "workload": "workload__name",
@@ -53,24 +46,6 @@ RUN_SORTS = {
     "began": "began_at",
 }
 FAILURES_SHOWN = 5
-
-
-@require_GET
-def experiments(request: Request) -> HttpResponse:
-    """List the experiments that the reader may see."""
-    filters = ExperimentFilter(request)
-    visible = filters.apply(Experiment.objects.visible_to(request.user)).dated().without_plan()
-    rows = make_listing(request, visible, sorts=SORTS, default="-created")
-    # Runs are counted of the rows shown, not of all that the filter found.
-    shown = [row.pk for row in rows.page.object_list]
-    named = Experiment.objects.without_plan().select_related("cluster", "owner").in_bulk(shown)
-    context = {
-        "listing": rows,
-        "filter": filters,
-        "experiments": [named[pk] for pk in shown],
-        "all_progress": measure_progress(named.values()),
-    }
-    return render(request, "execution/list.html", context)
 
 
 @by_link

@@ -151,8 +151,8 @@ def test_experiments_are_filtered(
     alive = measured(site, people.owner, blocks=0, question="alive?")
     RunFactory(job=JobFactory(experiment=alive), state=Run.State.PLANNED)
     ExperimentFactory(question="draft?", cluster=site.cluster, owner=people.other)
-    rows = as_owner.get("/experiments/", query).context["experiments"]
-    assert {row.question for row in rows} == found
+    rows = as_owner.get("/experiments/", query).context["rows"]
+    assert {row.question for row, _ in rows} == found
 
 
 @pytest.mark.parametrize(

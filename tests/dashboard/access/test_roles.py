@@ -62,6 +62,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "overview": (GET, "", Role.VIEWER),
     "search": (GET, "", Role.VIEWER),
     "experiments": (GET, "", Role.VIEWER),
+    "experiments_file": (GET, "", Role.VIEWER),
     "compare": (GET, "", Role.VIEWER),
     "runs": (GET, "", Role.VIEWER),
     "runs_file": (GET, "", Role.VIEWER),

@@ -1,0 +1,109 @@
+"""The columns that the list of experiments may have, and their cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from dashboard.execution.run_columns import shorten
+from dashboard.templatetags.tare import state, when
+from experiments.execution.progress import Progress
+from experiments.models import Experiment
+from experiments.statistics import numbers
+
+
+@dataclass(frozen=True)
+class ExperimentColumn:
+    """A column of the list; `key` is its name in addresses and in files."""
+
+    key: str
+    label: str
+    read: Callable[[Experiment, Progress], Any]
+    """Returns the value as files have it."""
+    sort: str = ""
+    """The path that the list is sorted by; empty where it cannot be."""
+    css: str = ""
+
+
+def _read_runs(row: Experiment, progress: Progress) -> str:
+    return "" if row.is_draft else f"{progress.tally.succeeded}/{progress.tally.total}"
+
+
+def _list_names(rows: Iterable[Any]) -> str:
+    return ", ".join(sorted(str(row) for row in rows))
+
+
+COLUMNS = {
+    column.key: column
+    for column in (
+        ExperimentColumn("state", "State", lambda row, progress: progress.status.text),
+        ExperimentColumn("runs", "Runs", _read_runs, css="num"),
+        ExperimentColumn(
+            "failed", "Failed", lambda row, progress: progress.tally.failed or None, css="num"
+        ),
+        ExperimentColumn("cluster", "Cluster", lambda row, _: row.cluster.name, "cluster__name"),
+        ExperimentColumn("owner", "Owner", lambda row, _: row.owner.username, "owner__username"),
+        ExperimentColumn(
+            "launched", "Launched or imported", lambda row, _: row.since, "since_when"
+        ),
+        ExperimentColumn("created", "Created", lambda row, _: row.created_at, "created_at"),
+        ExperimentColumn(
+            "changed", "Last change", lambda row, _: getattr(row, "changed_at", None), "changed_at"
+        ),
+        ExperimentColumn("workloads", "Workloads", lambda row, _: _list_names(row.workloads.all())),
+        ExperimentColumn(
+            "environments", "Environments", lambda row, _: _list_names(row.environments.all())
+        ),
+        ExperimentColumn(
+            "baseline", "Baseline", lambda row, _: row.baseline.name, "baseline__name"
+        ),
+        ExperimentColumn("repeats", "Repeats", lambda row, _: row.repeats, "repeats", "num"),
+        ExperimentColumn("margin", "Margin", lambda row, _: row.margin, "margin", "num"),
+        ExperimentColumn("design", "Design", lambda row, _: row.design, "design"),
+        ExperimentColumn("visibility", "Visibility", lambda row, _: row.visibility, "visibility"),
+    )
+}
+USUAL = ("state", "runs", "cluster", "owner", "launched", "created")
+SORTS = {"question": "question"} | {key: row.sort for key, row in COLUMNS.items() if row.sort}
+
+
+def choose_columns(keys: Iterable[str]) -> tuple[list[ExperimentColumn], list[str]]:
+    """Return the columns of these keys in their order, and a sentence for each unknown one."""
+    asked = list(dict.fromkeys(key for key in keys if key))
+    problems = [
+        f"There is no column “{shorten(key)}”; it is left out."
+        for key in asked[:9]
+        if key not in COLUMNS
+    ]
+    chosen = [COLUMNS[key] for key in asked if key in COLUMNS]
+    return chosen or [COLUMNS[key] for key in USUAL], problems
+
+
+def draw_cells(
+    row: Experiment, progress: Progress, columns: Sequence[ExperimentColumn]
+) -> SafeString:
+    """Return the cells of an experiment, as HTML."""
+    cells = [_draw(column, row, progress) for column in columns]
+    return SafeString("".join(cells))
+
+
+def _draw(column: ExperimentColumn, row: Experiment, progress: Progress) -> SafeString:
+    value = column.read(row, progress)
+    if column.key == "state":
+        return format_html("<td>{}</td>", state(progress.status.mark, value))
+    if column.key == "runs" and value and progress.tally.failed:
+        failed = state("failed", progress.tally.failed)
+        return format_html('<td class="num">{} {}</td>', value, failed)
+    if column.key == "margin":
+        value = numbers.margin(value).replace(" %", "\N{NO-BREAK SPACE}%")
+    if isinstance(value, datetime):
+        return format_html('<td class="nowrap">{}</td>', when(value))
+    if value in (None, ""):
+        reason = "not launched yet" if row.is_draft else ""
+        return format_html('<td class="{} muted" title="{}">–</td>', column.css, reason)
+    return format_html('<td class="{}">{}</td>', column.css, value)

@@ -1,0 +1,108 @@
+"""The page that lists experiments, with columns of the reader's choice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django.db.models import F, OuterRef, Subquery
+from django.http import HttpResponse, QueryDict, StreamingHttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from dashboard.comparisons.safe_files import stream_table
+from dashboard.execution.experiment_columns import (
+    COLUMNS,
+    SORTS,
+    ExperimentColumn,
+    choose_columns,
+    draw_cells,
+)
+from dashboard.lists import ExperimentFilter, make_listing, order_rows
+from dashboard.typed_requests import Request
+from experiments.execution.progress import measure_progress
+from experiments.models import Event, Experiment
+from experiments.models.experiment import ExperimentQuerySet
+
+USUAL_SORT = "-created"
+CHUNK = 200
+"""Experiments of a file that are read at once."""
+
+
+@require_GET
+def experiments(request: Request) -> HttpResponse:
+    """List the experiments that the reader may see."""
+    filters = ExperimentFilter(request)
+    columns, problems = choose_columns(request.GET.getlist("column"))
+    listing = make_listing(request, _filter(request, filters), sorts=SORTS, default=USUAL_SORT)
+    # Runs are counted of the rows shown, not of all that the filter found.
+    shown = _read([row.pk for row in listing.page.object_list], columns)
+    all_progress = measure_progress(shown)
+    chosen = {column.key for column in columns}
+    context: dict[str, Any] = {
+        "listing": listing,
+        "filter": filters,
+        "columns": [(column, SORTS.get(column.key)) for column in columns],
+        "rows": [(row, draw_cells(row, all_progress[row.pk], columns)) for row in shown],
+        "offered": [(column, column.key in chosen) for column in COLUMNS.values()],
+        "problems": problems,
+        "kept_columns": [("column", key) for key in request.GET.getlist("column") if key],
+        "kept_filters": [
+            (name, value)
+            for name in (*filters.fields, "sort")
+            for value in request.GET.getlist(name)
+            if value
+        ],
+        "shown": _drop_page(request.GET),
+    }
+    return render(request, "execution/list.html", context)
+
+
+@require_GET
+def experiments_file(request: Request) -> StreamingHttpResponse:
+    """Send the experiments of a list as a CSV file, with the columns that it shows."""
+    columns, _ = choose_columns(request.GET.getlist("column"))
+    asked = request.GET.get("sort", USUAL_SORT)
+    sort = asked if asked.removeprefix("-") in SORTS else USUAL_SORT
+    path = SORTS[sort.removeprefix("-")]
+    rows = _filter(request, ExperimentFilter(request))
+    ordered = order_rows(rows, F(path), path, descending=sort.startswith("-"))
+    keys = list(ordered.values_list("pk", flat=True))
+    heads = ["experiment", "question", *(column.key for column in columns)]
+    return stream_table(heads, _list_lines(keys, columns), "tare-experiments.csv")
+
+
+def _list_lines(keys: Sequence[int], columns: Sequence[ExperimentColumn]) -> Iterator[list[Any]]:
+    for start in range(0, len(keys), CHUNK):
+        rows = _read(keys[start : start + CHUNK], columns)
+        all_progress = measure_progress(rows)
+        for row in rows:
+            values = [column.read(row, all_progress[row.pk]) for column in columns]
+            yield [row.pk, row.question, *("" if value is None else value for value in values)]
+
+
+def _filter(request: Request, filters: ExperimentFilter) -> ExperimentQuerySet:
+    visible = filters.apply(Experiment.objects.visible_to(request.user)).dated().without_plan()
+    return visible.alias(changed_at=_find_last_change())
+
+
+def _find_last_change() -> Subquery:
+    events = Event.objects.filter(experiment=OuterRef("pk")).order_by("-at", "-pk")
+    return Subquery(events.values("at")[:1])
+
+
+def _read(keys: Sequence[int], columns: Sequence[ExperimentColumn]) -> list[Experiment]:
+    """Return the experiments of these keys, in their order, with what the columns show."""
+    rows: Any = Experiment.objects.without_plan().select_related("cluster", "owner", "baseline")
+    chosen = {column.key for column in columns}
+    if "changed" in chosen:
+        rows = rows.annotate(changed_at=_find_last_change())
+    rows = rows.prefetch_related(*sorted({"workloads", "environments"} & chosen))
+    found = rows.in_bulk(keys)
+    return [found[key] for key in keys if key in found]
+
+
+def _drop_page(query: QueryDict) -> str:
+    kept = query.copy()
+    kept.pop("page", None)
+    return kept.urlencode()

@@ -1,0 +1,100 @@
+"""The list of experiments: columns of one's choice, and the same as a file."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from bs4 import BeautifulSoup
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from dashboard.execution.experiment_columns import COLUMNS
+from experiments.models import Event, Experiment
+from tests.dashboard.conftest import People, Site, measured
+from tests.factories import ExperimentFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def three(site: Site, people: People) -> list[Experiment]:
+    """Two that have ended, the first changed last, and a draft without a change."""
+    made = [measured(site, people.owner, blocks=1, question=f"{name}?") for name in "ab"]
+    now = timezone.now()
+    for experiment, days in zip(made, (1, 2), strict=True):
+        Event.objects.filter(experiment=experiment).delete()
+        event = Event.objects.create(experiment=experiment, what="launched")
+        Event.objects.filter(pk=event.pk).update(at=now - timedelta(days=days))
+    draft = ExperimentFactory(question="=draft?", cluster=site.cluster, owner=people.owner)
+    return [*made, draft]
+
+
+def test_the_columns_are_those_of_the_address_in_its_order(
+    as_owner: Client, three: list[Experiment]
+) -> None:
+    query = {"column": ["owner", "margin", "environments", "runs"], "sort": "question"}
+    soup = BeautifulSoup(as_owner.get("/experiments/", query).content, "html.parser")
+    heads = [head.text.strip() for head in soup.select("main thead th")]
+    assert heads == ["Question", "Owner", "Margin", "Environments", "Runs"]
+    rows = [[cell.text.strip() for cell in row.select("td")] for row in soup.select("tbody tr")]
+    assert rows[1] == ["owner", "5\N{NO-BREAK SPACE}%", "Apptainer, bare metal", "2/2"]
+    assert rows[0][3] == "–"
+
+
+@pytest.mark.parametrize(("sort", "order"), [("changed", "ba="), ("-changed", "ab=")])
+def test_experiments_are_sorted_by_their_last_change(
+    sort: str, order: str, as_owner: Client, three: list[Experiment]
+) -> None:
+    rows = as_owner.get("/experiments/", {"sort": sort, "column": "changed"}).context["rows"]
+    assert "".join(row.question[0] for row, _ in rows) == order
+
+
+def test_an_unknown_column_is_said_and_filters_keep_the_columns(
+    as_owner: Client, three: list[Experiment]
+) -> None:
+    query = {"column": ["password", "owner"], "q": "a?", "sort": "owner"}
+    soup = BeautifulSoup(as_owner.get("/experiments/", query).content, "html.parser")
+    (note,) = soup.select(".note.warning")
+    assert "There is no column “password”" in note.text
+    kept = soup.select("form.filters input[type=hidden][name=column]")
+    assert [field["value"] for field in kept] == ["password", "owner"]
+    assert soup.select_one(".chooser input[name=q][value='a?']")
+
+
+def test_all_columns_ask_as_often_for_many_rows_as_for_few(
+    as_owner: Client, site: Site, people: People, three: list[Experiment]
+) -> None:
+    def count() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert as_owner.get("/experiments/", {"column": list(COLUMNS)}).status_code == 200
+        return len(captured)
+
+    few = count()
+    for _ in range(5):
+        measured(site, people.owner, blocks=1)
+    assert count() == few
+
+
+def test_the_file_has_the_list_as_it_is_shown(as_owner: Client, three: list[Experiment]) -> None:
+    query = {"column": ["state", "cluster"], "sort": "question", "q": "?"}
+    answer = as_owner.get("/experiments.csv", query)
+    lines = b"".join(answer.streaming_content).decode().splitlines()
+    a, b, draft = (experiment.pk for experiment in three)
+    assert lines == [
+        "experiment,question,state,cluster",
+        f"{draft},'=draft?,draft,lab",
+        f"{a},a?,finished,lab",
+        f"{b},b?,finished,lab",
+    ]
+    assert "/experiments.csv?" in as_owner.get("/experiments/", query).content.decode()
+
+
+def test_nobody_gets_experiments_of_others_in_a_file(
+    people: People, three: list[Experiment]
+) -> None:
+    Experiment.objects.update(visibility="private")
+    answer = people.client("other").get("/experiments.csv")
+    assert b"".join(answer.streaming_content).decode().count("\n") == 1
