@@ -28,6 +28,9 @@ SIGNIFICANT = 4
 MISSING = mark_safe('<td class="num muted">–</td>')
 NO_TEXT = mark_safe('<td class="muted">–</td>')
 
+UID = "0" * 32
+"""In place of the name of a run, in an address."""
+
 Draw = Callable[[Row], SafeString]
 
 
@@ -65,10 +68,11 @@ def draw_table(rows: Sequence[Row], columns: Sequence[Column]) -> tuple[list[Hea
         unit, draw = _prepare(column, rows)
         heads.append(Head(column, unit))
         draws.append(draw)
+    before, _, after = reverse("run", args=[UID]).partition(UID)
     drawn = [
         DrawnRow(
             row.fields["uid"],
-            reverse("run", args=[row.fields["uid"]]),
+            f"{before}{row.fields['uid']}{after}",
             mark_safe("".join([draw(row) for draw in draws])),  # noqa: S308  (each is escaped)
         )
         for row in rows
@@ -82,10 +86,25 @@ def _prepare(column: Column, rows: Sequence[Row]) -> tuple[str, Draw]:
     if column.kind == "metric":
         return _prepare_metric(key, [row.values.get(key) for row in rows])
     if key in OF_THEIR_OWN:
-        return "", OF_THEIR_OWN[key]
+        return "", _remember(*OF_THEIR_OWN[key])
     unit = column.unit if column.kind == "parameter" else ""
     draw = BY_KIND.get(column.kind, _draw_text)
-    return unit, lambda row: draw(row.values[key])
+    if column.kind == "parameter":  # which may be a list
+        return unit, lambda row: draw(row.values[key])
+    return unit, _remember(lambda row: row.values[key], lambda row: draw(row.values[key]))
+
+
+def _remember(read: Callable[[Row], Any], draw: Draw) -> Draw:
+    """Return what draws each value once: most rows of a page share theirs with another one."""
+    known: dict[Any, SafeString] = {}
+
+    def draw_once(row: Row) -> SafeString:
+        value = read(row)
+        if value not in known:
+            known[value] = draw(row)
+        return known[value]
+
+    return draw_once
 
 
 def _prepare_metric(key: str, values: Sequence[Value | None]) -> tuple[str, Draw]:
@@ -137,7 +156,10 @@ def _draw_quantity(value: Value | None) -> SafeString:
 def _draw_text(value: Any) -> SafeString:
     if value in (None, ""):
         return NO_TEXT
-    return format_html("<td>{}</td>", Truncator(str(value)).chars(LONGEST_TEXT))
+    text = str(value)
+    if len(text) > LONGEST_TEXT:
+        text = Truncator(text).chars(LONGEST_TEXT)
+    return format_html("<td>{}</td>", text)
 
 
 def _draw_number(value: Any) -> SafeString:
@@ -181,7 +203,19 @@ def _draw_question(row: Row) -> SafeString:
     )
 
 
-OF_THEIR_OWN: Mapping[str, Draw] = {"state": _draw_state, "question": _draw_question}
+def _identify_state(row: Row) -> Any:
+    """Return what the cell of a state rests on."""
+    fields = row.fields
+    if fields["state"] == Run.State.RUNNING:
+        return fields["ended_at"], fields["exit_code"]
+    return fields["state"], fields["reason"]
+
+
+OF_THEIR_OWN: Mapping[str, tuple[Callable[[Row], Any], Draw]] = {
+    "state": (_identify_state, _draw_state),
+    "question": (lambda row: row.fields["experiment_id"], _draw_question),
+}
+"""Cells that rest on several fields of a run: what they rest on, and what draws them."""
 BY_KIND: Mapping[str, Callable[[Any], SafeString]] = {
     "number": _draw_number,
     "time": _draw_time,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.core.cache import cache
+from django.core.exceptions import EmptyResultSet
 from django.core.paginator import Page, Paginator
 from django.db import connection
 from django.db.models import Exists, F, FilteredRelation, OuterRef, Q, QuerySet
@@ -33,6 +36,8 @@ PER_PAGE = 100
 USUAL_SORT = "-began"
 CHUNK = 2000
 """Rows of a file that are read at once."""
+LONG, COUNT_SECONDS = 20_000, 20
+"""A list of so many is counted only now and then: that takes as long as all the rest of it."""
 OLDER = {"state": "=", "workload": "~", "environment": "~"}
 """Filters as addresses wrote them before, with the comparison that each stood for."""
 KEPT = ("q", *OLDER, "cluster", "where", "column", "sort")
@@ -84,7 +89,18 @@ class RunsInOrder:
         self.descending = descending
 
     def count(self) -> int:
-        return self.rows.count()
+        """Return how many there are; of a long list, how many there were some seconds ago."""
+        try:
+            statement = str(self.rows.order_by().values("pk").query)
+        except EmptyResultSet:  # no run can fulfil these conditions
+            return 0
+        key = f"runs-{hashlib.sha256(statement.encode()).hexdigest()}"
+        count: int | None = cache.get(key)
+        if count is None:
+            count = self.rows.count()
+            if count >= LONG:
+                cache.set(key, count, COUNT_SECONDS)
+        return count
 
     def __getitem__(self, place: slice) -> list[Row]:
         return read_rows(self._list_keys(place.start, place.stop), self.columns)
@@ -116,9 +132,9 @@ class RunsInOrder:
         others = [row for row in self.conditions if row not in limits]
         measured = apply_conditions(self.visible, others)
         measured = measured.alias(sorted_by=FilteredRelation("measurements", condition=metric))
-        measured = measured.filter(sorted_by__isnull=False)
-        for row in limits:
-            measured = measured.filter(**{f"sorted_by__value__{row.lookup}": row.parsed})
+        # In one call: another one would join measurements once more.
+        limit = [Q(**{f"sorted_by__value__{row.lookup}": row.parsed}) for row in limits]
+        measured = measured.filter(*limit, sorted_by__isnull=False)
         order = ("-sorted_by__value", "-pk") if self.descending else ("sorted_by__value", "pk")
         keys = list(measured.order_by(*order).values_list("pk", flat=True)[start:stop])
         if limits or (stop is not None and len(keys) == stop - start):

