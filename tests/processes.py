@@ -50,6 +50,8 @@ SLOW = {
     "tests/dashboard/access/test_roles.py",
     "tests/dashboard/clusters/test_credentials.py",
     "tests/dashboard/comparisons/test_published_tables_bad_input.py",
+    "tests/dashboard/drawings/test_drawing_process.py",
+    "tests/dashboard/drawings/test_files.py",
     "tests/dashboard/execution/test_pages.py",
     "tests/dashboard/imports/test_imports.py",
     "tests/dashboard/planning/test_form.py",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dashboard.comparisons.figures import Plot
 from dashboard.drawings.forest import ComparedPair, Forest, describe_forest
-from dashboard.drawings.forest_pages import break_pages
+from dashboard.drawings.forest_pages import break_pages, estimate_height
 from experiments.comparisons import Comparison, Group
 from experiments.statistics import Pair
 
@@ -33,9 +33,16 @@ class PrintedForest:
     """For the page, with their classes: of the two pictures the one that is shown is fetched."""
 
     @property
-    def pages(self) -> list[int]:
-        """Return the numbers of its pages."""
-        return list(range(1, len(break_pages(self.described)) + 1))
+    def pages(self) -> list[tuple[int, int, int]]:
+        """Return the number of each page, and about how tall it is in two columns and in one.
+
+        Browsers keep that much room for a picture until they have it.
+        """
+        notes = sum(len(note) + 5 for _, note in self.described.notes)
+        return [
+            (number, estimate_height(page, notes, 180), estimate_height(page, notes, 88))
+            for number, page in enumerate(break_pages(self.described), start=1)
+        ]
 
     @property
     def caption(self) -> str:
@@ -44,7 +51,7 @@ class PrintedForest:
             thick=self.described.thick_level,
             thin=self.described.thin_level,
             margin=self.described.margin_text,
-        )
+        ).replace(" %", "\N{NO-BREAK SPACE}%")
 
     @property
     def exports(self) -> list[tuple[str, list[tuple[str, str]]]]:

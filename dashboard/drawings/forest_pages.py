@@ -18,7 +18,11 @@ AROUND = 36.0
 NARROWEST = 86.0
 WIDE_LETTER = 1.6
 """Millimetres: few texts have wider letters on average."""
+LETTER = 1.15
+"""Millimetres of a letter on average."""
 MOST_LINES = 2
+AROUND_ROWS = {180: 14.0, 88: 28.5}
+"""What usually stands above and below the rows, without notes, in each width."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,15 @@ def break_pages(forest: Forest) -> list[list[Block]]:
             left -= block.height
             rows = rows[len(block.rows) :]
     return pages
+
+
+def estimate_height(page: list[Block], notes: int, width: int) -> int:
+    """Return about how many millimetres a page takes, before it is drawn.
+
+    `notes` is how many letters stand below it.
+    """
+    around = AROUND_ROWS[width] + LINE * math.ceil(notes * LETTER / width)
+    return round(around + sum(block.height for block in page))
 
 
 def _count_lines(letters: int) -> int:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dashboard.drawings.elements import Drawing, Line, Polygon, Text
 from dashboard.drawings.forest import ComparedPair
 from dashboard.drawings.forest_layout import lay_out_forest
-from dashboard.drawings.forest_pages import TALLEST, break_pages
+from dashboard.drawings.forest_pages import TALLEST, break_pages, estimate_height
 from dashboard.drawings.themes import DARK, GREY, LIGHT
 from experiments.statistics import Verdict
 from tests.dashboard.drawings.examples import NAMES, describe, get_typeface, make_pairs
@@ -67,7 +67,12 @@ def test_nothing_overlaps_with_any_number_of_comparisons(groups: int, width: int
     forest = describe(make_pairs(groups, environments=NAMES[1:4]))
     pages = lay_out(forest, width)
     check_pages(pages)
-    assert len(pages) == len(break_pages(forest))
+    broken = break_pages(forest)
+    assert len(pages) == len(broken)
+    notes = sum(len(note) + 5 for _, note in forest.notes)
+    for page, blocks in zip(pages, broken, strict=True):
+        room = estimate_height(blocks, notes, width)
+        assert page.height == pytest.approx(room, abs=5), "what a browser keeps free for it"
 
 
 ODD_NAMES = st.text(max_size=120)
