@@ -1,7 +1,8 @@
-"""Comparisons: their list, and one of them with its plots."""
+"""Comparisons: their list, and one of them as a report whose sections are fetched when opened."""
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
 from django.http import HttpResponse
@@ -9,19 +10,24 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from dashboard.access.rights import by_link, get_readable, get_readable_table
-from dashboard.comparisons.panels import compute_panels, has_folds
+from dashboard.comparisons.diagnosis import diagnose
+from dashboard.comparisons.panels import has_folds
+from dashboard.comparisons.sections import prepare_forest, prepare_sections
+from dashboard.comparisons.verdict_matrix import make_verdict_matrix
 from dashboard.lists import ExperimentFilter, TableFilter, make_listing
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.access.permissions import may_change
 from experiments.comparisons import compare_experiment
 from experiments.comparisons.published_tables import compare_published
-from experiments.execution.progress import measure_progress
+from experiments.execution.progress import Tally, measure_progress
 from experiments.models import Experiment, PublishedTable
 from experiments.statistics.published.printed import TableError
 
 SORTS = {"question": "question", "cluster": "cluster__name", "launched": "since_when"}
 TABLE_SORTS = {"question": "question", "source": "source", "created": "created_at"}
 PER_PAGE = 20
+EMPTY = "empty-"
+"""How the text begins that identifies what a page without numbers shows."""
 
 
 @require_GET
@@ -50,40 +56,73 @@ def _compare_tables(request: Request) -> HttpResponse:
 @by_link
 @require_GET
 def comparison(request: OpenRequest, pk: int) -> HttpResponse:
-    """Show a comparison; as a fragment, its verdicts in brief."""
+    """Show a comparison; as a fragment one section, its live part, or its verdicts in brief."""
     experiment = get_readable(request, pk)
-    context: dict[str, Any] = {
-        "experiment": experiment,
-        "comparison": compare_experiment(experiment),
-    }
-    if request.htmx:
-        return render(request, "comparisons/brief.html", context)
     progress = measure_progress([experiment])[experiment.pk]
-    context |= {"tally": progress.tally, "status": progress.status}
-    return _with_panels(request, context)
+    shown = _identify_data(experiment, progress.tally)
+    if _is_live_part(request) and request.GET.get("shown") in (shown, EMPTY + shown):
+        return HttpResponse(status=HTTPStatus.NO_CONTENT)
+    comparison = compare_experiment(experiment)
+    matrix = make_verdict_matrix(comparison, planned_blocks=experiment.repeats)
+    return _respond(
+        request,
+        {
+            "experiment": experiment,
+            "comparison": comparison,
+            "matrix": matrix,
+            "tally": progress.tally,
+            "status": progress.status,
+            "shown": shown if comparison.has_numbers else EMPTY + shown,
+        },
+    )
 
 
 @by_link
 @require_GET
 def table(request: OpenRequest, pk: int) -> HttpResponse:
-    """Show the comparison of a published table; as a fragment, its verdicts in brief."""
+    """Show the comparison of a published table; as a fragment, a section or its verdicts."""
     row = get_readable_table(request, pk)
     context: dict[str, Any] = {
         "table": row,
         "can_edit": may_change(request.user, row),
     }
     try:
-        context["comparison"] = compare_published(row)
+        comparison = compare_published(row)
     except TableError as error:
         return render(request, "comparisons/unreadable.html", context | {"problem": str(error)})
-    if request.htmx:
-        return render(request, "comparisons/brief.html", context)
-    return _with_panels(request, context)
+    context |= {"comparison": comparison, "matrix": make_verdict_matrix(comparison)}
+    return _respond(request, context)
 
 
-def _with_panels(request: OpenRequest, context: dict[str, Any]) -> HttpResponse:
-    """Render the page of the comparison in `context` with its panels."""
+def _respond(request: OpenRequest, context: dict[str, Any]) -> HttpResponse:
+    """Render what is asked of the comparison in `context`: the page or a part of it."""
     comparison = context["comparison"]
-    panels = list(compute_panels(comparison, request)) if comparison.has_numbers else []
-    context |= {"panels": panels, "folds": has_folds(comparison)}
+    is_part = request.htmx and not request.htmx.history_restore_request
+    context["diagnosis"] = diagnose(comparison)
+    if _is_live_part(request):
+        if comparison.has_numbers and request.GET.get("shown", "").startswith(EMPTY):
+            # The page says that there is nothing yet: all of it is another one now.
+            return HttpResponse(headers={"HX-Refresh": "true"})
+        return render(request, "comparisons/detail.html#live", context)
+    if is_part and "section" not in request.GET:
+        return render(request, "comparisons/brief.html", context)
+    if comparison.has_numbers:
+        context["sections"] = prepare_sections(comparison, request)
+        context["folds"] = context["sections"].is_all and has_folds(comparison)
+    if is_part:
+        return render(request, "comparisons/detail.html#sections", context)
+    if comparison.has_numbers:
+        context["forest"], context["forest_plot"] = prepare_forest(comparison, request)
+        context["is_long"] = has_folds(comparison) and not context["sections"].is_all
     return render(request, "comparisons/detail.html", context)
+
+
+def _is_live_part(request: OpenRequest) -> bool:
+    return bool(request.htmx) and request.GET.get("part") == "live"
+
+
+def _identify_data(experiment: Experiment, tally: Tally) -> str:
+    """Return a text that is another one as soon as a run or an exclusion changes the comparison."""
+    last = experiment.events.order_by("-at", "-pk").values_list("pk", flat=True).first()
+    counts = "-".join(f"{count}{state}" for state, count in sorted(tally.states.items()))
+    return f"{last or 0}-{counts}"

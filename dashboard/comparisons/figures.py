@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +98,10 @@ class Section:
     plots: list[Plot]
 
 
+DrawGroup = Callable[[Comparison, Group, int], Iterator[Plot]]
+"""A function that yields plots of one group; the index of the group keeps their names apart."""
+
+
 @dataclass(frozen=True)
 class Panel:
     """Plots of one subject, shown beside each other."""
@@ -110,11 +114,15 @@ class Panel:
     """The same numbers as a table, as papers print it."""
 
 
-def draw_sections(comparison: Comparison) -> list[Section]:
-    """Return the plots of each group."""
+def draw_sections(
+    comparison: Comparison, draw: DrawGroup, configuration: int | None = None
+) -> list[Section]:
+    """Return the plots of each group that has any; of a configuration (from 1) those of its own."""
     return [
-        Section(group, list(_group_plots(comparison, group, index)))
+        Section(group, plots)
         for index, group in enumerate(comparison.groups)
+        if configuration in (None, index + 1)
+        if (plots := list(draw(comparison, group, index)))
     ]
 
 
@@ -262,23 +270,59 @@ def describe_quantiles(series: Inside) -> list[tuple[str, list[str]]]:
     ]
 
 
-def _group_plots(comparison: Comparison, group: Group, index: int) -> Iterator[Plot]:
-    marks = comparison.marks
-    options: dict[str, Any] = {
-        "unit": group.metric.unit,
-        "metric": group.metric.label.lower(),
-        "marks": marks,
-    }
-    # One published number for each environment is no distribution; runs have pages to open.
-    several = len(group.samples) > len({sample.environment for sample in group.samples})
-    if several or (group.samples and comparison.runs_have_pages):
+def draw_runs(comparison: Comparison, group: Group, index: int) -> Iterator[Plot]:
+    """Yield every run by environment."""
+    if has_runs(comparison, group):
         caption = STRIP + CLICK * comparison.runs_have_pages
-        yield Plot(f"strip-{index}", strip(group.samples, **options), caption)
-    if any(pair.n_blocks for pair in group.pairs):
-        yield Plot(f"slopes-{index}", draw_slopes(group.samples, **options), SLOPES)
-    if any(sample.started is not None for sample in group.samples):
-        yield Plot(f"order-{index}", draw_run_order(group.samples, **options), ORDER)
-    if any(pair.smallest_margin is not None for pair in group.pairs):
+        yield Plot(f"strip-{index}", strip(group.samples, **_options(comparison, group)), caption)
+
+
+def draw_blocks(comparison: Comparison, group: Group, index: int) -> Iterator[Plot]:
+    """Yield each block as a line, where runs were compared in blocks."""
+    if has_blocks(group):
+        figure = draw_slopes(group.samples, **_options(comparison, group))
+        yield Plot(f"slopes-{index}", figure, SLOPES)
+
+
+def draw_order(comparison: Comparison, group: Group, index: int) -> Iterator[Plot]:
+    """Yield the runs in the order in which they began, where that is known."""
+    if has_order(group):
+        figure = draw_run_order(group.samples, **_options(comparison, group))
+        yield Plot(f"order-{index}", figure, ORDER)
+
+
+def draw_equivalence_curve(comparison: Comparison, group: Group, index: int) -> Iterator[Plot]:
+    """Yield p of equivalence by margin, where anything is inferred."""
+    if has_curve(group):
         level = numbers.level(comparison.alpha)
-        curve = draw_equivalence(group.pairs, margin=comparison.margin, marks=marks)
+        curve = draw_equivalence(group.pairs, margin=comparison.margin, marks=comparison.marks)
         yield Plot(f"equivalence-{index}", curve, EQUIVALENCE.format(level))
+
+
+def has_runs(comparison: Comparison, group: Group) -> bool:
+    """Return whether there are single runs to draw.
+
+    One published number for each environment is no distribution; runs have pages to open.
+    """
+    several = len(group.samples) > len({sample.environment for sample in group.samples})
+    return several or bool(group.samples and comparison.runs_have_pages)
+
+
+def has_blocks(group: Group) -> bool:
+    """Return whether the group was compared in blocks."""
+    return any(pair.n_blocks for pair in group.pairs)
+
+
+def has_order(group: Group) -> bool:
+    """Return whether it is known when any of the runs began."""
+    return any(sample.started is not None for sample in group.samples)
+
+
+def has_curve(group: Group) -> bool:
+    """Return whether any pair of the group has an inference."""
+    return any(pair.smallest_margin is not None for pair in group.pairs)
+
+
+def _options(comparison: Comparison, group: Group) -> dict[str, Any]:
+    metric = group.metric
+    return {"unit": metric.unit, "metric": metric.label.lower(), "marks": comparison.marks}

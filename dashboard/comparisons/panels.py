@@ -1,14 +1,14 @@
 """The panels of a comparison's page in their order: what each one computes, shows and exports.
 
-The page, its print and the exports follow PANELS. A new panel is one class here, one template in
-`templates/comparisons/panels/`, and one name in PANELS.
+The list of sections, the print and the exports follow PANELS. A new panel is one class here, one
+template in `templates/comparisons/panels/`, and one name in PANELS.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any
 
 from django.urls import reverse
 
@@ -18,12 +18,21 @@ from dashboard.comparisons.figures import (
     Plot,
     Section,
     bars_plot,
+    draw_blocks,
+    draw_equivalence_curve,
+    draw_order,
+    draw_runs,
     draw_scaling_panels,
     draw_sections,
     forest_plot,
+    has_blocks,
+    has_curve,
+    has_order,
+    has_runs,
 )
 from dashboard.comparisons.forest_figure import ENDINGS, PrintedForest, describe_comparison
 from dashboard.comparisons.methods import describe_methods
+from dashboard.comparisons.panel_base import ExperimentPanel, Panel, Rows, TablePanel
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import (
     Comparison,
@@ -33,16 +42,18 @@ from experiments.comparisons import (
     list_comparison_rows,
     list_everywhere_rows,
 )
-from experiments.comparisons.accuracies import Accuracies, tabulate_accuracies
-from experiments.comparisons.anatomy import collect_anatomies
+from experiments.comparisons.accuracies import Accuracies, has_accuracies, tabulate_accuracies
+from experiments.comparisons.anatomy import collect_anatomies, has_anatomies
 from experiments.comparisons.companions import is_worth_asking, list_companion_rows
 from experiments.comparisons.published_tables import TableComparison
-from experiments.comparisons.scales import compute_scalings
+from experiments.comparisons.scales import compute_scalings, has_scalings
 from experiments.comparisons.step_spreads import (
     Steadiness,
     compare_steadiness,
+    has_spreads,
     list_steadiness_rows,
 )
+from experiments.models import Series
 from experiments.statistics.published.sheets import Sheet
 from experiments.statistics.scaling import Batch
 
@@ -69,70 +80,13 @@ TABLE_EXPORTS = (
     ("Forest plot, PNG", "table_forest_png"),
     ("The table as given", "table_text"),
 )
-Rows = list[dict[str, Any]]
-Kind = TypeVar("Kind", bound=Comparison)
-
-
-class Panel(Generic[Kind]):
-    """One part of the page. Its template finds what `compute` returns as `content`."""
-
-    name: ClassVar[str]
-    heading: ClassVar[str] = ""
-    kind: ClassVar[type[Comparison]] = Comparison
-    """Which comparisons have the panel: all, those of experiments, or those of tables."""
-    in_csv: ClassVar[bool] = False
-    """Whether the rows of its export stand in the CSV file too."""
-
-    @property
-    def template(self) -> str:
-        return f"comparisons/panels/{self.name}.html"
-
-    def compute(self, comparison: Kind, request: OpenRequest) -> Any:
-        """Return what the template shows; None where there is nothing to show."""
-        raise NotImplementedError(f"{type(self).__name__} does not compute anything.")
-
-    def export(self, comparison: Kind) -> dict[str, Rows]:
-        """Return rows by the key under which they stand in the JSON file."""
-        return {}
-
-    def latex(self, comparison: Kind) -> list[str]:
-        """Return the lines of its part of the LaTeX file."""
-        return []
-
-
-class ExperimentPanel(Panel[ExperimentComparison]):
-    """A panel that only comparisons of experiments have."""
-
-    kind = ExperimentComparison
-
-
-class TablePanel(Panel[TableComparison]):
-    """A panel that only comparisons of published tables have."""
-
-    kind = TableComparison
-
-
-class Verdicts(Panel[Comparison]):
-    """The verdict of each pair; in files, every number of it."""
-
-    name = "verdicts"
-    heading = "Verdicts"
-    in_csv = True
-
-    def compute(self, comparison: Comparison, request: OpenRequest) -> Comparison:
-        return comparison
-
-    def export(self, comparison: Comparison) -> dict[str, Rows]:
-        return {
-            "comparison": list_comparison_rows(comparison),
-            "all_cells": list_everywhere_rows(comparison),
-        }
 
 
 class ForestPlot(Panel[Comparison]):
     """The forest plot; its heading names the baseline, and the metric where there is one only."""
 
     name = "forest"
+    is_section = False
 
     def compute(self, comparison: Comparison, request: OpenRequest) -> PrintedForest | None:
         plot, described = forest_plot(comparison), describe_comparison(comparison)
@@ -145,14 +99,117 @@ class ForestPlot(Panel[Comparison]):
         return PrintedForest(plot, described, files)
 
 
+class Runs(Panel[Comparison]):
+    """Every run by environment."""
+
+    name = "runs"
+    heading = "Runs"
+    at_once = 1
+
+    def compute(self, comparison: Comparison, request: OpenRequest) -> list[Section] | None:
+        number = self.read_configuration(comparison, request)
+        return draw_sections(comparison, draw_runs, number) or None
+
+    def is_offered(self, comparison: Comparison) -> bool:
+        return any(has_runs(comparison, group) for group in comparison.groups)
+
+    def count(self, comparison: Comparison) -> int:
+        return sum(len(group.samples) for group in comparison.groups)
+
+
+class Verdicts(Panel[Comparison]):
+    """The verdict of each pair as a sentence; in files, every number of it."""
+
+    name = "verdicts"
+    heading = "Verdicts in words"
+    in_csv = True
+    at_once = MOST_OPEN
+
+    def compute(self, comparison: Comparison, request: OpenRequest) -> Comparison:
+        return self.narrow(comparison, request)
+
+    def count(self, comparison: Comparison) -> int | None:
+        return len(comparison.pairs) or None
+
+    def export(self, comparison: Comparison) -> dict[str, Rows]:
+        return {
+            "comparison": list_comparison_rows(comparison),
+            "all_cells": list_everywhere_rows(comparison),
+        }
+
+
+class Blocks(Panel[Comparison]):
+    """Each block as a line from the baseline to the environment."""
+
+    name = "blocks"
+    heading = "Blocks"
+    at_once = 1
+
+    def compute(self, comparison: Comparison, request: OpenRequest) -> list[Section] | None:
+        number = self.read_configuration(comparison, request)
+        return draw_sections(comparison, draw_blocks, number) or None
+
+    def is_offered(self, comparison: Comparison) -> bool:
+        return any(has_blocks(group) for group in comparison.groups)
+
+
+class RunOrder(Panel[Comparison]):
+    """The runs in the order in which they began."""
+
+    name = "run_order"
+    heading = "Run order"
+    at_once = 1
+
+    def compute(self, comparison: Comparison, request: OpenRequest) -> list[Section] | None:
+        number = self.read_configuration(comparison, request)
+        return draw_sections(comparison, draw_order, number) or None
+
+    def is_offered(self, comparison: Comparison) -> bool:
+        return any(has_order(group) for group in comparison.groups)
+
+
+class EquivalenceCurve(Panel[Comparison]):
+    """What other margins would have said."""
+
+    name = "equivalence"
+    heading = "Equivalence curve"
+    at_once = 1
+
+    def compute(self, comparison: Comparison, request: OpenRequest) -> list[Section] | None:
+        number = self.read_configuration(comparison, request)
+        return draw_sections(comparison, draw_equivalence_curve, number) or None
+
+    def is_offered(self, comparison: Comparison) -> bool:
+        return any(has_curve(group) for group in comparison.groups)
+
+
+class Steps(ExperimentPanel):
+    """Step times, losses and accuracies inside the runs, fetched when they are seen."""
+
+    name = "steps"
+    heading = "Inside the runs"
+    at_once = 1
+
+    def compute(self, comparison: ExperimentComparison, request: OpenRequest) -> list[Group] | None:
+        if not self.is_offered(comparison):
+            return None
+        return self.narrow(comparison, request).groups or None
+
+    def is_offered(self, comparison: ExperimentComparison) -> bool:
+        return Series.objects.filter(run__experiment=comparison.experiment).exists()
+
+
 class Bars(Panel[Comparison]):
-    """The ratios of the forest plot once more, closed until a reader opens them."""
+    """The ratios of the forest plot once more, as papers often draw them."""
 
     name = "bars"
-    heading = "The same as bars"
+    heading = "Ratios as bars"
 
     def compute(self, comparison: Comparison, request: OpenRequest) -> Plot | None:
         return bars_plot(comparison)
+
+    def is_offered(self, comparison: Comparison) -> bool:
+        return any(pair.ratio is not None for pair in comparison.pairs)
 
 
 @dataclass(frozen=True)
@@ -169,6 +226,7 @@ class Scalings(Panel[Comparison]):
     """Value and efficiency against GPUs; `?scaling=` says strong or weak of a table."""
 
     name = "scaling"
+    label = "Scaling"
 
     def compute(self, comparison: Comparison, request: OpenRequest) -> ScalingContent | None:
         batch = BATCHES.get(request.GET.get("scaling", ""), "")
@@ -176,14 +234,8 @@ class Scalings(Panel[Comparison]):
         is_folded = has_folds(comparison) and len(panels) > MOST_OPEN
         return ScalingContent(panels, is_folded, bool(batch)) if panels else None
 
-
-class Configurations(Panel[Comparison]):
-    """The plots of each workload at each scale, under the heading of their group."""
-
-    name = "configurations"
-
-    def compute(self, comparison: Comparison, request: OpenRequest) -> list[Section] | None:
-        return [section for section in draw_sections(comparison) if section.plots] or None
+    def is_offered(self, comparison: Comparison) -> bool:
+        return has_scalings(comparison)
 
 
 class TrainingEquivalence(ExperimentPanel):
@@ -195,17 +247,24 @@ class TrainingEquivalence(ExperimentPanel):
     def compute(self, comparison: ExperimentComparison, request: OpenRequest) -> list[Group] | None:
         return comparison.trained or None
 
+    def is_offered(self, comparison: ExperimentComparison) -> bool:
+        return bool(comparison.trained)
+
 
 class Accuracy(ExperimentPanel):
     """The accuracies that runs have reached, and the time that it took."""
 
     name = "accuracy"
+    label = "Accuracy"
     heading = "Accuracy, and the time it took"
 
     def compute(
         self, comparison: ExperimentComparison, request: OpenRequest
     ) -> list[Accuracies] | None:
         return tabulate_accuracies(comparison) or None
+
+    def is_offered(self, comparison: ExperimentComparison) -> bool:
+        return has_accuracies(comparison)
 
 
 class StepSpread(ExperimentPanel):
@@ -219,6 +278,9 @@ class StepSpread(ExperimentPanel):
         steadiness = compare_steadiness(comparison)
         return steadiness if steadiness.groups else None
 
+    def is_offered(self, comparison: ExperimentComparison) -> bool:
+        return has_spreads(comparison)
+
     def export(self, comparison: ExperimentComparison) -> dict[str, Rows]:
         return {"steadiness": list_steadiness_rows(comparison)}
 
@@ -227,12 +289,21 @@ class Anatomy(ExperimentPanel):
     """The phases of the runs, by environment."""
 
     name = "anatomy"
-    heading = "Anatomy of a run"
+    heading = "Phases"
+    at_once = 1
 
     def compute(
         self, comparison: ExperimentComparison, request: OpenRequest
     ) -> list[anatomy.Panel] | None:
-        return anatomy.prepare_panels(collect_anatomies(comparison)) or None
+        anatomies = collect_anatomies(comparison)
+        if self.read_configuration(comparison, request) is not None:
+            (group,) = self.narrow(comparison, request).groups
+            place = tuple(group.configuration.values())
+            anatomies = [body for body in anatomies if (body.workload, body.scale) == place]
+        return anatomy.prepare_panels(anatomies) or None
+
+    def is_offered(self, comparison: ExperimentComparison) -> bool:
+        return has_anatomies(comparison)
 
 
 class FullResults(Panel[Comparison]):
@@ -243,6 +314,12 @@ class FullResults(Panel[Comparison]):
 
     def compute(self, comparison: Comparison, request: OpenRequest) -> list[Group] | None:
         return comparison.groups if comparison.pairs else None
+
+    def is_offered(self, comparison: Comparison) -> bool:
+        return bool(comparison.pairs)
+
+    def count(self, comparison: Comparison) -> int:
+        return len(comparison.pairs)
 
     def latex(self, comparison: Comparison) -> list[str]:
         return latex.results_table(comparison)
@@ -259,6 +336,12 @@ class Exclusions(ExperimentPanel):
     ) -> list[Exclusion] | None:
         return comparison.exclusions or None
 
+    def is_offered(self, comparison: ExperimentComparison) -> bool:
+        return bool(comparison.exclusions)
+
+    def count(self, comparison: ExperimentComparison) -> int:
+        return len(comparison.exclusions)
+
     def export(self, comparison: ExperimentComparison) -> dict[str, Rows]:
         rows = [{"run": excluded.run, **excluded.columns} for excluded in comparison.exclusions]
         return {"exclusions": rows}
@@ -273,6 +356,9 @@ class WarmUp(ExperimentPanel):
     def compute(self, comparison: ExperimentComparison, request: OpenRequest) -> list[str] | None:
         return comparison.warm_up_rules or None
 
+    def is_offered(self, comparison: ExperimentComparison) -> bool:
+        return bool(comparison.warm_up_rules)
+
 
 class Robustness(Panel[Comparison]):
     """A link that fetches other tests, or the sentence that there are too few runs for any."""
@@ -283,7 +369,10 @@ class Robustness(Panel[Comparison]):
     def compute(self, comparison: Comparison, request: OpenRequest) -> str | None:
         if is_worth_asking(comparison):
             return page_address(comparison, "robustness", "table_robustness")
-        return "" if comparison.pairs and comparison.has_runs else None
+        return "" if self.is_offered(comparison) else None
+
+    def is_offered(self, comparison: Comparison) -> bool:
+        return bool(comparison.pairs) and comparison.has_runs
 
     def export(self, comparison: Comparison) -> dict[str, Rows]:
         return {"robustness": list_companion_rows(comparison)}
@@ -324,18 +413,22 @@ class Export(Panel[Comparison]):
 
 
 PANELS: tuple[Panel[Any], ...] = (
-    Verdicts(),
     ForestPlot(),
-    Bars(),
+    Runs(),
+    Verdicts(),
+    Blocks(),
+    RunOrder(),
+    EquivalenceCurve(),
     Scalings(),
-    Configurations(),
     TrainingEquivalence(),
     Accuracy(),
+    Steps(),
     StepSpread(),
     Anatomy(),
+    WarmUp(),
+    Bars(),
     FullResults(),
     Exclusions(),
-    WarmUp(),
     Robustness(),
     Methods(),
     TableText(),

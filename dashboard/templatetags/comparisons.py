@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from django import template
@@ -10,10 +11,12 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from dashboard.charts.style import SYMBOLS
 from experiments.comparisons import Group
 from experiments.comparisons.published_tables import Column
 from experiments.comparisons.step_summaries import LOSS
 from experiments.models import Experiment
+from experiments.statistics import Pair, numbers
 from experiments.statistics.training.outcomes import TrainingComparison
 from experiments.statistics.training.sentences import describe_training
 from experiments.statistics.values import Stamp
@@ -27,6 +30,37 @@ def steps_address(experiment: Experiment, group: Group) -> str:
     where = {"workload": group.configuration["workload"], "scale": group.configuration["scale"]}
     address = reverse("comparison_steps", args=[experiment.pk])
     return f"{address}?{urlencode(where, quote_via=quote)}"
+
+
+@register.simple_tag
+def configuration_address(page: str, number: int) -> str:
+    """Return the address of the verdicts of one configuration in words, on a comparison's page."""
+    return f"{page}?section=verdicts&configuration={number}"
+
+
+@register.simple_tag
+def live_address(page: str, shown: str) -> str:
+    """Return the address of the live part of a comparison's page, with what it shows already."""
+    return f"{page}?{urlencode({'part': 'live', 'shown': shown})}"
+
+
+@register.filter
+def verdict_css(verdict: Any) -> str:
+    """Return the class of a cell of the matrix, which tints it: "is-slower"."""
+    return f"is-{str(verdict).lower().replace(' ', '-')}"
+
+
+@register.filter
+def symbol_index(mark: int) -> int:
+    """Return the index of a symbol and colour: environments beyond the last one begin anew."""
+    return mark % len(SYMBOLS)
+
+
+@register.filter
+def ratio_parts(pair: Pair) -> SafeString:
+    """Return the ratio, which stands out, and its interval."""
+    value, _, interval = numbers.ratio(pair.ratio, pair.ci_difference).partition(" ")
+    return format_html('<strong>{}</strong> <span class="muted">{}</span>', value, interval)
 
 
 @register.filter

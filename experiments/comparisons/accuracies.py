@@ -75,6 +75,18 @@ class _Arm:
     seconds: list[float] = field(default_factory=list)
 
 
+def has_accuracies(comparison: ExperimentComparison) -> bool:
+    """Return whether any run that counts measured an accuracy; one query."""
+    if not any(True for _ in comparison.stage.judgements):
+        return False
+    rows = Measurement.objects.filter(
+        run__experiment=comparison.experiment,
+        run__state=Run.State.SUCCEEDED,
+        metric__endswith="accuracy",
+    )
+    return rows.exclude(metric=TIME_TO_ACCURACY).exists()
+
+
 def tabulate_accuracies(comparison: ExperimentComparison) -> list[Accuracies]:
     """Return a table for each workload, scale and accuracy that runs have measured; two queries.
 

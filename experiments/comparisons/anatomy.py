@@ -37,6 +37,14 @@ class Anatomy:
         return f"{self.workload} · {self.scale}"
 
 
+def has_anatomies(comparison: ExperimentComparison) -> bool:
+    """Return whether any run that counts reported its phases; one query."""
+    if not any(True for _ in comparison.stage.judgements):
+        return False
+    runs = comparison.experiment.runs.filter(state=Run.State.SUCCEEDED)
+    return runs.exclude(phases={}).exists()
+
+
 def collect_anatomies(comparison: ExperimentComparison) -> list[Anatomy]:
     """Return the phases of each workload and scale whose runs reported any; one query.
 

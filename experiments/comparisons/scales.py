@@ -50,17 +50,7 @@ def compute_scalings(comparison: Comparison, *, batch: Batch = "") -> list[Scali
     GPUs have to agree: another framework or data set is another workload. Two queries for an
     experiment, none for a table.
     """
-    groups_by_workload: dict[Rest, list[tuple[int, str, Group]]] = {}
-    for group in comparison.groups:
-        gpus_scale_and_rest = _scale_of_group(group)
-        if gpus_scale_and_rest and group.metric.better:
-            gpus, scale, rest = gpus_scale_and_rest
-            groups_by_workload.setdefault(rest, []).append((gpus, scale, group))
-    several = {
-        rest: groups
-        for rest, groups in groups_by_workload.items()
-        if len({g for g, *_ in groups}) > 1
-    }
+    several = _group_by_workload(comparison)
     if not several or not _is_time(comparison):
         return []
     batches: dict[str, Batch] = {}
@@ -75,6 +65,26 @@ def compute_scalings(comparison: Comparison, *, batch: Batch = "") -> list[Scali
             rest, groups, batches.get(dict(rest).get("workload", "")) or batch, software_by_arm
         )
     ]
+
+
+def has_scalings(comparison: Comparison) -> bool:
+    """Return whether any workload was compared at two numbers of GPUs or more; no query."""
+    return bool(_group_by_workload(comparison)) and _is_time(comparison)
+
+
+def _group_by_workload(comparison: Comparison) -> dict[Rest, list[tuple[int, str, Group]]]:
+    """Return the GPUs, scale and group of each configuration of workloads with several scales."""
+    groups_by_workload: dict[Rest, list[tuple[int, str, Group]]] = {}
+    for group in comparison.groups:
+        gpus_scale_and_rest = _scale_of_group(group)
+        if gpus_scale_and_rest and group.metric.better:
+            gpus, scale, rest = gpus_scale_and_rest
+            groups_by_workload.setdefault(rest, []).append((gpus, scale, group))
+    return {
+        rest: groups
+        for rest, groups in groups_by_workload.items()
+        if len({g for g, *_ in groups}) > 1
+    }
 
 
 def _is_time(comparison: Comparison) -> bool:

@@ -81,6 +81,16 @@ class Steadiness:
         return 8 if self.has_tails else 6
 
 
+def has_spreads(comparison: ExperimentComparison) -> bool:
+    """Return whether any run that counts reported the spread of its steps; one query."""
+    if not any(True for _ in comparison.stage.judgements):
+        return False
+    rows = Measurement.objects.filter(
+        run__experiment=comparison.experiment, run__state=Run.State.SUCCEEDED, metric=SD
+    )
+    return rows.filter(value__gt=0).exists()
+
+
 def compare_steadiness(comparison: ExperimentComparison) -> Steadiness:
     """Compare the spread inside the runs of the last analysis that was due; at most two queries."""
     judged = list(comparison.stage.judgements)

@@ -87,7 +87,7 @@ ANATOMY = Preset(
     "the import of the framework; small files, a large one, and the software of the image.",
     needs=("numpy", "tensorflow"),
     metric="",
-    ends_in="“Anatomy of a run”: the phases from the container’s start on, by environment, and "
+    ends_in="“Phases”: those from the container’s start on, by environment, and "
     "what each costs over the baseline",
     sizes={
         FULL: Size(

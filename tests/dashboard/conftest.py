@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.db import connections
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
@@ -111,6 +112,17 @@ def measured(site: Site, owner: User, *, blocks: int = 5, **kwargs: Any) -> Expe
             values = {site.bare: 0.020 * drift, site.container: 0.022 * drift + repeat * 1e-6}
             block(experiment, repeat, values, scale=scale)
     return experiment
+
+
+def show_all_sections(address: str) -> str:
+    """Return the address of a comparison's page as it is printed: with every section open."""
+    return f"{address}?section=all"
+
+
+def read_report(client: Client, experiment: Experiment) -> str:
+    """Return the comparison's page with every section open."""
+    address = show_all_sections(reverse("comparison", args=[experiment.pk]))
+    return str(client.get(address).content.decode())
 
 
 @pytest.fixture

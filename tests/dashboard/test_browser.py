@@ -14,7 +14,15 @@ from experiments.comparisons import compare_experiment
 from experiments.comparisons.scales import compute_scalings
 from experiments.models import Experiment, Job, Run, Snapshot
 from tests.dashboard.comparisons.test_steps import LOSSES, trained
-from tests.dashboard.conftest import Complaints, Open, People, Site, drawn, measured
+from tests.dashboard.conftest import (
+    Complaints,
+    Open,
+    People,
+    Site,
+    drawn,
+    measured,
+    show_all_sections,
+)
 from tests.factories import (
     ClusterFactory,
     EnvironmentFactory,
@@ -92,7 +100,7 @@ def test_another_cluster_keeps_what_was_typed(
 
 
 def test_the_comparison_is_drawn(page: Page, open_page: Open, results: Experiment) -> None:
-    open_page(f"/experiments/{results.pk}/comparison/")
+    open_page(show_all_sections(f"/experiments/{results.pk}/comparison/"))
     assert drawn(page) == 4  # bars and the forest that zooms are folded away
     picture = page.locator(".printed .for-light img")
     picture.scroll_into_view_if_needed()
@@ -115,9 +123,9 @@ def test_of_many_cells_each_is_drawn_when_it_is_opened(
 ) -> None:
     scales = [f"1x{gpus}" for gpus in range(1, 6)]
     made = measured(site, people.owner, scales=scales)
-    open_page(f"/experiments/{made.pk}/comparison/")
+    open_page(show_all_sections(f"/experiments/{made.pk}/comparison/"))
     folded = page.locator("details.panel").filter(has=page.locator("[data-chart]"))
-    expect(folded).to_have_count(5)
+    expect(folded).to_have_count(5)  # runs, blocks, run order, curve, bars
     expect(folded.locator("[data-drawn]")).to_have_count(0)
     folded.nth(2).locator("summary").first.click()
     expect(folded.nth(2).locator("[data-drawn]").first).to_be_visible()
@@ -127,9 +135,9 @@ def test_of_many_cells_each_is_drawn_when_it_is_opened(
 def test_the_points_of_every_plot_are_a_table(
     page: Page, open_page: Open, results: Experiment
 ) -> None:
-    open_page(f"/experiments/{results.pk}/comparison/")
+    open_page(show_all_sections(f"/experiments/{results.pk}/comparison/"))
     page.get_by_text("Interactive chart").click()
-    page.get_by_text("The same as bars").click()
+    page.locator("summary", has_text="Ratios as bars").click()
     tables = {}
     for button in range(drawn(page)):
         with page.expect_download() as download:
@@ -180,16 +188,15 @@ def test_steps_scaling_and_bars_are_drawn_in_both_themes_with_their_numbers(
 ) -> None:
     made = trained(site, people)
     page.emulate_media(color_scheme=theme)
-    open_page(f"/experiments/{made.pk}/comparison/")
+    open_page(show_all_sections(f"/experiments/{made.pk}/comparison/"))
     folded = page.locator("[data-chart=bars]")
-    page.get_by_text("The same as bars").click()
+    page.locator("summary", has_text="Ratios as bars").click()
     expect(folded.locator(".barlayer path").first).to_be_visible()
     box = folded.bounding_box()
     assert box
     expect(folded.locator(".main-svg").first).to_have_attribute("width", f"{box['width']:g}")
-    for number in (1, 0):  # from below: what is fetched moves what stands under it
-        page.locator("p[hx-get]").nth(number).scroll_into_view_if_needed()
-        expect(page.locator("p[hx-get]")).to_have_count(number)
+    page.get_by_role("heading", name="Inside the runs").scroll_into_view_if_needed()
+    expect(page.locator("p[hx-get]")).to_have_count(0)
     drawn(page)
 
     (scaling,) = compute_scalings(compare_experiment(made))
@@ -221,7 +228,7 @@ def test_on_paper_the_comparison_is_light_and_as_wide_as_the_page(
     page: Page, open_page: Open, results: Experiment
 ) -> None:
     page.emulate_media(color_scheme="dark")
-    open_page(f"/experiments/{results.pk}/comparison/")
+    open_page(show_all_sections(f"/experiments/{results.pk}/comparison/"))
     drawn(page)
     plot = page.locator("[data-chart=strip-0] .main-svg").first
     on_screen = plot.get_attribute("width") or ""
@@ -239,11 +246,35 @@ def test_on_paper_the_comparison_is_light_and_as_wide_as_the_page(
     expect(plot).not_to_have_attribute("width", on_screen)
 
 
+def test_a_section_is_fetched_when_it_is_opened_and_its_address_kept(
+    page: Page, open_page: Open, site: Site, people: People
+) -> None:
+    """By a click on a cell, on the list and in the menu of configurations, and back again."""
+    made = measured(site, people.owner, scales=["1x1", "1x2"])
+    address = f"/experiments/{made.pk}/comparison/"
+    open_page(address)
+    drawn(page)
+    page.evaluate("document.getElementById('main').marked = true")
+    page.locator(".verdict-matrix .cell").nth(1).click()
+    expect(page.get_by_role("heading", name="Verdicts in words")).to_be_visible()
+    assert page.url.endswith("?section=verdicts&configuration=2")
+    page.get_by_role("link", name="Run order").press("Enter")
+    expect(page.locator("[data-chart=order-1] .main-svg").first).to_be_visible()
+    expect(page.get_by_role("link", name="Run order")).to_be_focused()
+    page.get_by_label("Configuration", exact=True).select_option("blas small, 1x1")
+    expect(page.locator("[data-chart=order-0] .main-svg").first).to_be_visible()
+    assert page.url.endswith("?section=run_order&configuration=1")
+    assert page.evaluate("document.getElementById('main').marked"), "nothing else was loaded"
+    page.go_back()
+    expect(page.locator("[data-chart=order-1] .main-svg").first).to_be_visible()
+    expect(page.locator(".verdict-matrix")).to_have_count(1)
+
+
 def test_other_tests_are_fetched_by_a_click_and_drawn(
     page: Page, open_page: Open, site: Site, people: People
 ) -> None:
     experiment = measured(site, people.owner, blocks=8)
-    open_page(f"/experiments/{experiment.pk}/comparison/")
+    open_page(show_all_sections(f"/experiments/{experiment.pk}/comparison/"))
     before = drawn(page)
     page.get_by_role("link", name="What other tests say").click()
     expect(page.locator("#robustness")).to_contain_text("All agree with Student’s t")

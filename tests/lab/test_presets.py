@@ -55,7 +55,7 @@ SMOKES = {
     "numpy-on-tuned-blas": Smoke(
         "Ratio to", typed={"steps": "6", "burn_in": "1"}, repeats=2, only=2
     ),
-    "anatomy-of-the-overhead": Smoke("Anatomy of a run", typed={"steps": "2"}),
+    "anatomy-of-the-overhead": Smoke("Phases", typed={"steps": "2"}),
 }
 asked = os.environ.get("TARE_PRESETS", "")
 CHOSEN = list(SMOKES) if asked == "all" else asked.split(",") if asked else list(IN_CI)

@@ -15,7 +15,7 @@ from dashboard.comparisons.panels import latex_file
 from dashboard.templatetags.numbers import unbroken
 from experiments.comparisons import compare_experiment
 from experiments.models import Experiment
-from tests.dashboard.conftest import People, Site, measured
+from tests.dashboard.conftest import People, Site, measured, read_report
 
 pytestmark = pytest.mark.django_db
 
@@ -29,7 +29,7 @@ def test_the_summary_stands_beside_the_cells(two_scales: Experiment, as_owner: C
     comparison = compare_experiment(two_scales)
     (one,) = comparison.everywhere
     assert (one.configurations, one.equivalent_in_all) == (2, True)
-    page = as_owner.get(reverse("comparison", args=[two_scales.pk])).content.decode()
+    page = read_report(as_owner, two_scales)
     said = "Apptainer is equivalent to bare metal within 15 % in both configurations compared"
     assert unbroken(said) in page
     assert "intersection-union" in page
@@ -53,7 +53,7 @@ def test_the_summary_is_in_every_file(two_scales: Experiment, as_owner: Client) 
 
 
 def test_one_cell_needs_no_summary(results: Experiment, as_owner: Client) -> None:
-    page = as_owner.get(reverse("comparison", args=[results.pk])).content.decode()
+    page = read_report(as_owner, results)
     assert "All configurations" not in page
     assert "intersection-union" not in page
     found = json.loads(as_owner.get(reverse("comparison_json", args=[results.pk])).content)

@@ -13,7 +13,7 @@ from dashboard.comparisons.anatomy import prepare_panels
 from experiments.comparisons import compare_experiment
 from experiments.comparisons.anatomy import Anatomy, Body, collect_anatomies
 from experiments.models import Experiment, Run
-from tests.dashboard.conftest import People, Site
+from tests.dashboard.conftest import People, Site, read_report
 from tests.factories import JobFactory, LaunchedFactory, RunFactory, SeriesFactory
 
 pytestmark = pytest.mark.django_db
@@ -61,7 +61,7 @@ def test_phases_are_medians_over_runs_and_the_baseline_is_first(experiment: Expe
 
 
 def test_the_page_shows_bars_and_differences(experiment: Experiment, as_owner: Client) -> None:
-    page = as_owner.get(reverse("comparison", args=[experiment.pk])).content.decode()
+    page = read_report(as_owner, experiment)
     panel = BeautifulSoup(page, "html.parser").select_one("#anatomy")
     assert panel is not None
     heads = [one.get_text(" ", strip=True) for one in panel.select("thead th")]
@@ -132,8 +132,8 @@ def test_runs_that_do_not_count_and_runs_without_phases_are_left_out(
     assert [body.runs for body in found.bodies] == [3, 2]
     experiment.runs.update(phases={})
     assert collect_anatomies(compare_experiment(experiment)) == []
-    page = as_owner.get(reverse("comparison", args=[experiment.pk])).content.decode()
-    assert "Anatomy of a run" not in page
+    page = read_report(as_owner, experiment)
+    assert "Phases" not in page
 
 
 def test_nothing_is_shown_before_the_planned_look(experiment: Experiment) -> None:

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from experiments.models import Experiment, Run
-from tests.dashboard.conftest import People, Site, measured
+from tests.dashboard.conftest import People, Site, measured, read_report
 from tests.dashboard.planning.test_form import HTMX
 
 pytestmark = pytest.mark.django_db
@@ -39,7 +39,7 @@ BEFORE = "Before 2 runs were excluded, when a verdict could be read, it was SLOW
 def test_the_page_has_the_stamp_both_verdicts_and_the_list(
     experiment: Experiment, as_owner: Client
 ) -> None:
-    page = get(as_owner, "comparison", experiment)
+    page = read_report(as_owner, experiment)
     assert "<summary>EXCLUDED AFTER A VERDICT</summary>" in page
     assert BEFORE in page
     assert "before exclusions: SLOWER" in page
@@ -73,14 +73,14 @@ def test_json_lists_all_of_them(experiment: Experiment, as_owner: Client) -> Non
 
 
 def test_the_methods_name_them(experiment: Experiment, as_owner: Client) -> None:
-    methods = get(as_owner, "comparison", experiment).partition("<h2>Methods</h2>")[2]
+    methods = read_report(as_owner, experiment).partition("<h2>Methods</h2>")[2]
     assert "2 runs were excluded by a person: run " in methods
     assert "2 of them were excluded when a verdict could be read." in methods
     assert f"blas small, 1x1, Apptainer: SLOWER now. {BEFORE}" in methods
 
 
 def test_nothing_of_this_without_an_exclusion(results: Experiment, as_owner: Client) -> None:
-    page = get(as_owner, "comparison", results)
+    page = read_report(as_owner, results)
     assert "Excluded runs" not in page
     assert "excluded by a person" not in page
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from experiments.models import Experiment, Job, Run
 from experiments.statistics import Verdict
-from tests.dashboard.conftest import People, Site, measured
+from tests.dashboard.conftest import People, Site, measured, show_all_sections
 from tests.dashboard.planning.test_form import HTMX, NEW, asked, problems
 from tests.factories import ContainerFactory, JobFactory, RunFactory, block
 
@@ -27,7 +27,8 @@ ADDRESSES = (
 
 
 def said(client: Client, name: str, experiment: Experiment) -> str:
-    answer: Any = client.get(reverse(name, args=[experiment.pk]))
+    address = reverse(name, args=[experiment.pk])
+    answer: Any = client.get(show_all_sections(address) if name == "comparison" else address)
     assert answer.status_code == 200
     content = b"".join(answer) if answer.streaming else answer.content
     return str(content.decode())

@@ -16,6 +16,7 @@ from dashboard.comparisons.panels import latex_file
 from experiments.comparisons import compare_experiment
 from experiments.models import Environment, Experiment, Run
 from experiments.statistics import numbers
+from tests.dashboard.conftest import read_report
 
 # What may stand for one character; anything else must not be special to LaTeX.
 ESCAPED = r"\\text[a-z]+\{\}|\\ensuremath\{(?:-|\\pm|\\mu)\}|\\[{}$&#%_]|\{[\[\]*]\}|-\{\}"
@@ -75,7 +76,7 @@ def test_a_reservation_is_a_note_below_the_table(results: Experiment) -> None:
 
 @pytest.mark.django_db
 def test_page_and_paper_say_the_same_about_methods(results: Experiment, as_owner: Client) -> None:
-    page = as_owner.get(reverse("comparison", args=[results.pk])).content.decode()
+    page = read_report(as_owner, results)
     text = latex_file(compare_experiment(results))
     for paragraph in describe_methods(compare_experiment(results)):
         assert f"<p>{paragraph}</p>" in page
@@ -102,5 +103,5 @@ def test_names_are_escaped_in_the_file(results: Experiment, as_owner: Client) ->
 
 @pytest.mark.django_db
 def test_the_page_links_to_the_file(results: Experiment, as_owner: Client) -> None:
-    page = as_owner.get(reverse("comparison", args=[results.pk])).content.decode()
+    page = read_report(as_owner, results)
     assert reverse("comparison_tex", args=[results.pk]) in page

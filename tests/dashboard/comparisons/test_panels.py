@@ -19,7 +19,7 @@ from experiments.comparisons import Comparison, ExperimentComparison, compare_ex
 from experiments.comparisons.published_tables import TableComparison, compare_published
 from experiments.comparisons.step_summaries import add_step_summary
 from experiments.models import Experiment, Run
-from tests.dashboard.conftest import People
+from tests.dashboard.conftest import People, show_all_sections
 from tests.dashboard.published_tables import TABLE_3
 from tests.factories import MeasurementFactory, PublishedTableFactory, SeriesFactory
 from tests.starts import started
@@ -75,7 +75,9 @@ def test_each_panel_is_shown_under_its_heading_in_the_order_of_the_list(
     shown: set[str] = set()
     for comparison in comparisons:
         panels = [panel for panel, _ in compute_panels(comparison, open_request())]
-        page = BeautifulSoup(as_owner.get(address_of(comparison)).content, "html.parser")
+        page = BeautifulSoup(
+            as_owner.get(show_all_sections(address_of(comparison))).content, "html.parser"
+        )
         headings = [
             heading.get_text(strip=True) if heading else section.get("aria-label")
             for section in page.select(".panel")

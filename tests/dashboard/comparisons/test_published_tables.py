@@ -24,7 +24,7 @@ from experiments.comparisons.published_tables import (
 )
 from experiments.models import PublishedTable
 from experiments.statistics.published.columns import ROLES, Reading
-from tests.dashboard.conftest import People
+from tests.dashboard.conftest import People, show_all_sections
 from tests.dashboard.published_tables import (
     CLOCK,
     LAUNCHERS,
@@ -51,7 +51,7 @@ def test_a_pasted_table_becomes_its_verdicts_in_two_clicks(as_owner: Client) -> 
     assert row.baseline == "baremetal", "the one that is called like bare metal"
     assert row.question == "What does uDocker cost compared with baremetal?"
     assert row.reading["roles"] == {}, "nothing was mapped by hand"
-    page = as_owner.get(row.get_absolute_url()).content.decode()
+    page = as_owner.get(show_all_sections(row.get_absolute_url())).content.decode()
     page = page.replace("\N{NO-BREAK SPACE}", " ")
     for words in (
         "uDocker is equivalent to baremetal within 2 %",
@@ -119,7 +119,7 @@ def test_every_export_says_the_same_and_holds_the_table(as_owner: Client) -> Non
 
 def test_a_column_an_environment_gives_ratios_and_no_inference(as_owner: Client) -> None:
     row = kept(as_owner, WIDE, unit="images/s")
-    page = as_owner.get(row.get_absolute_url()).content.decode()
+    page = as_owner.get(show_all_sections(row.get_absolute_url())).content.decode()
     assert "NO INFERENCE" in page
     assert "no spread and no number of runs" in page
     assert "ResNet50 · gpus 1" in page
@@ -133,7 +133,7 @@ def test_a_column_an_environment_gives_ratios_and_no_inference(as_owner: Client)
 def test_without_a_direction_no_cost_is_shown(as_owner: Client) -> None:
     row = kept(as_owner, WIDE)
     assert {one["cost"] for one in document(as_owner, row)["comparison"]} == {None}
-    page = as_owner.get(row.get_absolute_url()).content.decode()
+    page = as_owner.get(show_all_sections(row.get_absolute_url())).content.decode()
     assert "faster" not in page
     assert "no interval, no test and no verdict" in page
     assert "Holm" not in page.partition("<h2>Methods</h2>")[2]
@@ -171,7 +171,7 @@ def test_cells_without_the_baseline_are_named_and_left_out(as_owner: Client) -> 
     page = as_owner.post(NEW, fields(text, action="preview", **sent))
     row = kept_from(as_owner, page, text)
     assert [pair.ratio for pair in compare_published(row).pairs] == [pytest.approx(252 / 225)]
-    answer = as_owner.get(row.get_absolute_url()).content.decode()
+    answer = as_owner.get(show_all_sections(row.get_absolute_url())).content.decode()
     assert "Row 5: no row of the baseline plain has the same labels (gpus 4)" in answer
     assert "there is no row of plain to compare with" in answer
     assert document(as_owner, row)["left_out"][0] == "Row 2: only the baseline plain (gpus 1)."
@@ -191,7 +191,7 @@ def test_our_own_runs_can_be_compared_by_another_metric(
         5,
         "step_time (s)",
     )
-    page = as_owner.get(row.get_absolute_url()).content.decode()
+    page = as_owner.get(show_all_sections(row.get_absolute_url())).content.decode()
     for plot in ("strip", "slopes", "order", "equivalence"):
         assert f'data-chart="{plot}-0"' in page
     assert "data-runs" not in page, "these runs may be another site's"
@@ -201,14 +201,20 @@ def test_single_runs_are_looked_at_by_other_tests_too(as_owner: Client) -> None:
     lines = [f"{e},{10 + (7 * k) % 5 / 10}\n" for k in range(8) for e in ("bare", "box")]
     row = kept(as_owner, "environment,time_s\n" + "".join(lines))
     address = reverse("table_robustness", args=[row.pk])
-    assert f'hx-get="{address}"' in as_owner.get(row.get_absolute_url()).content.decode()
+    assert (
+        f'hx-get="{address}"'
+        in as_owner.get(show_all_sections(row.get_absolute_url())).content.decode()
+    )
     assert "Mann" in as_owner.get(address).content.decode()
     assert document(as_owner, row)["robustness"][0]["companions"]
 
 
 def test_means_have_nothing_to_be_looked_at(as_owner: Client) -> None:
     row = kept(as_owner, TABLE_3)
-    assert 'id="robustness"' not in as_owner.get(row.get_absolute_url()).content.decode()
+    assert (
+        'id="robustness"'
+        not in as_owner.get(show_all_sections(row.get_absolute_url())).content.decode()
+    )
     assert document(as_owner, row)["robustness"] == []
 
 
@@ -229,7 +235,7 @@ def test_of_several_metrics_one_is_chosen(as_owner: Client) -> None:
     assert [group.metric.name for group in compare_published(row).groups] == ["step_time (s)"]
     assert (
         "1 row of a run that did not succeed is left out."
-        in as_owner.get(row.get_absolute_url()).content.decode()
+        in as_owner.get(show_all_sections(row.get_absolute_url())).content.decode()
     )
 
 

@@ -13,7 +13,7 @@ from experiments.comparisons import compare_experiment
 from experiments.comparisons.companions import compute_companions
 from experiments.models import Experiment
 from tests.dashboard.comparisons.test_interim_pages import under_way
-from tests.dashboard.conftest import People, Site, measured
+from tests.dashboard.conftest import People, Site, measured, read_report
 from tests.dashboard.planning.test_form import HTMX
 from tests.factories import block
 
@@ -29,7 +29,7 @@ def test_the_comparison_links_to_it_and_a_click_fetches_the_panel(
     ten: Experiment, as_owner: Client
 ) -> None:
     address = reverse("robustness", args=[ten.pk])
-    page = as_owner.get(reverse("comparison", args=[ten.pk])).content.decode()
+    page = read_report(as_owner, ten)
     assert f'href="{address}" hx-get="{address}" hx-target="#robustness"' in page
     assert "Wilcoxon" not in page
     fragment = as_owner.get(address, headers=HTMX).content.decode()
@@ -50,7 +50,7 @@ def test_the_comparison_links_to_it_and_a_click_fetches_the_panel(
 
 
 def test_few_runs_are_not_checked(results: Experiment, as_owner: Client) -> None:
-    page = as_owner.get(reverse("comparison", args=[results.pk])).content.decode()
+    page = read_report(as_owner, results)
     assert reverse("robustness", args=[results.pk]) not in page
     assert "Too few runs to check by other tests" in page
     panel = as_owner.get(reverse("robustness", args=[results.pk])).content.decode()

@@ -20,7 +20,7 @@ from experiments.comparisons.step_spreads import compare_steadiness, find_scale_
 from experiments.design import Scale
 from experiments.models import Experiment, Measurement
 from experiments.statistics.step_spread import Ratio
-from tests.dashboard.conftest import People, Site
+from tests.dashboard.conftest import People, Site, read_report
 from tests.factories import JobFactory, LaunchedFactory, MeasurementFactory, RunFactory
 
 pytestmark = pytest.mark.django_db
@@ -65,7 +65,7 @@ def spreads(site: Site, people: People) -> Experiment:
 
 
 def page_of(client: Client, experiment: Experiment) -> str:
-    return client.get(reverse("comparison", args=[experiment.pk])).content.decode()
+    return read_report(client, experiment)
 
 
 def test_the_spread_of_each_environment_and_of_packed_runs_is_said(

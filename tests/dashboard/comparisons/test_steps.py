@@ -18,7 +18,7 @@ from experiments.comparisons.scales import compute_scalings
 from experiments.comparisons.series import BINARY
 from experiments.models import Experiment, Run, Series, Snapshot, Workload
 from experiments.statistics.steps import read_array
-from tests.dashboard.conftest import People, Site
+from tests.dashboard.conftest import People, Site, read_report
 from tests.factories import (
     NOON,
     JobFactory,
@@ -113,7 +113,7 @@ def test_the_steps_are_fetched_when_somebody_looks(
     site: Site, people: People, as_owner: Client
 ) -> None:
     made = trained(site, people)
-    page = as_owner.get(reverse("comparison", args=[made.pk])).content.decode()
+    page = read_report(as_owner, made)
     assert not [name for name in figures(page) if name.startswith(("tails", "losses"))]
     links = re.findall(r'hx-get="([^"]+)" hx-trigger="intersect once"', page)
     assert len(links) == 2
@@ -277,7 +277,7 @@ def test_scaling_is_labelled_and_its_base_printed(
     site: Site, people: People, as_owner: Client
 ) -> None:
     made = trained(site, people)
-    page = as_owner.get(reverse("comparison", args=[made.pk])).content.decode()
+    page = read_report(as_owner, made)
     assert "Strong scaling · cnn · step_time" in page
     found = figures(page)
     small = " ".join(note["text"] for note in found["scaling-0"]["layout"]["annotations"])
@@ -291,7 +291,7 @@ def test_scaling_is_labelled_and_its_base_printed(
 
 
 def test_one_scale_is_no_scaling(results: Experiment, as_owner: Client) -> None:
-    page = as_owner.get(reverse("comparison", args=[results.pk])).content.decode()
+    page = read_report(as_owner, results)
     assert set(figures(page)) == {
         "forest", "bars", "strip-0", "slopes-0", "order-0", "equivalence-0"
     }  # fmt: skip
@@ -301,7 +301,7 @@ def test_of_a_table_the_reader_says_whose_batch_it_is(as_owner: Client) -> None:
     """The published training times: no efficiency before somebody says that the work is shared."""
     table = PublishedTableFactory(text=TRAINING_TIMES, baseline="baremetal", visibility="public")
     address = table.get_absolute_url()
-    page = as_owner.get(address).content.decode()
+    page = as_owner.get(address, {"section": "scaling"}).content.decode()
     found = figures(page)
     assert "does not say which work stayed the same" in page
     assert "efficiency-0" not in found
@@ -344,7 +344,7 @@ def test_accuracies_are_compared_in_points_with_the_time_they_took(
     reached = made.runs.filter(environment=site.bare)
     for run, seconds in zip(reached[:2], (1.0, 1.2), strict=True):
         MeasurementFactory(run=run, metric="time_to_accuracy", value=seconds)
-    page = as_owner.get(reverse("comparison", args=[made.pk])).content.decode()
+    page = read_report(as_owner, made)
     bare, container = rows_of(page)
     assert bare == [
         "bare metal",
@@ -364,7 +364,7 @@ def test_nothing_is_compared_before_its_time(site: Site, people: People, as_owne
     made = trained(site, people)
     last = made.runs.order_by("-pk")[0]
     Run.objects.filter(pk=last.pk).update(state=Run.State.RUNNING)
-    page = as_owner.get(reverse("comparison", args=[made.pk])).content.decode()
+    page = read_report(as_owner, made)
     assert "strip-0" in figures(page)
     assert not figures(page).keys() & {"bars", "scaling-0", "efficiency-0"}
     assert "Accuracy, and the time it took" not in page
@@ -372,7 +372,7 @@ def test_nothing_is_compared_before_its_time(site: Site, people: People, as_owne
 
 def test_one_training_each_is_no_inference(site: Site, people: People, as_owner: Client) -> None:
     made = trained(site, people, blocks=1, scales=("1x1",))
-    page = as_owner.get(reverse("comparison", args=[made.pk])).content.decode()
+    page = read_report(as_owner, made)
     (_, container) = rows_of(page)
     assert container[2] == "+0.20 no inference: n = 1"
     assert container[3] == "–"

@@ -20,7 +20,7 @@ from experiments.comparisons.trainings import compare_all_trainings
 from experiments.models import Experiment, Run
 from experiments.statistics import Stamp
 from runners.workloads import OTHER_SEEDS
-from tests.dashboard.conftest import People, Site
+from tests.dashboard.conftest import People, Site, read_report
 from tests.factories import (
     JobFactory,
     LaunchedFactory,
@@ -83,7 +83,7 @@ def worse(environment: str, repeat: int) -> float:
 
 
 def page_of(client: Client, experiment: Experiment) -> str:
-    return client.get(reverse("comparison", args=[experiment.pk])).content.decode()
+    return read_report(client, experiment)
 
 
 def test_equal_trainings_are_said_and_stamp_nothing(

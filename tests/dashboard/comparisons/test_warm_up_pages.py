@@ -12,7 +12,7 @@ from django.urls import reverse
 from dashboard.execution.matrix import build_matrix
 from experiments.execution import lifecycle
 from experiments.models import Experiment, Run
-from tests.dashboard.conftest import People, Site
+from tests.dashboard.conftest import People, Site, show_all_sections
 from tests.dashboard.planning.test_form import NEW, asked, problems
 from tests.starts import FOUND, Made, started, steps
 
@@ -68,7 +68,7 @@ def test_the_comparison_says_what_the_fixed_warm_up_leaves(
 ) -> None:
     made = started(owner=people.owner)
     made.add(steps(0.02), steps(0.0202, throttled_from=250))
-    page = text(as_owner.get(reverse("comparison", args=[made.experiment.pk])))
+    page = text(as_owner.get(show_all_sections(reverse("comparison", args=[made.experiment.pk]))))
     assert "What is compared is the mean after the fixed warm-up of 10 steps." in page
     assert "5 warm-up, 1 no steady state" in page
     assert "+4.87 %" in page

@@ -16,7 +16,7 @@ from experiments.imports import Limits, list_files, read_logs
 from experiments.imports.imported_runs import store
 from experiments.models import Experiment, Run
 from tests import tf_cnn_logs as logs
-from tests.dashboard.conftest import People
+from tests.dashboard.conftest import People, read_report
 
 pytestmark = pytest.mark.django_db
 ADDRESS = "/experiments/import/"
@@ -192,8 +192,9 @@ def test_an_imported_experiment_says_so_and_offers_no_launch(
 def test_the_methods_say_that_the_runs_were_imported(
     experiment: Experiment, as_owner: Client
 ) -> None:
-    for name in ("comparison", "comparison_tex"):
-        text = " ".join(as_owner.get(reverse(name, args=[experiment.pk])).content.decode().split())
+    paper = as_owner.get(reverse("comparison_tex", args=[experiment.pk])).content.decode()
+    for answer in (read_report(as_owner, experiment), paper):
+        text = " ".join(answer.split())
         assert "their logs were imported on" in text
         assert "they were not launched by Tare" in text
         assert "The margin was chosen at the import, when the data had been taken." in text
@@ -308,7 +309,7 @@ def test_what_one_side_ran_alone_is_one_sentence(as_owner: Client, people: Peopl
         "logs: cifar10_alexnet, batch 512 (1x1, 1x2, 1x4); cifar10_alexnet, batch 64 (1x1, 1x2, "
         "1x4)."
     )
-    page = as_owner.get(reverse("comparison", args=[row.pk])).content.decode()
+    page = read_report(as_owner, row)
     assert page.count(sentence) == 2  # below the verdicts, and in the methods
     assert "no run of" not in page
     document = as_owner.get(reverse("comparison_json", args=[row.pk])).json()
@@ -322,7 +323,7 @@ def test_logs_without_a_common_configuration_say_so(as_owner: Client, people: Pe
     tree = {**logs.run("udocker/a/1"), **logs.run("singularity/b/1", model="alexnet")}
     sent(as_owner, logs.as_zip(tree), action="import", baseline="udocker", environment="0")
     row = Experiment.objects.get()
-    page = as_owner.get(reverse("comparison", args=[row.pk])).content.decode()
+    page = read_report(as_owner, row)
     assert "singularity and udocker are not compared where only one of them has logs" in page
     assert "No run has succeeded" not in page
     assert as_owner.get(row.get_absolute_url()).status_code == 200

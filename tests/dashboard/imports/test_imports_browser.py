@@ -12,7 +12,7 @@ from experiments.imports import list_files, read_logs
 from experiments.imports.imported_runs import store
 from experiments.models import Experiment
 from tests import tf_cnn_logs as logs
-from tests.dashboard.conftest import Open, People, drawn
+from tests.dashboard.conftest import Open, People, show_all_sections
 
 pytestmark = [
     pytest.mark.browser,
@@ -78,15 +78,16 @@ def test_many_configurations_are_folded_on_screen_and_whole_on_paper(
         machine="K80",
     )
     page.set_viewport_size({"width": 1440, "height": 900})
-    open_page(f"/experiments/{experiment.pk}/comparison/")
-    page.get_by_text("Interactive chart").click()
-    drawn(page)
+    address = f"/experiments/{experiment.pk}/comparison/"
+    open_page(address)
+    assert page.evaluate("document.documentElement.scrollHeight") < 2_700
+    open_page(show_all_sections(address))
     assert page.evaluate("document.documentElement.scrollHeight") < 12_000
     headings = page.locator("details.panel > summary")
     folded = headings.count()
     table = page.locator("#anatomy table").first
     expect(table).to_be_hidden()
-    headings.get_by_text("Anatomy of a run").click()
+    headings.get_by_text("Phases").click()
     expect(table).to_be_visible()
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     expect(page.locator("details.panel[open]")).to_have_count(folded)

@@ -1,0 +1,157 @@
+"""One sentence on all verdicts of a comparison: which environments cost how much, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from experiments.comparisons import Comparison, Group
+from experiments.statistics import Pair, Verdict, numbers
+
+MOST_NAMED = 3
+"""Environments that each have a part of the sentence; of more, the verdicts are counted."""
+MOST_LABELS = 3
+"""Values of a label that are named to say where something holds."""
+ORDER = (
+    Verdict.SLOWER,
+    Verdict.FASTER,
+    Verdict.INCONCLUSIVE,
+    Verdict.NO_INFERENCE,
+    Verdict.EQUIVALENT,
+)
+"""Of verdicts that are as frequent: what is said first."""
+AS_WORDS = {
+    Verdict.EQUIVALENT: "equivalent",
+    Verdict.INCONCLUSIVE: "inconclusive",
+    Verdict.NO_INFERENCE: "without an inference",
+    Verdict.SLOWER: "slower",
+    Verdict.FASTER: "faster",
+}
+Placed = tuple[Group, Pair]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The sentence in two parts: the claim, which a page prints bold, and the rest."""
+
+    claim: str
+    rest: str = ""
+
+    @property
+    def sentence(self) -> str:
+        return self.claim + self.rest
+
+
+def diagnose(comparison: Comparison) -> Diagnosis | None:
+    """Return the sentence on all pairs of a comparison; None where there is no pair.
+
+    One pair has a sentence of its own, which says more.
+    """
+    pairs = comparison.pairs
+    if not pairs:
+        return None
+    if len(pairs) == 1:
+        return Diagnosis(pairs[0].claim, pairs[0].evidence)
+    by_environment: dict[str, list[Placed]] = {}
+    for group in comparison.groups:
+        for pair in group.pairs:
+            by_environment.setdefault(pair.environment, []).append((group, pair))
+    first, *others = _list_parts(by_environment)
+    rest = "".join(f"; {part}" for part in others) + "."
+    return Diagnosis(first[0].upper() + first[1:], rest)
+
+
+def _list_parts(by_environment: Mapping[str, Sequence[Placed]]) -> Iterator[str]:
+    """Yield the parts of the sentence: those that are equivalent everywhere go first, together."""
+    everywhere = {
+        name: placed
+        for name, placed in by_environment.items()
+        if all(pair.verdict is Verdict.EQUIVALENT for _, pair in placed)
+    }
+    by_count: dict[int, list[str]] = {}
+    for name, placed in everywhere.items():
+        by_count.setdefault(len(placed), []).append(name)
+    for count, names in by_count.items():
+        pair = everywhere[names[0]][0][1]
+        verb = "is" if len(names) == 1 else "are"
+        # Names may hold anything, an "and" as well: more than a few are counted.
+        who = numbers.listed(names) if len(names) <= MOST_NAMED else f"{len(names)} environments"
+        yield (
+            f"{who} {verb} equivalent to {pair.baseline} within "
+            f"{numbers.margin(pair.margin)}{_in_all(count)}"
+        )
+    others = {name: placed for name, placed in by_environment.items() if name not in everywhere}
+    if len(others) > MOST_NAMED:
+        yield _count_verdicts(others)
+        return
+    for name, placed in others.items():
+        yield _describe_environment(name, placed)
+
+
+def _describe_environment(name: str, placed: Sequence[Placed]) -> str:
+    """Return what holds for one environment, and in how many configurations."""
+    by_verdict = {
+        verdict: [(group, pair) for group, pair in placed if pair.verdict is verdict]
+        for verdict in ORDER
+    }
+    lead = max(ORDER, key=lambda verdict: len(by_verdict[verdict]))
+    leading, total = by_verdict.pop(lead), len(placed)
+    first = leading[0][1]
+    text = f"{name} is {_describe_verdict(lead, [pair for _, pair in leading])}"
+    if lead is Verdict.EQUIVALENT:
+        text += f" to {first.baseline} within {numbers.margin(first.margin)}"
+    else:
+        is_slower_or_faster = lead in (Verdict.SLOWER, Verdict.FASTER)
+        text += f" {'than' if is_slower_or_faster else 'against'} {first.baseline}"
+    if len(leading) == total:
+        return text + _in_all(total)
+    rest = [
+        f"{_describe_verdict(verdict, [pair for _, pair in others])} in {len(others)}"
+        for verdict, others in by_verdict.items()
+        if others
+    ]
+    where = f" in {len(leading)} of {total} configurations{_describe_place(leading, placed)}"
+    return f"{text}{where}, {numbers.listed(rest)}"
+
+
+def _describe_verdict(verdict: Verdict, pairs: Sequence[Pair]) -> str:
+    if verdict in (Verdict.SLOWER, Verdict.FASTER):
+        return f"{_describe_extent(pairs)} {AS_WORDS[verdict]}"
+    return AS_WORDS[verdict]
+
+
+def _describe_extent(pairs: Sequence[Pair]) -> str:
+    """Return from how much to how much: "3.9 % to 6.3 %", with digits that all intervals allow."""
+    decimals = min(numbers.ratio_decimals(pair.ci_difference) for pair in pairs)
+    extents = sorted(abs(round(pair.ratio or 1.0, decimals) - 1) for pair in pairs)
+    low, high = (numbers.percent(end, decimals=decimals - 2) for end in (extents[0], extents[-1]))
+    return low if low == high else f"{low} to {high}"
+
+
+def _describe_place(leading: Sequence[Placed], placed: Sequence[Placed]) -> str:
+    """Return which values of one label the leading configurations have, and no other one has."""
+    leading_groups = [group for group, _ in leading]
+    others = [group for group, _ in placed if not any(group is lead for lead in leading_groups)]
+    for label in leading_groups[0].configuration:
+        values = list(dict.fromkeys(group.configuration.get(label, "") for group in leading_groups))
+        elsewhere = {group.configuration.get(label, "") for group in others}
+        if len(values) <= MOST_LABELS and not elsewhere.intersection(values) and all(values):
+            named = [f"{label} {value}" if value.isdigit() else value for value in values]
+            return f" (those with {numbers.listed(named)})"
+    return ""
+
+
+def _count_verdicts(others: Mapping[str, Sequence[Placed]]) -> str:
+    counts = {
+        verdict: sum(pair.verdict is verdict for placed in others.values() for _, pair in placed)
+        for verdict in ORDER
+    }
+    total = sum(counts.values())
+    parts = [f"{AS_WORDS[verdict]} in {count}" for verdict, count in counts.items() if count]
+    return f"{len(others)} environments are {numbers.listed(parts)} of {total} comparisons"
+
+
+def _in_all(configurations: int) -> str:
+    if configurations == 1:
+        return ""
+    return f" in {numbers.all_of(configurations, 'configuration')}"
