@@ -59,8 +59,8 @@ def comparison(request: OpenRequest, pk: int) -> HttpResponse:
     """Show a comparison; as a fragment one section, its live part, or its verdicts in brief."""
     experiment = get_readable(request, pk)
     progress = measure_progress([experiment])[experiment.pk]
-    shown = _identify_data(experiment, progress.tally)
-    if _is_live_part(request) and request.GET.get("shown") in (shown, EMPTY + shown):
+    shown = _identify_data(experiment, progress.tally) if progress.tally.alive else ""
+    if shown and _is_live_part(request) and request.GET.get("shown") in (shown, EMPTY + shown):
         return HttpResponse(status=HTTPStatus.NO_CONTENT)
     comparison = compare_experiment(experiment)
     matrix = make_verdict_matrix(comparison, planned_blocks=experiment.repeats)

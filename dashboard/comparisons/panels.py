@@ -409,7 +409,11 @@ class Export(Panel[Comparison]):
 
     def compute(self, comparison: Comparison, request: OpenRequest) -> list[tuple[str, str]]:
         files = TABLE_EXPORTS if isinstance(comparison, TableComparison) else EXPORTS
-        return [(label, page_address(comparison, view, view)) for label, view in files]
+        return [
+            (label, page_address(comparison, view, view))
+            for label, view in files
+            if comparison.pairs or "forest" not in view
+        ]
 
 
 PANELS: tuple[Panel[Any], ...] = (

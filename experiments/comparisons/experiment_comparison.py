@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 from experiments import program_files, snapshots
@@ -25,7 +26,7 @@ from experiments.comparisons.logged import describe_left_out, is_compared, list_
 from experiments.comparisons.repaired import count_repaired_blocks, map_runs_to_second_jobs
 from experiments.comparisons.trainings import compare_all_trainings
 from experiments.comparisons.warm_ups import collect_warm_ups
-from experiments.models import Experiment, Run, Workload
+from experiments.models import Experiment, Measurement, Run, Workload
 from experiments.planning.interim import Stage, read_stage
 from experiments.software import frozen_parity
 from experiments.statistics import Measured, correct_by_holm
@@ -56,6 +57,14 @@ class ExperimentComparison(Comparison):
     def has_numbers(self) -> bool:
         """Return whether any run counts: pairs without runs show only what the plan shows."""
         return any(group.samples for group in self.groups)
+
+    @cached_property
+    def measured(self) -> set[str]:
+        """Return the names of all metrics that runs which succeeded have measured."""
+        rows = Measurement.objects.filter(
+            run__experiment=self.experiment, run__state=Run.State.SUCCEEDED
+        )
+        return set(rows.order_by().values_list("metric", flat=True).distinct())
 
     @property
     def planned(self) -> int:

@@ -82,13 +82,8 @@ class Steadiness:
 
 
 def has_spreads(comparison: ExperimentComparison) -> bool:
-    """Return whether any run that counts reported the spread of its steps; one query."""
-    if not any(True for _ in comparison.stage.judgements):
-        return False
-    rows = Measurement.objects.filter(
-        run__experiment=comparison.experiment, run__state=Run.State.SUCCEEDED, metric=SD
-    )
-    return rows.filter(value__gt=0).exists()
+    """Return whether any run that counts reported the spread of its steps."""
+    return any(True for _ in comparison.stage.judgements) and SD in comparison.measured
 
 
 def compare_steadiness(comparison: ExperimentComparison) -> Steadiness:
