@@ -15,8 +15,11 @@ WIDTHS = {180: "Two columns, 180 mm", 88: "One column, 88 mm"}
 THEMES = {"light": "", "grey": ", grey", "dark": ", dark"}
 CAPTION = (
     "Symbols: ratio of geometric means. Thick and thin lines: {thick} and {thin} confidence "
-    "intervals. Shaded: margin {margin}. Equivalent: the {thick} interval lies inside the margin. "
-    "Slower, faster: the {thin} interval is clear of 1."
+    "intervals. Shaded: margin {margin}."
+)
+DECIDED = (
+    " Equivalent: the {thick} interval lies inside the margin. Slower, faster: the {thin} interval "
+    "is clear of 1."
 )
 
 
@@ -47,11 +50,13 @@ class PrintedForest:
     @property
     def caption(self) -> str:
         """Return what the lines stand for."""
-        return CAPTION.format(
+        has_intervals = any(row.thin for row in self.described.rows)
+        text = (CAPTION + DECIDED * has_intervals).format(
             thick=self.described.thick_level,
             thin=self.described.thin_level,
             margin=self.described.margin_text,
-        ).replace(" %", "\N{NO-BREAK SPACE}%")
+        )
+        return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
     @property
     def exports(self) -> list[tuple[str, list[tuple[str, str]]]]:
