@@ -120,6 +120,11 @@ class Forest:
         """Return the margin's ends as ratios: 1/1.02 and 1.02."""
         return 1 / (1 + self.margin), 1 + self.margin
 
+    @property
+    def has_verdicts(self) -> bool:
+        """Return whether anything is inferred of any row."""
+        return any(row.verdict != WORDS[Verdict.NO_INFERENCE] for row in self.rows)
+
 
 def describe_forest(
     compared: Sequence[ComparedPair],

@@ -359,10 +359,11 @@ class _Layout:
         else:
             # Beside the axis, where there is room to its right.
             x = places.columns["ratio"].right - places.columns["ratio"].width
-            yield from self._draw_line_key(
-                x, first - LINE, THICK, f"{thick}: inside the band, equivalent"
-            )
-            yield from self._draw_line_key(x, first, THIN, f"{thin}: clear of 1, slower or faster")
+            if self.forest.has_verdicts:
+                thick += ": inside the band, equivalent"
+                thin += ": clear of 1, slower or faster"
+            yield from self._draw_line_key(x, first - LINE, THICK, thick)
+            yield from self._draw_line_key(x, first, THIN, thin)
         notes = [note for note in self.forest.notes if note[0] in letters]
         y = max(y, first) + 1.2
         for line in self._wrap_notes(notes):

@@ -164,6 +164,12 @@ def test_a_symbol_without_an_interval_is_hollow() -> None:
     assert any("n = 1" in text.text for text in texts(page))
 
 
+def test_where_nothing_is_inferred_no_line_is_said_to_decide() -> None:
+    pair = make_pair(ratio=1.05, better=None, verdict=Verdict.NO_INFERENCE, detail="no direction")
+    (page,) = lay_out(describe([ComparedPair("cnn", pair)]))
+    assert not any("slower" in text.text or "equivalent" in text.text for text in texts(page))
+
+
 def test_themes_change_colours_and_nothing_else() -> None:
     forest = describe(make_pairs(3))
     pages = [lay_out(forest, theme=theme)[0] for theme in (LIGHT, DARK, GREY)]
