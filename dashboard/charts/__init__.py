@@ -25,9 +25,11 @@ from dashboard.charts.slopes import draw_slopes
 from dashboard.charts.steps import draw_step_trace
 from dashboard.charts.style import COLOURS, SYMBOLS, Figure, Marks
 from dashboard.charts.tails import draw_tails
+from dashboard.charts.thinning import MOST_POINTS
 
 __all__ = [
     "COLOURS",
+    "MOST_POINTS",
     "SYMBOLS",
     "Figure",
     "Marks",

@@ -19,6 +19,7 @@ from dashboard.charts.style import (
     symbol,
     with_unit,
 )
+from dashboard.charts.thinning import thin_samples
 from experiments.statistics import Sample, numbers
 
 NODE_FILLS = ("", "-open", "-dot", "-open-dot")
@@ -33,6 +34,7 @@ def strip(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks) ->
     factor, unit = numbers.si([sample.value for sample in samples], unit)
     names = sorted({sample.environment for sample in samples}, key=lambda name: marks[name])
     blocks = _block_order(samples)
+    drawn = thin_samples(samples)
     data: list[dict[str, Any]] = []
     for y, name in enumerate(names):
         mine = [sample for sample in samples if sample.environment == name]
@@ -54,6 +56,7 @@ def strip(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks) ->
             }
         )
         middle = (len(blocks) - 1) / 2
+        mine = [sample for sample in drawn if sample.environment == name]
         offsets = [0.6 * (blocks[_block(s)] - middle) / len(blocks) for s in mine]
         data.append(
             _points(mine, marks, unit, [s.value * factor for s in mine])
@@ -84,7 +87,8 @@ def draw_run_order(samples: Sequence[Sample], *, unit: str, metric: str, marks: 
 
     Points are never joined. Where several nodes ran, the filling of the symbol shows the node.
     """
-    timed = [(sample, sample.started) for sample in samples if sample.started is not None]
+    known = thin_samples([sample for sample in samples if sample.started is not None])
+    timed = [(sample, sample.started) for sample in known if sample.started is not None]
     first = min((started for _, started in timed), default=0.0)
     last = max((started for _, started in timed), default=0.0)
     size, word = next(

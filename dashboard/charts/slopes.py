@@ -20,6 +20,7 @@ from dashboard.charts.style import (
     symbol,
     with_unit,
 )
+from dashboard.charts.thinning import MOST_POINTS, spread_evenly
 from experiments.statistics import Sample, numbers
 
 NAME_ROOM = 6
@@ -43,6 +44,7 @@ def draw_slopes(samples: Sequence[Sample], *, unit: str, metric: str, marks: Mar
     data: list[dict[str, Any]] = []
     for panel, name in enumerate(others):
         blocks = [block for block in arms[baseline] if block in arms[name]]
+        blocks = spread_evenly(blocks, MOST_POINTS // (2 * len(others)))
         ends = [
             [geometric_mean(s.value for s in arms[arm][block]) * factor for block in blocks]
             for arm in (baseline, name)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboard.charts import (
+    MOST_POINTS,
     Figure,
     Marks,
     Row,
@@ -273,7 +274,7 @@ def describe_quantiles(series: Inside) -> list[tuple[str, list[str]]]:
 def draw_runs(comparison: Comparison, group: Group, index: int) -> Iterator[Plot]:
     """Yield every run by environment."""
     if has_runs(comparison, group):
-        caption = STRIP + CLICK * comparison.runs_have_pages
+        caption = STRIP + CLICK * comparison.runs_have_pages + _describe_thinned(group)
         yield Plot(f"strip-{index}", strip(group.samples, **_options(comparison, group)), caption)
 
 
@@ -281,14 +282,14 @@ def draw_blocks(comparison: Comparison, group: Group, index: int) -> Iterator[Pl
     """Yield each block as a line, where runs were compared in blocks."""
     if has_blocks(group):
         figure = draw_slopes(group.samples, **_options(comparison, group))
-        yield Plot(f"slopes-{index}", figure, SLOPES)
+        yield Plot(f"slopes-{index}", figure, SLOPES + _describe_thinned(group))
 
 
 def draw_order(comparison: Comparison, group: Group, index: int) -> Iterator[Plot]:
     """Yield the runs in the order in which they began, where that is known."""
     if has_order(group):
         figure = draw_run_order(group.samples, **_options(comparison, group))
-        yield Plot(f"order-{index}", figure, ORDER)
+        yield Plot(f"order-{index}", figure, ORDER + _describe_thinned(group))
 
 
 def draw_equivalence_curve(comparison: Comparison, group: Group, index: int) -> Iterator[Plot]:
@@ -297,6 +298,15 @@ def draw_equivalence_curve(comparison: Comparison, group: Group, index: int) -> 
         level = numbers.level(comparison.alpha)
         curve = draw_equivalence(group.pairs, margin=comparison.margin, marks=comparison.marks)
         yield Plot(f"equivalence-{index}", curve, EQUIVALENCE.format(level))
+
+
+def _describe_thinned(group: Group) -> str:
+    """Return a sentence where a chart does not draw all runs."""
+    if len(group.samples) <= MOST_POINTS:
+        return ""
+    return (
+        f" Of {len(group.samples):,} runs about {MOST_POINTS} are drawn; the file of runs has all."
+    )
 
 
 def has_runs(comparison: Comparison, group: Group) -> bool:
