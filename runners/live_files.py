@@ -18,6 +18,8 @@ from runners.untrusted import clean_text
 MOST_REPORT_BYTES = 256 * 1024
 """Of a run's report in one answer; the rest is asked for next time."""
 MOST_OUTPUT_BYTES = 8000
+LONGEST_SECONDS = 10
+"""Of one answer: the visit has more to do."""
 
 # Gets an offset and a directory of each run. Prints for each its number, the offset from which its
 # report is sent (0 if the file is shorter than it was), and how many bytes of report and output
@@ -28,16 +30,21 @@ measure() {{
     if [ -n "$1" ]; then bytes=$(stat -L -c %s -- "$1" 2>/dev/null); fi
     case $bytes in '' | *[!0-9]*) bytes=0 ;; esac
 }}
+# A link to another file is not followed: it may lead to what the program could not read itself.
+is_own() {{
+    [ -f "$1" ] && [ -r "$1" ] &&
+        [ "$(realpath "$1")" = "$(realpath "$directory")${{1#"$directory"}}" ]
+}}
 while [ $# -gt 0 ]; do
     number=$((number + 1)) offset=$1 directory=$2 report= output=
     shift 2
     for part in rank-0/ instance-0/ ''; do
         for name in result tare-result; do
             file=$directory/$part$name.jsonl
-            if [ -z "$report" ] && [ -f "$file" ] && [ -r "$file" ]; then report=$file; fi
+            if [ -z "$report" ] && is_own "$file"; then report=$file; fi
         done
         file=$directory/${{part}}output.txt
-        if [ -z "$output" ] && [ -f "$file" ] && [ -r "$file" ]; then output=$file; fi
+        if [ -z "$output" ] && is_own "$file"; then output=$file; fi
     done
     measure "$report"
     if [ "$offset" -gt "$bytes" ]; then offset=0; fi
@@ -78,7 +85,7 @@ def read_live_files(transport: Transport, offsets: Mapping[str, int]) -> dict[st
     Raises TryAgain.
     """
     runs = [argument for name, offset in offsets.items() for argument in (str(offset), name)]
-    done = transport.run(["sh", "-c", LIVE, "live", *runs], timeout=30)
+    done = transport.run(["sh", "-c", LIVE, "live", *runs], timeout=LONGEST_SECONDS)
     if done.returncode != 0:
         message = clean_text(done.stderr).strip()
         raise TryAgain(f"Running programs cannot be watched: {message}", kind="busy")

@@ -66,8 +66,10 @@ exit 0
 """
 
 
-# Prints the end of a file, as much as a page shows of it. To read from a pipe would take for ever.
-TAIL = """[ ! -f "$1" ] || exec tail -c "$2" "$1"
+# Prints the end of a file, as much as a page shows of it. To read from a pipe would take for ever,
+# and a link may lead to what its program could not read itself.
+TAIL = """[ -f "$1" ] && [ ! -L "$1" ] || exit 0
+exec tail -c "$2" "$1"
 """
 # Prints, for each directory whose job has started, its number and what its file `started` says.
 # No process is started for any of them: hundreds may be asked for.

@@ -79,7 +79,9 @@ def describe_live_run(run: Run, reading: LiveReading) -> LiveRun:
     """Return what was last read of a running run, drawn and in words."""
     report = restore_report(reading.report)
     times = report.curves.get(STEP_TIME)
-    steps = max((curve.count for curve in report.curves.values()), default=0)
+    # Programs may report several values of another series in one step.
+    counts = [times.count] if times else [curve.count for curve in report.curves.values()]
+    steps = max(counts, default=0)
     planned = _find_planned_steps(run, steps)
     step_seconds = _measure_speed(times) if times and times.unit == "s" else None
     names = sorted(report.curves, key=lambda name: (name not in FIRST_CURVES, name != STEP_TIME))
@@ -114,9 +116,11 @@ def _name_phase(run: Run, report: LiveReport, steps: int, planned: int | None) -
         return "finished"
     if steps == 0:
         return "before the first step"
-    if steps < (report.warm_up or 0):
-        return "warm-up"
-    return "after the last step" if steps == planned else "steady state"
+    if steps == planned:
+        return "after the last step"
+    if not report.warm_up:
+        return "running"
+    return "warm-up" if steps < report.warm_up else "after the warm-up"
 
 
 def _measure_speed(times: LiveCurve) -> float | None:

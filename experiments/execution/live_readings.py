@@ -25,22 +25,36 @@ WATCHED = timedelta(seconds=20)
 """How long a run counts as watched after its page has asked for it."""
 LEAST_INTERVAL = timedelta(seconds=4)
 """The least time between two readings of a run."""
+AFTER_PROBLEM = timedelta(seconds=60)
+"""The same where it could not be read: a file system that hangs costs each visit seconds."""
 MOST_RUNS = 20
 """Runs that are read in one visit; the others' turn comes with the next one."""
 
 
 def watch(run: Run) -> LiveReading:
-    """Have a running run read soon, as somebody looks at it; return what was read last."""
+    """Have a running run read soon, as somebody looks at it; return what was read last.
+
+    Of an earlier attempt nothing is returned.
+    """
     row = LiveReading(run=run, watched_at=Now())
     LiveReading.objects.bulk_create(
         [row], update_conflicts=True, unique_fields=["run"], update_fields=["watched_at"]
     )
-    reading = LiveReading.objects.get(run=run)
+    # A visit may have deleted it meanwhile, as the run has ended.
+    reading = LiveReading.objects.filter(run=run).first() or LiveReading(run=run)
+    if reading.directory != _name_directory(run):
+        reading = LiveReading(run=run)
     cluster = run.job.cluster
-    is_due = reading.read_at is None or database_now() - reading.read_at >= LEAST_INTERVAL
+    pause = AFTER_PROBLEM if reading.problem else LEAST_INTERVAL
+    is_due = reading.read_at is None or database_now() - reading.read_at >= pause
     if is_due and cluster.enabled and cluster.wanted_at is None:
         ask_for_another_visit(cluster)
     return reading
+
+
+def _name_directory(run: Run) -> str:
+    """Return a run's directory on its cluster, which no other attempt has."""
+    return f"{run.job.directory}/{run.folder}"
 
 
 def read_watched(held: Lease, runner: Runner) -> None:
@@ -51,43 +65,56 @@ def read_watched(held: Lease, runner: Runner) -> None:
     if held.cluster.wanted_at is None:  # as it was before the visit: nobody waits for anything
         return
     readings = LiveReading.objects.filter(run__job__cluster=held.cluster)
+    readings.exclude(run__state=Run.State.RUNNING).delete()
     watched = readings.filter(
-        Q(read_at=None) | Q(read_at__lte=Now() - LEAST_INTERVAL),
+        Q(read_at=None)
+        | Q(read_at__lte=Now() - LEAST_INTERVAL, problem="")
+        | Q(read_at__lte=Now() - AFTER_PROBLEM),
         run__state=Run.State.RUNNING,
         run__ended_at=None,
         watched_at__gt=Now() - WATCHED,
     )
     rows = list(
         watched.select_related("run__job")
-        .only("offset", "report", "run__uid", "run__position", "run__job__directory")
+        .only("directory", "offset", "report", "run__uid", "run__position", "run__job__directory")
         .order_by(F("read_at").asc(nulls_first=True), "pk")[:MOST_RUNS]
     )
     if not rows:
         return
-    directories = {f"{row.run.job.directory}/{row.run.folder}": row for row in rows}
-    offsets = {directory: row.offset for directory, row in directories.items()}
+    rows_by_directory = {_name_directory(row.run): row for row in rows}
+    offsets = {
+        directory: row.offset if row.directory == directory else 0
+        for directory, row in rows_by_directory.items()
+    }
     try:
         files = read_live_files(runner.transport, offsets)
     except TryAgain as error:
-        problem = make_storable(str(error))
-        readings.filter(pk__in=[row.pk for row in rows]).update(problem=problem, read_at=Now())
+        for directory, row in rows_by_directory.items():
+            problem = make_storable(str(error))
+            _change(row, directory=directory, problem=problem, read_at=Now())
         return
-    for directory, row in directories.items():
+    for directory, row in rows_by_directory.items():
         with contain_failure(row.run, held.cluster):
-            _store(row, files[directory])
-    readings.exclude(run__state=Run.State.RUNNING).delete()
+            _store(row, directory, files[directory])
 
 
-def _store(row: LiveReading, files: LiveFiles) -> None:
+def _store(row: LiveReading, directory: str, files: LiveFiles) -> None:
     """Add to a reading what its run's report has gained."""
-    # A program that was started again has begun its report anew.
-    report = restore_report(row.report if files.offset == row.offset else {})
+    # A program that was started again has begun its report anew, and so has a further attempt.
+    goes_on = row.directory == directory and files.offset == row.offset
+    report = restore_report(row.report if goes_on else {})
     is_all = len(files.report) < MOST_REPORT_BYTES
     known_bytes = report.add_lines(files.report, is_all=is_all)
-    LiveReading.objects.filter(pk=row.pk).update(
+    _change(
+        row,
+        directory=directory,
         read_at=Now(),
         offset=files.offset + known_bytes,
         report=report.build_document(),
         output_tail=files.output,
         problem="",
     )
+
+
+def _change(row: LiveReading, **columns: object) -> None:
+    LiveReading.objects.filter(pk=row.pk).update(**columns)

@@ -16,6 +16,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('watched_at', models.DateTimeField(help_text='When its page was last open.')),
+                ('directory', models.TextField(blank=True, help_text='Where it was read: a further attempt has a directory of its own.')),
                 ('read_at', models.DateTimeField(null=True)),
                 ('offset', models.PositiveBigIntegerField(default=0, help_text='Bytes of its report that have been read.')),
                 ('report', models.JSONField(default=dict, help_text='Its numbers so far, thinned (runners.workloads.live_reports).')),

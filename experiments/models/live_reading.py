@@ -8,10 +8,16 @@ from experiments.models.run import Run
 
 
 class LiveReading(models.Model):
-    """The last reading of a run that is being watched; gone soon after the run has ended."""
+    """The last reading of a run that is being watched.
+
+    It is deleted by the next visit that somebody asks for once the run has ended.
+    """
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="live_reading")
     watched_at = models.DateTimeField(help_text="When its page was last open.")
+    directory = models.TextField(
+        blank=True, help_text="Where it was read: a further attempt has a directory of its own."
+    )
     read_at = models.DateTimeField(null=True)
     offset = models.PositiveBigIntegerField(
         default=0, help_text="Bytes of its report that have been read."

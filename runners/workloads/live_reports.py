@@ -106,7 +106,8 @@ class LiveReport:
     def _add_line(self, line: Mapping[str, Any]) -> None:
         if isinstance(line.get("step"), dict):
             for name, value in line["step"].items():
-                self._find_curve(parse_name(name), None).add([value])
+                if curve := self._find_curve(parse_name(name), None):
+                    curve.add([value])
         if "series" in line:
             self._add_series(line)
         if "phase" in line:
@@ -127,12 +128,14 @@ class LiveReport:
             parse_number(first, "from")
             if not isinstance(first, int) or not 0 <= first < LATEST_STEP:
                 raise SanityError(f"{name!r} goes on at {first!r}")
-        self._find_curve(name, line.get("unit")).add(values, first)
+        if curve := self._find_curve(name, line.get("unit")):
+            curve.add(values, first)
 
-    def _find_curve(self, name: str, unit: Any) -> LiveCurve:
+    def _find_curve(self, name: str, unit: Any) -> LiveCurve | None:
+        """Return the curve of a series, a new one if need be; None if there are MOST_CURVES."""
         if name not in self.curves:
             if len(self.curves) == MOST_CURVES:
-                raise SanityError(f"{name!r} is one series too many to be drawn")
+                return None
             self.curves[name] = LiveCurve("s" if name == "step_time" else "1")
         curve = self.curves[name]
         if isinstance(unit, str) and 0 < len(unit) <= LONGEST_UNIT and unit.isprintable():

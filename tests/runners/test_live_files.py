@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from runners.live_files import MOST_OUTPUT_BYTES, MOST_REPORT_BYTES, LiveFiles, read_live_files
 from runners.payload import read_payload_files
+from runners.runner import Runner
+from runners.schedulers import Direct
 from runners.transports import Local
 from runners.workloads.live_reports import MOST_CURVES, MOST_STRETCHES, LiveReport, restore_report
 
@@ -66,6 +68,24 @@ def test_files_that_are_no_files_are_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "output.txt")
     os.mkfifo(tmp_path / "result.jsonl")
     assert read(tmp_path) == LiveFiles(0, b"", "")
+
+
+def test_links_to_what_lies_elsewhere_are_not_followed(tmp_path: Path) -> None:
+    run, secret = tmp_path / "run", tmp_path / "id_ed25519"
+    run.mkdir()
+    secret.write_text("secret\n")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "output.txt").write_text("secret\n")
+    (run / "output.txt").symlink_to(secret)
+    (run / "result.jsonl").symlink_to(secret)
+    (run / "rank-0").symlink_to(tmp_path / "elsewhere")
+    assert read(run) == LiveFiles(0, b"", "")
+    assert Runner(Local(), Direct()).read_tail(str(run / "output.txt")) == ""
+    linked = tmp_path / "linked"
+    linked.symlink_to(run)
+    (run / "output.txt").unlink()
+    (run / "output.txt").write_text("own\n")
+    assert read(linked).output == "own\n", "the directory itself may lie behind a link"
 
 
 def test_of_several_processes_the_first_is_read(tmp_path: Path) -> None:
@@ -139,9 +159,11 @@ def test_a_line_that_fits_into_no_answer_is_given_up() -> None:
     assert (report.curves["loss"].count, report.odd_lines) == (8, 2)
 
 
-def test_a_series_too_many_is_left_out() -> None:
+def test_a_series_too_many_is_left_out_and_is_no_damage() -> None:
     report = report_of(*({"step": {f"s{number}": 1}} for number in range(MOST_CURVES + 3)))
-    assert (len(report.curves), report.odd_lines) == (MOST_CURVES, 3)
+    assert (len(report.curves), report.odd_lines) == (MOST_CURVES, 0)
+    report.add_lines(json.dumps({"step": {"one too many": 1, "s0": 2}}).encode() + b"\n")
+    assert (report.curves["s0"].count, report.odd_lines) == (2, 0)
 
 
 def test_a_position_far_ahead_takes_no_memory() -> None:

@@ -36,7 +36,13 @@ def report(run: Run, *lines: object, output: str = "", **columns: object) -> Liv
     """Store what was read of a run."""
     made = LiveReport()
     made.add_lines("".join(f"{json.dumps(line)}\n" for line in lines).encode())
-    columns = {"watched_at": timezone.now(), "read_at": timezone.now(), **columns}
+    directory = f"{run.job.directory}/{run.folder}"
+    columns = {
+        "watched_at": timezone.now(),
+        "read_at": timezone.now(),
+        "directory": directory,
+        **columns,
+    }
     return LiveReading.objects.update_or_create(
         run=run, defaults={"report": made.build_document(), "output_tail": output, **columns}
     )[0]
@@ -57,7 +63,7 @@ def test_a_running_run_shows_its_steps_its_speed_and_its_output(
     )
     page = as_owner.get(running.get_absolute_url(), headers=HTMX).content.decode()
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
-    assert "Phase steady state" in text
+    assert "Phase after the warm-up" in text
     assert "40 of 100" in text
     assert "500.0 ms" in text
     assert "30 s" in text, "60 steps of half a second are left"
@@ -70,6 +76,26 @@ def test_before_its_first_reading_the_page_says_so(running: Run, as_owner: Clien
     page = as_owner.get(running.get_absolute_url()).content.decode()
     assert "is being read on the cluster" in page
     assert Cluster.objects.get(pk=running.job.cluster_id).wanted_at is not None
+
+
+@pytest.mark.django_db
+def test_a_further_attempt_shows_nothing_of_the_one_before(running: Run, as_owner: Client) -> None:
+    report(running, {"step": {"loss": 1}}, output="of attempt 1\n")
+    Job.objects.filter(pk=running.job_id).update(directory="/tmp/tare/jobs/again-2")
+    page = as_owner.get(running.get_absolute_url()).content.decode()
+    assert "of attempt 1" not in page
+    assert "is being read on the cluster" in page
+
+
+@pytest.mark.django_db
+def test_steps_are_those_of_the_step_times(running: Run) -> None:
+    reading = report(
+        running,
+        {"series": "step_time", "from": 0, "values": [0.5] * 3},
+        {"series": "micro_loss", "from": 0, "values": [1.0] * 120},
+    )
+    live = describe_live_run(running, reading)
+    assert (live.steps, live.planned_steps) == (3, 100)
 
 
 @pytest.mark.django_db
@@ -90,7 +116,7 @@ def test_nothing_is_asked_of_a_cluster_for_visitors_and_ended_runs(
     Run.objects.update(state=Run.State.FAILED)
     page = as_owner.get(running.get_absolute_url()).content.decode()
     assert not LiveReading.objects.exists()
-    assert "So far" not in page
+    assert "every few seconds while this page is" not in page
 
 
 @pytest.mark.django_db
@@ -169,7 +195,8 @@ def test_values_that_are_no_numbers_leave_a_gap() -> None:
     [
         (0, 10, False, "before the first step"),
         (4, 10, False, "warm-up"),
-        (10, 10, False, "steady state"),
+        (10, 10, False, "after the warm-up"),
+        (10, 0, False, "running"),
         (100, 10, False, "after the last step"),
         (100, 10, True, "finished"),
     ],

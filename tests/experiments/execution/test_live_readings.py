@@ -49,9 +49,9 @@ def visit(run: Run) -> LiveReading:
     return LiveReading.objects.get(run=run)
 
 
-def look_later(run: Run) -> None:
+def look_later(run: Run, seconds: float = 10) -> None:
     """Look at the run again as if some seconds had passed."""
-    LiveReading.objects.update(read_at=timezone.now() - timedelta(seconds=10))
+    LiveReading.objects.update(read_at=timezone.now() - timedelta(seconds=seconds))
     watch(Run.objects.get(pk=run.pk))
 
 
@@ -142,7 +142,26 @@ def test_a_site_that_says_no_is_noted_and_the_visit_goes_on(
         watch(running)
         assert visit(running).problem == "the forced command does not know this"
     look_later(running)
+    assert visit(running).problem, "it is not tried again within a minute"
+    look_later(running, seconds=61)
     assert visit(running).problem == ""
+
+
+def test_a_further_attempt_is_read_from_its_beginning(running: Run, tmp_path: Path) -> None:
+    (folder_of(running) / "result.jsonl").write_text(f"{json.dumps(STEPS)}\n")
+    watch(running)
+    visit(running)
+    Job.objects.filter(pk=running.job_id).update(directory=str(tmp_path / "job-2"))
+    again = Run.objects.get(pk=running.pk)
+    folder_of(again).mkdir(parents=True)
+    longer = STEPS | {"values": [9.0] * 70}
+    (folder_of(again) / "result.jsonl").write_text(f"{json.dumps(longer)}\n")
+    assert watch(again).report == {}
+    look_later(again)
+    reading = visit(again)
+    curve = reading.report["curves"]["step_time"]
+    assert (curve["count"], curve["stretches"][0][2]) == (70, 9.0)
+    assert reading.report["odd_lines"] == 0
 
 
 def test_odd_bytes_stop_neither_their_run_nor_the_others(running: Run) -> None:
