@@ -4,7 +4,6 @@ container, up to its steps and its comparison."""
 from __future__ import annotations
 
 import pytest
-from django.urls import reverse
 from webtest import Upload
 
 from experiments.models import Cluster, Experiment, Run, Workload
@@ -88,6 +87,6 @@ def test_a_script_with_five_added_lines_reports_its_steps(
         assert "distance" in shown
     losses = {tuple(run.series.get(metric="loss").values) for run in made.runs.all()}
     assert len(losses) == 1, "it computed the same on both sides"
-    comparison = researcher.app.get(reverse("comparison", args=[made.pk]), user=researcher.name)
+    comparison = researcher.get("comparison", made.pk, section="all")
     assert container.name in comparison
     assert "step_time" in comparison

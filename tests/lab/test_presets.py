@@ -114,7 +114,7 @@ def test_a_preset_is_launched_by_form_and_ends_in_its_page(
     tick_until(registered, lambda: not alive.exists(), seconds=1200)
     ended = {(run.state, run.reason, run.message) for run in Run.objects.all()}
     assert ended == {("succeeded", "", "")}
-    page = BeautifulSoup(researcher.get("comparison", made.pk).text, "html.parser")
+    page = BeautifulSoup(researcher.get("comparison", made.pk, section="all").text, "html.parser")
     headings = [one.get_text(" ", strip=True) for one in page.select("h2, summary")]
     assert any(one.startswith(smoke.ends_in) for one in headings), headings
     text = page.get_text(" ", strip=True)
