@@ -161,7 +161,7 @@ def test_a_run_of_many_series_shows_the_compared_ones_and_folds_the_others(
         name = f"part_{number}_time" if number else "step_time"
         SeriesFactory(run=run, metric=name)
     page = as_owner.get(reverse("run", args=[run.uid])).content.decode()
-    more = BeautifulSoup(page, "html.parser").select("details.more")
+    more = BeautifulSoup(page, "html.parser").select("details.panel.more")
     assert [one.summary.get_text() for one in more if one.summary] == (
         [f"{folded} more series"] if folded else []
     )
