@@ -82,7 +82,7 @@ FIGURE_1 = Preset(
     "two environments each.",
     needs=("tensorflow",),
     metric="step_time",
-    ends_in="“The same as bars”: the ratios as bars from zero, normalised to the baseline",
+    ends_in="“Ratios as bars”: the ratios as bars from zero, normalised to the baseline",
     sizes={
         FULL: Size(
             workloads=(

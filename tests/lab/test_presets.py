@@ -45,7 +45,7 @@ SMALL = QUICK | {"network": "small", "image_size": "32"}
 """A ResNet50 for four stand-ins takes a minute to build: the path is the same with three layers."""
 SMOKES = {
     "training-time-1-2-4-gpus": Smoke("Strong scaling", ("(x ",)),
-    "five-networks-normalised": Smoke("The same as bars", typed=QUICK),
+    "five-networks-normalised": Smoke("Ratios as bars", typed=QUICK),
     "four-containers-on-four-gpus": Smoke(
         "Steadiness", ("1x4x4",), typed={"steps": "12", "burn_in": "2"}
     ),
@@ -53,7 +53,7 @@ SMOKES = {
     "long-training": Smoke("Weak scaling", typed={"steps": "40", "evaluate_every": "20"}),
     "several-nodes-without-horovod": Smoke("Weak scaling", ("2x1 srun", "(x "), typed=SMALL),
     "numpy-on-tuned-blas": Smoke(
-        "Ratio to", typed={"steps": "6", "burn_in": "1"}, repeats=2, only=2
+        "Time per step relative to", typed={"steps": "6", "burn_in": "1"}, repeats=2, only=2
     ),
     "anatomy-of-the-overhead": Smoke("Phases", typed={"steps": "2"}),
 }
