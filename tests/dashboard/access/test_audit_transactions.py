@@ -172,6 +172,7 @@ ADDRESSES_NOT_LOGGED = {
     **dict.fromkeys(("environment_inspect", "experiment_inspect", "staged_verify"), OPERATION),
     **dict.fromkeys(("operation_cancel", "image_import_cancel", "image_import_dismiss"), OPERATION),
     "image_match": OPERATION,
+    **dict.fromkeys(("saved_view_save", "saved_view_delete"), "changes what its owner alone sees"),
 }
 
 
