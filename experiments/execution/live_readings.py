@@ -65,7 +65,6 @@ def read_watched(held: Lease, runner: Runner) -> None:
     if held.cluster.wanted_at is None:  # as it was before the visit: nobody waits for anything
         return
     readings = LiveReading.objects.filter(run__job__cluster=held.cluster)
-    readings.exclude(run__state=Run.State.RUNNING).delete()
     watched = readings.filter(
         Q(read_at=None)
         | Q(read_at__lte=Now() - LEAST_INTERVAL, problem="")
@@ -96,6 +95,7 @@ def read_watched(held: Lease, runner: Runner) -> None:
     for directory, row in rows_by_directory.items():
         with contain_failure(row.run, held.cluster):
             _store(row, directory, files[directory])
+    readings.exclude(run__state=Run.State.RUNNING).delete()
 
 
 def _store(row: LiveReading, directory: str, files: LiveFiles) -> None:

@@ -10,7 +10,7 @@ from experiments.models.run import Run
 class LiveReading(models.Model):
     """The last reading of a run that is being watched.
 
-    It is deleted by the next visit that somebody asks for once the run has ended.
+    Once the run has ended it is deleted by the next reading of another run on its cluster.
     """
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="live_reading")
