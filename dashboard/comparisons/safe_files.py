@@ -33,10 +33,14 @@ class Echo:
 
 
 def make_file_name(
-    subject: Experiment | PublishedTable | Comparison, what: str, ending: str
+    subject: Experiment | PublishedTable | Comparison,
+    what: str,
+    ending: str,
+    *,
+    has_question: bool = True,
 ) -> str:
     """Return a name of plain letters, whatever the question holds."""
-    question = slugify(subject.question)[:50].strip("-")
+    question = slugify(subject.question)[:50].strip("-") if has_question else ""
     return "-".join(part for part in ("tare", subject.key, question, what) if part) + ending
 
 

@@ -127,6 +127,22 @@ def test_a_link_that_hides_names_hides_them_in_pictures_too(
     assert "owner" in write_forest(describe_comparison(compare_experiment(results)))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("ending", KINDS)
+@pytest.mark.parametrize("query", ["", "?download"])
+def test_a_link_that_hides_names_hides_them_in_the_names_of_files(
+    ending: str, query: str, results: Experiment, people: People, drawn: list[Any]
+) -> None:
+    results.question = "Is Müller's image slower? (owner)"
+    results.save(update_fields=["question"])
+    owner, guest = people.client("owner"), visitor(link_to(results, hides_names=True))
+    named, hidden = (
+        client.get(address_of(results, ending) + query)["Content-Disposition"]
+        for client in (owner, guest)
+    )
+    assert "mullers-image-slower-owner" in named
+    assert f'"tare-{results.pk}-forest-180mm.{ending}"' in hidden
+
+
 def test_a_published_table_has_its_figure(
     people: People, as_owner: Client, drawn: list[Any]
 ) -> None:
