@@ -112,8 +112,8 @@ def _hash_renderer() -> str:
 def _find_kept(key: str) -> bytes | None:
     try:
         kept: bytes | None = caches["figures"].get(key)
-    except OSError as error:
-        log.warning("A kept figure cannot be read: %s", error)
+    except Exception:  # of a damaged file: from pickle, zlib or anything that they call
+        log.warning("A kept figure cannot be read.", exc_info=True)
         return None
     return kept
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from itertools import count
 from threading import BoundedSemaphore
 
 import pytest
@@ -102,6 +103,28 @@ def test_only_so_many_processes_are_at_work(monkeypatch) -> None:
     monkeypatch.setattr(drawing_process, "WAIT_SECONDS", 0.01)
     with drawing_process.at_work, pytest.raises(NotDrawn, match="Too many figures"):
         draw(FOREST, **OPTIONS)
+
+
+@pytest.mark.parametrize("damage", ["", "cut off", "odd bytes"])
+def test_a_kept_file_that_is_damaged_is_drawn_again(
+    settings, tmp_path, monkeypatch, damage: str
+) -> None:
+    files = {
+        "BACKEND": "django.core.cache.backends.filebased.FileBasedCache",
+        "LOCATION": str(tmp_path / "drawn"),
+    }
+    settings.CACHES = {**settings.CACHES, "figures": files}
+    numbers = count(1)
+    monkeypatch.setattr(
+        drawing_process, "_run_program", lambda order: f"figure {next(numbers)}".encode()
+    )
+    assert draw(FOREST, **OPTIONS) == b"figure 1"
+    (file,) = (tmp_path / "drawn").iterdir()
+    content = file.read_bytes()
+    damaged = {"": b"", "cut off": content[:-4], "odd bytes": content[:-4] + bytes(4)}
+    file.write_bytes(damaged[damage])
+    assert draw(FOREST, **OPTIONS) == b"figure 2"
+    assert draw(FOREST, **OPTIONS) == b"figure 2", "the new one is kept"
 
 
 def test_a_folder_that_cannot_be_written_costs_time_and_no_figure(settings, tmp_path) -> None:
