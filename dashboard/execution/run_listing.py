@@ -149,7 +149,11 @@ class RunsInOrder:
     def _list_keys_by_fact(self, start: int, stop: int | None) -> list[int]:
         """Return keys by a fact, which is read once a snapshot: many runs share one."""
         way = "DESC" if self.descending else "ASC"
-        runs, parameters = self.rows.order_by().values("pk", "snapshot_id").query.sql_with_params()
+        rows = self.rows.order_by().values("pk", "snapshot_id")
+        try:
+            runs, parameters = rows.query.sql_with_params()
+        except EmptyResultSet:  # no run can fulfil these conditions
+            return []
         # Parts of it are names of tables, and what Django wrote.
         statement = "\n".join(
             (

@@ -340,3 +340,13 @@ def test_a_person_has_a_limited_number_of_views(people: People) -> None:
     assert SavedView.objects.count() == SavedView.MOST
     client.post("/views/save/", {"name": "view 0", "query": "q=2"})
     assert SavedView.objects.get(name="view 0").query == "q=2"
+
+
+@pytest.mark.parametrize("sort", ["fact.kernel", "-fact.kernel", "metric.step_time", "node"])
+def test_a_filter_that_nothing_can_fulfil_gives_an_empty_list_in_any_order(
+    sort: str, as_owner: Client, runs: list[Run]
+) -> None:
+    query = {"where": "repeat=-1", "sort": sort, "column": "node"}
+    assert shown(as_owner, query) == []
+    answer = as_owner.get("/runs.csv", query)
+    assert b"".join(answer.streaming_content) == b"run,node\r\n"
