@@ -78,9 +78,7 @@ def _send(request: OpenRequest, comparison: Comparison, ending: Ending) -> HttpR
         raise Http404("The figure has no such page.")
     response = HttpResponse(file, content_type=KINDS[ending])
     # A slug respells names, so that they could not be hidden in it: "mullers" for "Müller's".
-    name = make_file_name(
-        comparison, f"forest-{width}mm", f".{ending}", has_question=not anonymity
-    )
+    name = make_file_name(comparison, f"forest-{width}mm", f".{ending}", has_question=not anonymity)
     wants_file = "download" in request.GET
     response["Content-Disposition"] = content_disposition_header(wants_file, name) or "inline"
     return mark_as_hidden(response) if anonymity else response
