@@ -22,4 +22,6 @@ def find_executable(name: str, path: Optional[str] = None) -> Optional[str]:
 
 
 def _is_executable(path: str) -> bool:
+    if "\0" in path:  # a file's first line may hold anything; no path does
+        return False
     return os.access(path, os.F_OK | os.X_OK) and not os.path.isdir(path)
