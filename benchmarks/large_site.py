@@ -145,7 +145,7 @@ def _fill(experiments_count: int) -> User:
                     "block": repeat,
                     "state": "done",
                     "scheduler_id": str(key),
-                    "directory": f"/work/jobs/{key}",
+                    "directory": f"/scratch/jobs/{key}",
                     "submitted_at": began,
                     "started_at": began,
                     "ended_at": began + timedelta(minutes=20),

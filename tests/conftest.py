@@ -106,6 +106,13 @@ def _store_of_its_own(tmp_path: Path, settings: Settings) -> None:
 
 
 @pytest.fixture
+def roomy_disks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave half of every disk free, however full that of the tests' machine is."""
+    disk = mock.Mock(free=500 * 10**9, total=10**12)
+    monkeypatch.setattr("experiments.health.storage.shutil.disk_usage", lambda path: disk)
+
+
+@pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home directory for one test, which may write a login profile."""
     folder = tmp_path / "home"

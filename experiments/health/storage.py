@@ -16,7 +16,8 @@ MOST_TABLES = 8
 MOST_FILES = 100_000  # of the store, that are counted
 PER_RUN = ("run", "job", "event", "measurement", "series", "snapshot", "runfile")
 """Tables whose rows come with runs."""
-FULL = 0.1  # of a disk, below which it is nearly full
+FULL = 0.1  # of a disk, below which it is nearly full, unless ROOM is left
+ROOM = 20e9  # bytes; a tenth of a large disk lasts for years
 
 TABLES = """
     SELECT relname, pg_total_relation_size(oid), nullif(reltuples, -1)::bigint
@@ -45,7 +46,7 @@ class Disk:
 
     @property
     def is_nearly_full(self) -> bool:
-        return self.free_bytes < FULL * self.total_bytes
+        return self.free_bytes < min(FULL * self.total_bytes, ROOM)
 
 
 @dataclass(frozen=True)

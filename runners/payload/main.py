@@ -62,7 +62,8 @@ def main(spec_path: str) -> int:
 
 def measure(spec: dict[str, Any], process: place.RunProcess, recorder: Recorder) -> None:
     """Run the spec's workload between the two halves of the snapshot; write the result."""
-    os.makedirs(process.own_directory, exist_ok=True)
+    if not os.path.isdir(process.own_directory):
+        os.mkdir(process.own_directory)  # not those above it: a job that was deleted stays so
     if process.instances > 1:
         os.chdir(process.own_directory)  # each instance is a run of its own
     inside_path = os.path.join(process.own_directory, "inside.json")

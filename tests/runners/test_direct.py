@@ -397,3 +397,12 @@ def test_a_machine_that_does_not_answer_is_worth_trying_again(runner, monkeypatc
     for ask in (lambda: runner.poll(["1-1"]), lambda: runner.read_journals({"/x": 0})):
         with pytest.raises(TryAgain, match="no sh"):
             ask()
+
+
+def test_a_directory_that_a_program_makes_anew_is_no_record(runner, block, program):
+    """Somebody deletes a job's directory while it runs, and its program makes it once more."""
+    directory = block(program("true")).directory
+    job = block(program(f'rm -rf {shlex.quote(directory)}; mkdir -p "$PWD"'), program("true"))
+    assert job.directory == directory
+    record = finished(runner, job, runner.submit(job))
+    assert record.exit_code is None

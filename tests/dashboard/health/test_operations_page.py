@@ -34,7 +34,7 @@ def as_admin(people: People) -> Client:
 
 
 @pytest.fixture
-def all_run(db: None) -> None:
+def all_run(db: None, roomy_disks: None) -> None:
     django_rq.get_queue().connection.flushdb()  # tasks that other tests have left wait for ever
     now = timezone.now()
     for service, queue in (("worker", "default"), ("worker", "bulk"), ("clock", "")):

@@ -44,7 +44,7 @@ def sign() -> MakeSign:
 
 
 @pytest.fixture
-def all_run(sign: MakeSign) -> None:
+def all_run(sign: MakeSign, roomy_disks: None) -> None:
     """All that has to run does."""
     django_rq.get_queue().connection.flushdb()  # tasks that other tests have left wait for ever
     sign("worker", "default")

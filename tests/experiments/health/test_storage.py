@@ -85,3 +85,13 @@ def test_a_disk_that_is_nearly_full_is_a_problem() -> None:
     assert describe(full, roomy) == ["The disk of the database is nearly full"]
     assert describe(roomy, full) == ["The disk of the image store is nearly full"]
     assert describe(None, None) == []
+
+
+@pytest.mark.parametrize(
+    ("free", "total", "nearly_full"),
+    [(9e9, 100e9, True), (11e9, 100e9, False), (19e9, 4e12, True), (21e9, 4e12, False)],
+)
+def test_a_large_disk_is_not_nearly_full_while_there_is_room(
+    free: float, total: float, nearly_full: bool
+) -> None:
+    assert Disk("/data", int(free), int(total)).is_nearly_full is nearly_full

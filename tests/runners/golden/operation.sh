@@ -273,7 +273,8 @@ finish() {
     trap '' TERM USR2
     journal "job ended" ", \"exit_code\": $1"
     exec >/dev/null 2>&1 # the login shell's farewell must not change what is listed
-    cd "$job" || exit
+    # A program may have made a directory anew that was deleted: it has no claim, and is no record.
+    cd "$job" && [ -e started ] || exit
     listed=(. -path ./payload -prune -o
         -type f ! -path './scheduler*' ! -path '*/.*' ! -name '*.part')
     { sum_up_few "${listed[@]}" || sum_up_many "${listed[@]}"; } >sha256sums.part
