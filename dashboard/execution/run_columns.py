@@ -6,7 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from django.db.models import DurationField, Expression, ExpressionWrapper, F
+from django.db.models import (
+    DurationField,
+    Exists,
+    Expression,
+    ExpressionWrapper,
+    F,
+    JSONField,
+    OuterRef,
+    Value,
+)
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
 from experiments.models import Experiment, User, Workload
@@ -24,6 +33,10 @@ OTHER_FACTS = ("package ", "variable ", "GPU ", PROGRAM, LIBRARY)
 LONGEST_NAME = 200
 PARAMETERS = KeyTransform("parameters", KeyTransform("workload", "spec"))
 """Those with which a run was started."""
+SHORT_PARAMETERS = ExpressionWrapper(
+    F("parameters") - Value("files") - Value("argv"), output_field=JSONField()
+)
+"""The parameters of a workload without long ones that say nothing about its metrics."""
 
 
 @dataclass(frozen=True)
@@ -118,10 +131,10 @@ class Columns:
 
 def list_columns(user: User) -> Columns:
     """Return the columns that have a meaning for runs that `user` may view."""
-    visible = Experiment.objects.visible_to(user).values("pk")
-    workloads = Workload.objects.filter(experiments__in=visible).distinct()
+    visible = Experiment.objects.visible_to(user).filter(workloads=OuterRef("pk"))
+    workloads = Workload.objects.filter(Exists(visible)).order_by("pk")
     columns = dict(OWN)
-    for kind_name, parameters in workloads.order_by("pk").values_list("kind", "parameters"):
+    for kind_name, parameters in workloads.values_list("kind", SHORT_PARAMETERS):
         if kind_name in KNOWN_WORKLOADS:
             for column in _list_declared(kind_name, parameters):
                 columns.setdefault(column.key, column)

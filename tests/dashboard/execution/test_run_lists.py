@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dashboard.execution import run_listing
 from dashboard.execution.run_cells import choose_decimals, write
-from dashboard.execution.run_columns import OWN, Column
+from dashboard.execution.run_columns import OWN, Column, list_columns
 from dashboard.execution.run_conditions import make_condition
 from experiments.models import Experiment, Run, SavedView, Snapshot
 from tests.dashboard.conftest import People, Site, measured
@@ -350,3 +350,27 @@ def test_a_filter_that_nothing_can_fulfil_gives_an_empty_list_in_any_order(
     assert shown(as_owner, query) == []
     answer = as_owner.get("/runs.csv", query)
     assert b"".join(answer.streaming_content) == b"run,node\r\n"
+
+
+def test_columns_on_offer_read_each_workload_once_and_no_long_texts_of_it(
+    site: Site, people: People
+) -> None:
+    site.workload.kind = "command"
+    site.workload.parameters = {
+        "argv": ["python3", "a long argument"],
+        "files": {"train.py": "f" * 64},
+        "metrics": [{"name": "latency", "unit": "ms", "better": "lower"}],
+    }
+    site.workload.save()
+    for _ in range(3):
+        measured(site, people.owner, blocks=0)
+    with CaptureQueriesContext(connection) as captured:
+        columns = list_columns(people.owner)
+    assert columns.get("metric.latency")
+    (statement,) = (row["sql"] for row in captured if "parameters" in row["sql"])
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        ((_, parameters),) = cursor.fetchall()
+    assert "latency" in str(parameters)
+    assert "train.py" not in str(parameters)
+    assert "a long argument" not in str(parameters)
