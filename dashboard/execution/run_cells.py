@@ -224,6 +224,22 @@ BY_KIND: Mapping[str, Callable[[Any], SafeString]] = {
 }
 
 
+def write_heads(column: Column, units: Sequence[str]) -> list[str]:
+    """Return the heads of a column in a file; where units differ, a second one has them."""
+    if len(units) > 1:
+        return [column.key, f"{column.key} unit"]
+    return [f"{column.key} ({units[0]})" if units and units[0] else column.key]
+
+
+def write_cells(column: Column, row: Row, units: Sequence[str]) -> list[Any]:
+    """Return the cells of a run under these heads."""
+    cells = [write_plain(column, row)]
+    if len(units) > 1:
+        value = row.values.get(column.key)
+        cells.append(value.unit if isinstance(value, Value) else "")
+    return cells
+
+
 def write_plain(column: Column, row: Row) -> Any:
     """Return a value as files have it: numbers with all their digits, times in ISO 8601."""
     value = row.values.get(column.key)

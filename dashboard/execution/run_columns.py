@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from django.db.models import (
@@ -49,6 +49,8 @@ class Column:
     path: str = ""
     """Of a column of the run itself: the path of its field."""
     unit: str = ""
+    other_units: tuple[str, ...] = ()
+    """Of a metric: further units in which programs report it."""
     help: str = ""
 
     @property
@@ -137,7 +139,10 @@ def list_columns(user: User) -> Columns:
     for kind_name, parameters in workloads.values_list("kind", SHORT_PARAMETERS):
         if kind_name in KNOWN_WORKLOADS:
             for column in _list_declared(kind_name, parameters):
-                columns.setdefault(column.key, column)
+                known = columns.setdefault(column.key, column)
+                if column.unit not in (known.unit, *known.other_units):
+                    others = (*known.other_units, column.unit)
+                    columns[column.key] = replace(known, other_units=others)
     for name in (*INSIDE_FACTS.values(), "CPUs at hand", "BLAS that answered", "GPU 0"):
         columns[FACT + name] = Column(FACT + name, name[:1].upper() + name[1:])
     return Columns(columns.values())

@@ -60,6 +60,19 @@ class Condition:
         """Return whether only runs with a value, on one side of it, fulfil the condition."""
         return bool(self.value) and self.operator in ("=", "<", "<=", ">", ">=")
 
+    def compare_metric(self, prefix: str = "") -> Q:
+        """Return the comparison with a measurement, in each unit that programs report it in.
+
+        Measurements in units that cannot be converted fulfil no comparison.
+        """
+        fits = Q()
+        for unit in (self.column.unit, *self.column.other_units):
+            limit = _convert_quantity(self.value, self.column.unit, unit)
+            if limit is not None:
+                same_unit = {f"{prefix}unit": unit, f"{prefix}value__{self.lookup}": limit}
+                fits |= Q(**same_unit)
+        return fits
+
     @property
     def text(self) -> str:
         """Return what a reader is told after the column's name: "≥ 200.0 ms"."""
@@ -143,20 +156,43 @@ def _parse_quantity(column: Column, value: str) -> float | None:
     """Return a number in the column's unit: "200 ms" of a metric in seconds is 0.2."""
     if not value:
         return None
-    match = NUMBER.match(value)
-    unit = value[match.end() :].strip() if match else ""
-    factor = 1.0
-    if unit and unit != column.unit:
-        base = unit[1:]
-        if unit[0] not in PREFIXES or base != column.unit or base == "1":
-            match = None
-        else:
-            factor = PREFIXES[unit[0]]
-    number = float(match[0]) * factor if match else math.nan
-    if not math.isfinite(number):
+    number = _convert_quantity(value, column.unit, column.unit)
+    if number is None or not math.isfinite(number):
         known = "" if column.unit in ("", "1") else f" of {column.unit}"
         raise ValueError(f"{column.label} is compared with a number{known}")
     return number
+
+
+def _convert_quantity(text: str, usual_unit: str, unit: str) -> float | None:
+    """Return a number in `unit`; where the text has none it is in `usual_unit`.
+
+    None if it is no number, or if the units differ in more than a prefix.
+    """
+    match = NUMBER.match(text)
+    if not match:
+        return None
+    factor = _find_factor(text[match.end() :].strip() or usual_unit, unit)
+    return None if factor is None else float(match[0]) * factor
+
+
+def _find_factor(given: str, unit: str) -> float | None:
+    """Return by what a number in one unit is multiplied to be in another one; None if it cannot."""
+    if given == unit:
+        return 1.0
+    if not unit:  # "5 k" of what has no unit
+        return PREFIXES.get(given)
+    given_bases, bases = _split_prefix(given), _split_prefix(unit)
+    for base in given_bases.keys() & bases.keys():
+        return given_bases[base] / bases[base]
+    return None
+
+
+def _split_prefix(unit: str) -> dict[str, float]:
+    """Return what a unit may be: itself, and that which its first letter multiplies."""
+    bases = {unit: 1.0}
+    if unit[:1] in PREFIXES and unit[1:] not in ("", "1"):
+        bases[unit[1:]] = PREFIXES[unit[0]]
+    return bases
 
 
 def _parse_duration(column: Column, value: str) -> timedelta | None:
@@ -213,7 +249,7 @@ def _filter_by_metric(rows: QuerySet[Run], condition: Condition) -> QuerySet[Run
     measured = Measurement.objects.filter(run=OuterRef("pk"), metric=condition.column.name)
     if not condition.value:
         return rows.filter(Exists(measured) if condition.operator == "!=" else ~Exists(measured))
-    measured = measured.filter(**{f"value__{condition.lookup}": condition.parsed})
+    measured = measured.filter(condition.compare_metric())
     return rows.filter(~Exists(measured) if condition.operator == "!=" else Exists(measured))
 
 

@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
 
 from dashboard.comparisons.safe_files import stream_table
-from dashboard.execution.run_cells import draw_table, write_plain
+from dashboard.execution.run_cells import draw_table, write_cells, write_heads
 from dashboard.execution.run_columns import FACT
 from dashboard.execution.run_conditions import SIGNS
 from dashboard.execution.run_listing import RunList, keep_state, read_run_list
@@ -57,12 +57,17 @@ def runs_file(request: Request) -> StreamingHttpResponse:
     run_list = read_run_list(request)
     rows = run_list.runs.iterate()
     units = run_list.list_units()
-    heads = [
-        f"{column.key} ({unit})" if (unit := units.get(column.key)) else column.key
-        for column in run_list.columns
-    ]
+    columns = [(column, units.get(column.key, [])) for column in run_list.columns]
+    heads = [head for column, its_units in columns for head in write_heads(column, its_units)]
     table = (
-        [row.fields["uid"], *(write_plain(column, row) for column in run_list.columns)]
+        [
+            row.fields["uid"],
+            *(
+                cell
+                for column, its_units in columns
+                for cell in write_cells(column, row, its_units)
+            ),
+        ]
         for row in rows
     )
     return stream_table(["run", *heads], table, "tare-runs.csv")

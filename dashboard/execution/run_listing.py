@@ -133,7 +133,7 @@ class RunsInOrder:
         measured = apply_conditions(self.visible, others)
         measured = measured.alias(sorted_by=FilteredRelation("measurements", condition=metric))
         # In one call: another one would join measurements once more.
-        limit = [Q(**{f"sorted_by__value__{row.lookup}": row.parsed}) for row in limits]
+        limit = [row.compare_metric("sorted_by__") for row in limits]
         measured = measured.filter(*limit, sorted_by__isnull=False)
         order = ("-sorted_by__value", "-pk") if self.descending else ("sorted_by__value", "pk")
         keys = list(measured.order_by(*order).values_list("pk", flat=True)[start:stop])
@@ -244,11 +244,20 @@ class RunList:
         paginator: Paginator[Row] = Paginator(self.runs, PER_PAGE)  # type: ignore[arg-type]
         return paginator.get_page(self.query.get("page"))
 
-    def list_units(self) -> dict[str, str]:
-        """Return the units of the columns of a file, by their keys, where one is declared."""
-        declared = {column.key: column.unit for column in self.columns if column.kind == "metric"}
-        times = {column.key: "s" for column in self.columns if column.kind == "duration"}
-        return declared | times
+    def list_units(self) -> dict[str, list[str]]:
+        """Return the units of the values in each column of a file, by the columns' keys.
+
+        Programs may report one metric in several; what a workload declares need not be in the list.
+        """
+        units = {column.key: ["s"] for column in self.columns if column.kind == "duration"}
+        metrics = {column.name: column for column in self.columns if column.kind == "metric"}
+        if not metrics:
+            return units
+        measured = Measurement.objects.filter(run__in=self.runs.rows, metric__in=list(metrics))
+        pairs = measured.order_by().values_list("metric", "unit").distinct()
+        for metric, unit in sorted(pairs):
+            units.setdefault(metrics[metric].key, []).append(unit)
+        return {column.key: [column.unit] for column in metrics.values()} | units
 
     @property
     def is_filtered(self) -> bool:

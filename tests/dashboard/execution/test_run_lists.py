@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from dashboard.execution import run_listing
 from dashboard.execution.run_cells import choose_decimals, write
 from dashboard.execution.run_columns import OWN, Column, list_columns
 from dashboard.execution.run_conditions import make_condition
-from experiments.models import Experiment, Run, SavedView, Snapshot
+from experiments.models import Experiment, Run, SavedView, Snapshot, Workload
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import JobFactory, MeasurementFactory, RunFactory
 
@@ -374,3 +375,73 @@ def test_columns_on_offer_read_each_workload_once_and_no_long_texts_of_it(
     assert "latency" in str(parameters)
     assert "train.py" not in str(parameters)
     assert "a long argument" not in str(parameters)
+
+
+@pytest.fixture
+def latencies(site: Site, people: People) -> list[Run]:
+    """Three runs of two programs: 0.2 and 0.3 s of the first one, 250 ms of the second."""
+    made = []
+    for number, (value, unit) in enumerate(((0.2, "s"), (0.3, "s"), (250, "ms"))):
+        metrics = [{"name": "latency", "unit": unit, "better": "lower"}]
+        workload, _ = Workload.objects.get_or_create(
+            name=f"program {unit}",
+            defaults={
+                "kind": "command",
+                "parameters": {"metrics": metrics},
+                "owner": people.owner,
+            },
+        )
+        job = JobFactory(
+            experiment=measured(replace(site, workload=workload), people.owner, blocks=0),
+            workload=workload,
+        )
+        run = RunFactory(job=job, node=f"node{number}")
+        MeasurementFactory(run=run, metric="latency", value=value, unit=unit)
+        made.append(run)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("where", "nodes"),
+    [
+        ("metric.latency>=0.2", "012"),
+        ("metric.latency>0.25", "1"),
+        ("metric.latency>=250 ms", "12"),
+        ("metric.latency=250 ms", "2"),
+        ("metric.latency!=0.25 s", "01"),
+        ("metric.latency<1", "012"),
+    ],
+)
+@pytest.mark.parametrize("sort", ["node", "metric.latency"])
+def test_a_filter_compares_values_of_several_units_by_their_size(
+    sort: str, where: str, nodes: str, as_owner: Client, latencies: list[Run]
+) -> None:
+    query = {"where": where, "sort": sort}
+    assert sorted(shown(as_owner, query)) == list(nodes)
+    assert notes(as_owner, query) == []
+
+
+def test_a_filter_leaves_out_values_that_have_nothing_to_do_with_its_unit(
+    as_owner: Client, latencies: list[Run]
+) -> None:
+    latencies[0].measurements.update(unit="hops")
+    for sort in ("node", "metric.latency"):
+        assert shown(as_owner, {"where": "metric.latency>0.1", "sort": sort})[0] != "0"
+
+
+def test_a_file_has_the_unit_of_each_value_where_they_differ(
+    as_owner: Client, latencies: list[Run]
+) -> None:
+    query = {"column": ["metric.latency", "node"], "sort": "node"}
+    answer = as_owner.get("/runs.csv", query)
+    lines = b"".join(answer.streaming_content).decode().splitlines()
+    assert lines == [
+        "run,metric.latency,metric.latency unit,node",
+        f"{latencies[0].uid},0.2,s,node0",
+        f"{latencies[1].uid},0.3,s,node1",
+        f"{latencies[2].uid},250.0,ms,node2",
+    ]
+    # The unit is that of the rows, whatever another program of the reader's declares.
+    answer = as_owner.get("/runs.csv", {**query, "where": "workload=program ms"})
+    lines = b"".join(answer.streaming_content).decode().splitlines()
+    assert lines == ["run,metric.latency (ms),node", f"{latencies[2].uid},250.0,node2"]
