@@ -13,7 +13,6 @@ from dashboard.access.rights import by_link, get_readable, get_readable_table
 from dashboard.comparisons.forest_figure import describe_comparison
 from dashboard.comparisons.safe_files import make_file_name
 from dashboard.drawings.drawing_process import Ending, NotDrawn, draw
-from dashboard.drawings.forest import change_names
 from dashboard.drawings.forest_layout import MEASURES
 from dashboard.drawings.themes import THEMES
 from dashboard.typed_requests import OpenRequest
@@ -60,16 +59,14 @@ def _send(request: OpenRequest, comparison: Comparison, ending: Ending) -> HttpR
     Widths are 180 (two columns) or 88 (one); a PDF has all pages unless one is asked for. 404 where
     there is no such figure, 503 with the reason where it could not be drawn.
     """
-    figure = describe_comparison(comparison)
+    anonymity = find_anonymity(request.user)
+    figure = describe_comparison(comparison, anonymity.hide if anonymity else str)
     width, theme = request.GET.get("width", "180"), request.GET.get("theme", "light")
     page = request.GET.get("page", "0" if ending == "pdf" else "1")
     if figure is None:
         raise Http404("Nothing is compared yet.")
     if width not in map(str, MEASURES) or theme not in THEMES or not _is_page(page):
         raise Http404("There is no figure of this width, theme or page.")
-    anonymity = find_anonymity(request.user)
-    if anonymity:
-        figure = change_names(figure, anonymity.hide)
     try:
         file = draw(figure, width=int(width), theme=theme, ending=ending, page=int(page))
     except NotDrawn as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dashboard.comparisons.figures import Plot
@@ -74,8 +75,11 @@ class PrintedForest:
         ]
 
 
-def describe_comparison(comparison: Comparison) -> Forest | None:
-    """Return the forest plot of all pairs, or None where nothing is compared."""
+def describe_comparison(comparison: Comparison, hide: Callable[[str], str] = str) -> Forest | None:
+    """Return the forest plot of all pairs, or None where nothing is compared.
+
+    `hide` returns a text without the names that this reader may not see.
+    """
     metrics = {say_metric(group) for group in comparison.groups if group.pairs}
     compared = [
         ComparedPair(_make_heading(group, len(metrics) > 1), pair, _count_nodes(group, pair))
@@ -90,6 +94,7 @@ def describe_comparison(comparison: Comparison) -> Forest | None:
         metric=metrics.pop() if len(metrics) == 1 else "",
         margin=comparison.margin,
         marks=comparison.marks,
+        hide=hide,
     )
 
 

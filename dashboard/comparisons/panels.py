@@ -12,6 +12,7 @@ from typing import Any
 
 from django.urls import reverse
 
+from dashboard.access.hidden_names import find_anonymity
 from dashboard.comparisons import anatomy, latex
 from dashboard.comparisons.figures import Panel as ScalingPanel
 from dashboard.comparisons.figures import (
@@ -89,7 +90,10 @@ class ForestPlot(Panel[Comparison]):
     is_section = False
 
     def compute(self, comparison: Comparison, request: OpenRequest) -> PrintedForest | None:
-        plot, described = forest_plot(comparison), describe_comparison(comparison)
+        anonymity = find_anonymity(request.user)
+        # What is drawn for this reader, so that both have the same pages.
+        described = describe_comparison(comparison, anonymity.hide if anonymity else str)
+        plot = forest_plot(comparison)
         if plot is None or described is None:
             return None
         files = {

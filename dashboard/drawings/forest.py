@@ -6,7 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
+from dashboard.drawings.typeface import clean
 from experiments.statistics import Pair, Verdict, numbers
 from experiments.statistics.values import ALPHA, Interval
 
@@ -133,11 +135,14 @@ def describe_forest(
     metric: str,
     margin: float,
     marks: Mapping[str, int],
+    hide: Callable[[str], str] = str,
 ) -> Forest:
     """Describe the forest plot of these pairs, in their order.
 
     `metric` is its name in words; "" where the pairs have several. Intervals are those that
-    decide: of 95 % and 90 %, unless several interim analyses were planned.
+    decide: of 95 % and 90 %, unless several interim analyses were planned. `hide` returns a text
+    without the names that this reader may not see. Texts are as they are drawn: how long they are
+    decides where pages end.
     """
     pairs = [one.pair for one in compared]
     alpha = next((pair.alpha for pair in pairs), ALPHA)
@@ -145,7 +150,7 @@ def describe_forest(
     decimals = _choose_decimals(pairs)
     letters, notes = _letter_notes(pairs, low, high)
     subject = f"{metric}, ratio" if metric else "Ratio"
-    return Forest(
+    forest = Forest(
         title=f"{metric or 'Ratios'} relative to {baseline}",
         description=_describe_verdicts(pairs),
         axis_title=f"{subject} to {baseline} (log)",
@@ -165,10 +170,13 @@ def describe_forest(
         ),
         notes=notes,
     )
+    # Names first: they are known as they are written, and `clean` may write them otherwise.
+    return change_names(forest, lambda text: clean(hide(text)))
 
 
 def change_names(forest: Forest, change: Callable[[str], str]) -> Forest:
     """Return the description with every text changed in which there may be a name."""
+    change = cache(change)  # rows have many texts in common
     rows = (
         replace(
             row,

@@ -16,10 +16,10 @@ from dashboard.drawings.elements import (
     make_rectangle,
     make_symbol,
 )
-from dashboard.drawings.forest import Forest, ForestRow, change_names
+from dashboard.drawings.forest import Forest, ForestRow
 from dashboard.drawings.forest_pages import BETWEEN_GROUPS, HEADING, LINE, Block, break_pages
 from dashboard.drawings.themes import Theme
-from dashboard.drawings.typeface import Typeface, clean
+from dashboard.drawings.typeface import Typeface
 
 BELOW_MIDDLE = 0.87
 """From the middle of a row down to the baseline of its text."""
@@ -80,7 +80,7 @@ class Places:
 
 def lay_out_forest(forest: Forest, *, width: int, theme: Theme, type_: Typeface) -> list[Drawing]:
     """Return the pages of a figure that is so many millimetres wide: a key of `MEASURES`."""
-    return _Layout(change_names(forest, clean), width, theme, type_).make_pages()
+    return _Layout(forest, width, theme, type_).make_pages()
 
 
 class _Layout:

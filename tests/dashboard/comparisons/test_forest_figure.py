@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from bs4 import BeautifulSoup
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.urls import reverse
 
+from dashboard.access.visitors import Visitor
 from dashboard.comparisons import figure_views
 from dashboard.comparisons.forest_figure import describe_comparison
+from dashboard.comparisons.panels import ForestPlot
 from dashboard.drawings import drawing_process
 from dashboard.drawings.drawing_process import NotDrawn
 from dashboard.drawings.forest import Forest
 from dashboard.drawings.forest_json import write_forest
+from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import compare_experiment
 from experiments.models import Experiment, ShareLink
 from tests.dashboard.access.test_links import link_to, visitor
@@ -97,7 +100,7 @@ def test_nothing_is_drawn_where_nothing_is_compared(
     results: Experiment, as_owner: Client, drawn: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert describe_comparison(replace(compare_experiment(results), groups=[])) is None
-    monkeypatch.setattr(figure_views, "describe_comparison", lambda comparison: None)
+    monkeypatch.setattr(figure_views, "describe_comparison", lambda comparison, hide: None)
     assert as_owner.get(address_of(results)).status_code == 404
     assert drawn == []
 
@@ -125,6 +128,27 @@ def test_a_link_that_hides_names_hides_them_in_pictures_too(
     assert "Apptainer of account-" in said
     assert "owner" not in said
     assert "owner" in write_forest(describe_comparison(compare_experiment(results)))  # type: ignore[arg-type]
+
+
+def test_the_page_describes_to_each_reader_what_is_drawn_for_them(
+    results: Experiment, people: People, drawn: list[Any], rf: RequestFactory
+) -> None:
+    """Else they would not have the same pages."""
+    container = results.environments.get(name="Apptainer")
+    container.name = "Apptainer\u200b of owner"
+    container.save(update_fields=["name"])
+    guest = visitor(link_to(results, hides_names=True))
+    for user, client, name in (
+        (people.owner, people.client("owner"), "Apptainer of owner"),
+        (Visitor([ShareLink.objects.get().pk]), guest, "Apptainer of account-"),
+    ):
+        request = rf.get("/")
+        request.user = user
+        panel = ForestPlot().compute(compare_experiment(results), cast(OpenRequest, request))
+        assert panel
+        assert panel.described.rows[0].environment.startswith(name)
+        client.get(address_of(results))
+        assert drawn.pop()[0] == panel.described
 
 
 @pytest.mark.parametrize("ending", KINDS)

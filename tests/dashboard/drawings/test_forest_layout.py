@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dashboard.drawings.elements import Drawing, Line, Polygon, Text
-from dashboard.drawings.forest import ComparedPair
+from dashboard.drawings.forest import ComparedPair, change_names
 from dashboard.drawings.forest_layout import lay_out_forest
 from dashboard.drawings.forest_pages import TALLEST, break_pages, estimate_height
 from dashboard.drawings.themes import DARK, GREY, LIGHT
+from dashboard.drawings.typeface import clean
 from experiments.statistics import Verdict
 from tests.dashboard.drawings.examples import NAMES, describe, get_typeface, make_pairs
 from tests.dashboard.drawings.test_forest import make_pair
@@ -73,6 +74,25 @@ def test_nothing_overlaps_with_any_number_of_comparisons(groups: int, width: int
     for page, blocks in zip(pages, broken, strict=True):
         room = estimate_height(blocks, notes, width)
         assert page.height == pytest.approx(room, abs=5), "what a browser keeps free for it"
+
+
+@pytest.mark.parametrize(
+    "heading",
+    ["{model}, {nodes}x4" + "\u200b" * 120, "bob's {model}, {nodes}x4, " + "letters " * 4],
+    ids=["letters that are not drawn", "a name that is hidden"],
+)
+def test_the_pages_of_a_description_are_those_that_are_drawn(heading: str) -> None:
+    def hide(text: str) -> str:
+        return text.replace("bob", "account-1")
+
+    forest = describe(make_pairs(72, heading=heading), hide=hide)
+    drawn = lay_out(forest)
+    broken = break_pages(forest)
+    assert len(drawn) == len(broken)
+    for page, blocks in zip(drawn, broken, strict=True):
+        assert len(find(page, "symbol")) == sum(len(block.rows) for block in blocks)
+    as_drawn = change_names(forest, lambda text: clean(hide(text)))
+    assert break_pages(as_drawn) == broken, "nothing changes the texts afterwards"
 
 
 ODD_NAMES = st.text(max_size=120)
