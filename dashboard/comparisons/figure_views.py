@@ -10,10 +10,12 @@ from django.views.decorators.http import require_GET
 
 from dashboard.access.hidden_names import find_anonymity, mark_as_hidden
 from dashboard.access.rights import by_link, get_readable, get_readable_table
+from dashboard.access.visitors import Visitor
 from dashboard.comparisons.forest_figure import describe_comparison
 from dashboard.comparisons.safe_files import make_file_name
-from dashboard.drawings.drawing_process import Ending, NotDrawn, draw
+from dashboard.drawings.drawing_process import Busy, Ending, NotDrawn, draw
 from dashboard.drawings.forest_layout import MEASURES
+from dashboard.drawings.forest_pages import break_pages
 from dashboard.drawings.themes import THEMES
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import Comparison, compare_experiment
@@ -26,6 +28,7 @@ KINDS: dict[str, str] = {
     "pdf": "application/pdf",
 }
 UNAVAILABLE = 503
+RETRY_SECONDS = 10
 MESSAGE = (
     '<svg xmlns="http://www.w3.org/2000/svg" role="img" width="680" height="64">'
     "<title>Not drawn</title>"
@@ -56,8 +59,8 @@ def table_forest(request: OpenRequest, pk: int, ending: Ending) -> HttpResponse:
 def _send(request: OpenRequest, comparison: Comparison, ending: Ending) -> HttpResponse:
     """Return the figure in the width, theme and page that the address asks for.
 
-    Widths are 180 (two columns) or 88 (one); a PDF has all pages unless one is asked for. 404 where
-    there is no such figure, 503 with the reason where it could not be drawn.
+    Widths are 180 (two columns) or 88 (one); a PDF has all pages unless one is requested. 404 where
+    there is no such figure, before anything is drawn; 503 with the reason where it could not be.
     """
     anonymity = find_anonymity(request.user)
     figure = describe_comparison(comparison, anonymity.hide if anonymity else str)
@@ -67,12 +70,23 @@ def _send(request: OpenRequest, comparison: Comparison, ending: Ending) -> HttpR
         raise Http404("Nothing is compared yet.")
     if width not in map(str, MEASURES) or theme not in THEMES or not _is_page(page):
         raise Http404("There is no figure of this width, theme or page.")
-    try:
-        file = draw(figure, width=int(width), theme=theme, ending=ending, page=int(page))
-    except NotDrawn as error:
-        return _say_not_drawn(str(error), ending)
-    if not file:
+    first = 0 if ending == "pdf" else 1
+    if not first <= int(page) <= len(break_pages(figure)):
         raise Http404("The figure has no such page.")
+    try:
+        file = draw(
+            figure,
+            width=int(width),
+            theme=theme,
+            ending=ending,
+            page=int(page),
+            is_visitor=isinstance(request.user, Visitor),
+        )
+    except NotDrawn as error:
+        response = _say_not_drawn(str(error), ending)
+        if isinstance(error, Busy):
+            response["Retry-After"] = str(RETRY_SECONDS)
+        return response
     response = HttpResponse(file, content_type=KINDS[ending])
     # A slug respells names, so that they could not be hidden in it: "mullers" for "Müller's".
     name = make_file_name(comparison, f"forest-{width}mm", f".{ending}", has_question=not anonymity)

@@ -11,7 +11,6 @@ import sys
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from threading import BoundedSemaphore
 from typing import Literal
 
 from django.conf import settings
@@ -19,17 +18,18 @@ from django.core.cache import caches
 
 from dashboard.drawings.forest import Forest
 from dashboard.drawings.forest_json import write_forest
+from dashboard.drawings.turns import TooMany, Turns
 
 Ending = Literal["svg", "png", "pdf"]
 SECONDS = 30
 """How long a drawing may take: usually two, and five more where the fonts are made first."""
-AT_ONCE = 2
-"""Processes at the same time; each takes about 100 MB."""
+AT_ONCE, FOR_VISITORS, WAITING = 2, 1, 1
+"""Processes at the same time, each of about 100 MB; those of them for visitors; and requests that
+wait: together fewer than the threads of the web server, which answers others with the rest."""
 WAIT_SECONDS = 20
-"""How long a request waits until fewer are at work."""
 PROGRAM = "dashboard.drawings.draw_forest_file"
 SHOWN_OF_ERRORS = 2000
-at_work = BoundedSemaphore(AT_ONCE)
+turns = Turns(AT_ONCE, FOR_VISITORS, WAITING)
 log = logging.getLogger(__name__)
 
 
@@ -37,11 +37,23 @@ class NotDrawn(Exception):
     """A figure that could not be drawn; the message says why in words for its reader."""
 
 
-def draw(forest: Forest, *, width: int, theme: str, ending: Ending, page: int = 0) -> bytes:
+class Busy(NotDrawn):
+    """A figure that may be drawn later: too many others are."""
+
+
+def draw(
+    forest: Forest,
+    *,
+    width: int,
+    theme: str,
+    ending: Ending,
+    page: int = 0,
+    is_visitor: bool = False,
+) -> bytes:
     """Return the file of a forest plot, a kept one if nothing has changed since.
 
-    `page` counts from 1; 0 is all of them, as a PDF. An empty file means that there is no such
-    page. NotDrawn if the process ends without a figure, or takes too long.
+    `page` counts from 1 and is one that the figure has; 0 is all of them, as a PDF. NotDrawn if the
+    process ends without a figure, or takes too long; Busy if none can be started now.
     """
     order = {
         "forest": write_forest(forest),
@@ -55,14 +67,18 @@ def draw(forest: Forest, *, width: int, theme: str, ending: Ending, page: int = 
     if kept is not None:
         return kept
     limits = {"seconds": SECONDS, "folder": str(Path(settings.FIGURE_FOLDER) / "fonts")}
-    file = _run_program(json.dumps(order | limits))
+    try:
+        with turns.take(is_visitor=is_visitor, seconds=WAIT_SECONDS):
+            file = _run_program(json.dumps(order | limits))
+    except TooMany:
+        raise Busy(
+            "Too many figures are being drawn at the moment; try again in a minute."
+        ) from None
     _keep(key, file)
     return file
 
 
 def _run_program(order: str) -> bytes:
-    if not at_work.acquire(timeout=WAIT_SECONDS):
-        raise NotDrawn("Too many figures are being drawn at the moment; try again in a minute.")
     try:
         ended = subprocess.run(
             [sys.executable, "-m", PROGRAM],
@@ -79,9 +95,7 @@ def _run_program(order: str) -> bytes:
     except OSError as error:
         log.warning("No process could be started to draw a figure: %s", error)
         raise NotDrawn("The server could not start the program that draws it.") from error
-    finally:
-        at_work.release()
-    if ended.returncode:
+    if ended.returncode or not ended.stdout:
         said = ended.stderr.decode(errors="replace")[-SHOWN_OF_ERRORS:]
         log.warning("Drawing a figure ended with %s: %s", ended.returncode, said)
         raise NotDrawn("The program that draws it ended before it was done.")

@@ -18,6 +18,7 @@ from dashboard.drawings import drawing_process
 from dashboard.drawings.drawing_process import NotDrawn
 from dashboard.drawings.forest import Forest
 from dashboard.drawings.forest_json import write_forest
+from dashboard.drawings.turns import Turns
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import compare_experiment
 from experiments.models import Experiment, ShareLink
@@ -70,7 +71,8 @@ def test_a_figure_has_an_address_for_each_kind_of_file(
     assert answer["Content-Disposition"].startswith("inline; filename=")
     assert answer["Content-Disposition"].endswith(f'-forest-88mm.{ending}"')
     page = 0 if ending == "pdf" else 1
-    assert drawn[0][1] == {"width": 88, "theme": "grey", "ending": ending, "page": page}
+    named = {"width": 88, "theme": "grey", "ending": ending, "page": page}
+    assert drawn[0][1] == named | {"is_visitor": False}
     kept = as_owner.get(address_of(results, ending) + "?download")
     assert kept["Content-Disposition"].startswith("attachment; ")
 
@@ -87,13 +89,32 @@ def test_a_figure_has_an_address_for_each_kind_of_file(
         {"page": "1e3"},
         {"page": "²"},
         {"page": "9999"},
+        {"page": "2"},
+        {"page": "0"},
     ],
 )
 def test_there_are_no_other_figures(
     query: dict[str, str], results: Experiment, as_owner: Client, drawn: list[Any]
 ) -> None:
-    assert as_owner.get(address_of(results), query).status_code == 404
-    assert drawn == []
+    for ending in KINDS:
+        if (ending, query.get("page")) != ("pdf", "0"):
+            assert as_owner.get(address_of(results, ending), query).status_code == 404
+    assert drawn == [], "no process starts for them"
+
+
+def test_where_too_many_are_drawn_the_answer_says_when_to_come_again(
+    results: Experiment, as_owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing_process, "turns", Turns(at_once=0, for_visitors=0, waiting=0))
+    monkeypatch.setattr(drawing_process, "_find_kept", lambda key: None)
+    answer = as_owner.get(address_of(results))
+    assert (answer.status_code, answer["Retry-After"]) == (503, "10")
+    assert "Too many figures" in answer.content.decode()
+
+
+def test_figures_of_visitors_are_drawn_as_theirs(results: Experiment, drawn: list[Any]) -> None:
+    visitor(link_to(results)).get(address_of(results))
+    assert drawn[0][1]["is_visitor"]
 
 
 def test_nothing_is_drawn_where_nothing_is_compared(

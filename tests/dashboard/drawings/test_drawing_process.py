@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from itertools import count
-from threading import BoundedSemaphore
+from threading import Event, Thread
 
 import pytest
 
 from dashboard.drawings import drawing_process
-from dashboard.drawings.drawing_process import NotDrawn, draw
+from dashboard.drawings.drawing_process import Busy, NotDrawn, draw
+from dashboard.drawings.turns import TooMany, Turns
 from tests.dashboard.drawings.examples import describe, make_pairs
 
 FOREST = describe(make_pairs(1))
@@ -56,7 +58,6 @@ def test_a_figure_is_drawn_once_and_kept_until_something_changes(monkeypatch) ->
 
 def test_the_program_draws_what_it_is_told() -> None:
     assert b"<svg" in draw(FOREST, **OPTIONS)
-    assert draw(FOREST, **OPTIONS | {"page": 2}) == b"", "there is one page"
     assert draw(FOREST, **OPTIONS | {"page": 0, "ending": "pdf"}).startswith(b"%PDF")
 
 
@@ -73,6 +74,7 @@ def test_a_process_that_hangs_is_given_up(monkeypatch, replace_program) -> None:
         "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
         "raise SystemExit(3)",
         "raise MemoryError",
+        "pass",
         "import no_such_package",
     ],
 )
@@ -99,10 +101,50 @@ def test_the_process_knows_no_secret(replace_program) -> None:
 
 
 def test_only_so_many_processes_are_at_work(monkeypatch) -> None:
-    monkeypatch.setattr(drawing_process, "at_work", BoundedSemaphore(1))
+    monkeypatch.setattr(drawing_process, "turns", turns := Turns(1, 1, 1))
     monkeypatch.setattr(drawing_process, "WAIT_SECONDS", 0.01)
-    with drawing_process.at_work, pytest.raises(NotDrawn, match="Too many figures"):
+    turn = turns.take(is_visitor=False, seconds=0)
+    with turn, pytest.raises(Busy, match="Too many figures"):
         draw(FOREST, **OPTIONS)
+
+
+def test_figures_leave_threads_for_other_requests(settings) -> None:
+    """The web server has four in a process (Dockerfile)."""
+    threads = re.search(r"--threads[\", ]+(\d+)", (settings.BASE_DIR / "Dockerfile").read_text())
+    assert threads
+    most = drawing_process.AT_ONCE + drawing_process.WAITING
+    assert most < int(threads[1])
+
+
+def test_a_visitor_leaves_room_for_others() -> None:
+    turns = Turns(at_once=2, for_visitors=1, waiting=0)
+    with turns.take(is_visitor=True, seconds=60):
+        with pytest.raises(TooMany), turns.take(is_visitor=True, seconds=60):
+            pass
+        with turns.take(is_visitor=False, seconds=60):
+            pass
+    with turns.take(is_visitor=True, seconds=60):
+        pass
+
+
+def test_who_waits_is_next_and_nobody_waits_behind() -> None:
+    turns = Turns(at_once=1, for_visitors=1, waiting=1)
+    first, drawn = turns.take(is_visitor=False, seconds=60), Event()
+
+    def wait() -> None:
+        with turns.take(is_visitor=False, seconds=60):
+            drawn.set()
+
+    with first:
+        waiting = Thread(target=wait)
+        waiting.start()
+        while not turns.waiting:
+            waiting.join(0.001)
+        with pytest.raises(TooMany), turns.take(is_visitor=False, seconds=60):
+            pass
+        assert not drawn.is_set()
+    waiting.join(60)
+    assert drawn.is_set()
 
 
 @pytest.mark.parametrize("damage", ["", "cut off", "odd bytes"])
