@@ -71,7 +71,8 @@ def _send(request: OpenRequest, comparison: Comparison, ending: Ending) -> HttpR
     if width not in map(str, MEASURES) or theme not in THEMES or not _is_page(page):
         raise Http404("There is no figure of this width, theme or page.")
     first = 0 if ending == "pdf" else 1
-    if not first <= int(page) <= len(break_pages(figure)):
+    count = len(break_pages(figure))
+    if not first <= int(page) <= count:
         raise Http404("The figure has no such page.")
     try:
         file = draw(
@@ -88,8 +89,11 @@ def _send(request: OpenRequest, comparison: Comparison, ending: Ending) -> HttpR
             response["Retry-After"] = str(RETRY_SECONDS)
         return response
     response = HttpResponse(file, content_type=KINDS[ending])
+    part = f"-page-{page}-of-{count}" if count > 1 and int(page) else ""
     # A slug respells names, so that they could not be hidden in it: "mullers" for "Müller's".
-    name = make_file_name(comparison, f"forest-{width}mm", f".{ending}", has_question=not anonymity)
+    name = make_file_name(
+        comparison, f"forest-{width}mm{part}", f".{ending}", has_question=not anonymity
+    )
     wants_file = "download" in request.GET
     response["Content-Disposition"] = content_disposition_header(wants_file, name) or "inline"
     return mark_as_hidden(response) if anonymity else response

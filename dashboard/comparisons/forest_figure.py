@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
+from dashboard.access.hidden_names import find_anonymity
 from dashboard.comparisons.figures import Plot
 from dashboard.drawings.forest import ComparedPair, Forest, describe_forest
 from dashboard.drawings.forest_pages import break_pages, estimate_height
+from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import Comparison, Group
 from experiments.statistics import Pair
 
@@ -36,7 +39,7 @@ class PrintedForest:
     themes = (("light", "for-light"), ("dark", "for-dark"))
     """For the page, with their classes: of the two pictures the one that is shown is fetched."""
 
-    @property
+    @cached_property
     def pages(self) -> list[tuple[int, int, int]]:
         """Return the number of each page, and about how tall it is in two columns and in one.
 
@@ -61,13 +64,18 @@ class PrintedForest:
 
     @property
     def exports(self) -> list[tuple[str, list[tuple[str, str]]]]:
-        """Return each width and theme with the addresses of its files."""
+        """Return each width and theme with the addresses of its files.
+
+        A figure of several pages is whole in a PDF only; each page has links of its own.
+        """
+        endings = ("pdf",) if len(self.pages) > 1 else tuple(self.files)
         return [
             (
                 f"{width_label}{theme_label}",
                 [
                     (ending.upper(), f"{address}?width={width}&theme={theme}&download")
                     for ending, address in self.files.items()
+                    if ending in endings
                 ],
             )
             for theme, theme_label in THEMES.items()
@@ -96,6 +104,18 @@ def describe_comparison(comparison: Comparison, hide: Callable[[str], str] = str
         marks=comparison.marks,
         hide=hide,
     )
+
+
+def describe_for(comparison: Comparison, request: OpenRequest) -> Forest | None:
+    """Return the forest plot as it is drawn for this reader, so that both have the same pages."""
+    anonymity = find_anonymity(request.user)
+    return describe_comparison(comparison, anonymity.hide if anonymity else str)
+
+
+def count_pages(comparison: Comparison, request: OpenRequest) -> int:
+    """Return how many pages the forest plot has; 0 where nothing is compared."""
+    forest = describe_for(comparison, request)
+    return len(break_pages(forest)) if forest else 0
 
 
 def say_metric(group: Group) -> str:

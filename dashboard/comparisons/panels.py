@@ -12,7 +12,6 @@ from typing import Any
 
 from django.urls import reverse
 
-from dashboard.access.hidden_names import find_anonymity
 from dashboard.comparisons import anatomy, latex
 from dashboard.comparisons.figures import Panel as ScalingPanel
 from dashboard.comparisons.figures import (
@@ -31,7 +30,7 @@ from dashboard.comparisons.figures import (
     has_order,
     has_runs,
 )
-from dashboard.comparisons.forest_figure import ENDINGS, PrintedForest, describe_comparison
+from dashboard.comparisons.forest_figure import ENDINGS, PrintedForest, count_pages, describe_for
 from dashboard.comparisons.methods import describe_methods
 from dashboard.comparisons.panel_base import ExperimentPanel, Panel, Rows, TablePanel
 from dashboard.typed_requests import OpenRequest
@@ -90,10 +89,7 @@ class ForestPlot(Panel[Comparison]):
     is_section = False
 
     def compute(self, comparison: Comparison, request: OpenRequest) -> PrintedForest | None:
-        anonymity = find_anonymity(request.user)
-        # What is drawn for this reader, so that both have the same pages.
-        described = describe_comparison(comparison, anonymity.hide if anonymity else str)
-        plot = forest_plot(comparison)
+        plot, described = forest_plot(comparison), describe_for(comparison, request)
         if plot is None or described is None:
             return None
         files = {
@@ -413,10 +409,11 @@ class Export(Panel[Comparison]):
 
     def compute(self, comparison: Comparison, request: OpenRequest) -> list[tuple[str, str]]:
         files = TABLE_EXPORTS if isinstance(comparison, TableComparison) else EXPORTS
+        pages = count_pages(comparison, request)
         return [
             (label, page_address(comparison, view, view))
             for label, view in files
-            if comparison.pairs or "forest" not in view
+            if "forest" not in view or pages == 1 or (pages and view.endswith("pdf"))
         ]
 
 

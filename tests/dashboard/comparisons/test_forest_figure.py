@@ -11,19 +11,21 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 
 from dashboard.access.visitors import Visitor
-from dashboard.comparisons import figure_views
+from dashboard.comparisons import figure_views, forest_figure
 from dashboard.comparisons.forest_figure import describe_comparison
 from dashboard.comparisons.panels import ForestPlot
 from dashboard.drawings import drawing_process
 from dashboard.drawings.drawing_process import NotDrawn
 from dashboard.drawings.forest import Forest
 from dashboard.drawings.forest_json import write_forest
+from dashboard.drawings.forest_pages import break_pages
 from dashboard.drawings.turns import Turns
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import compare_experiment
 from experiments.models import Experiment, ShareLink
 from tests.dashboard.access.test_links import link_to, visitor
-from tests.dashboard.conftest import People
+from tests.dashboard.conftest import People, show_all_sections
+from tests.dashboard.drawings.examples import describe, make_pairs
 from tests.dashboard.published_tables import TABLE_3
 from tests.factories import PublishedTableFactory
 
@@ -222,6 +224,48 @@ def test_the_page_has_the_picture_its_files_and_its_table(
     assert cells[:10] == ["blas small, 1x1", "Apptainer", *forest.rows[0].numbers]
     assert "Slower" in cells
     assert all(head["scope"] for head in table.select("th"))
+
+
+@pytest.fixture
+def of_many_pages(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Make every comparison's figure one of several pages; return how many."""
+    forest = describe(make_pairs(72))
+    for module in (figure_views, forest_figure):
+        monkeypatch.setattr(module, "describe_comparison", lambda comparison, hide=str: forest)
+    return len(break_pages(forest))
+
+
+def test_a_figure_of_several_pages_is_whole_as_pdf_and_has_links_for_each_page(
+    results: Experiment, as_owner: Client, of_many_pages: int
+) -> None:
+    assert of_many_pages > 2
+    address = show_all_sections(reverse("comparison", args=[results.pk]))
+    page = BeautifulSoup(as_owner.get(address).content, "html.parser")
+    links = [link["href"] for link in page.select(".exports a")]
+    assert len(links) == 6
+    svg, png, pdf = (address_of(results, ending) for ending in KINDS)
+    assert {link.partition("?")[0] for link in links} == {pdf}
+    assert [link["href"] for link in page.select(".printed a")] == [
+        f"{file}?page={number}&download"
+        for number in range(1, of_many_pages + 1)
+        for file in (svg, png)
+    ]
+    whole = [link["href"] for link in page.select("[aria-label=Export] a")]
+    assert pdf in whole
+    assert not {svg, png} & set(whole)
+
+
+def test_the_file_of_a_page_says_which_one_it_is(
+    results: Experiment, as_owner: Client, drawn: list[Any], of_many_pages: int
+) -> None:
+    for ending, page, part in (
+        ("svg", "", f"-page-1-of-{of_many_pages}"),
+        ("png", "?page=2", f"-page-2-of-{of_many_pages}"),
+        ("pdf", "?page=2", f"-page-2-of-{of_many_pages}"),
+        ("pdf", "", ""),
+    ):
+        answer = as_owner.get(address_of(results, ending) + page)
+        assert answer["Content-Disposition"].endswith(f'-forest-180mm{part}.{ending}"')
 
 
 def test_where_it_cannot_be_drawn_the_page_works_and_the_picture_says_so(
