@@ -8,7 +8,7 @@ COPY requirements.lock requirements-build.txt ./
 RUN pip install --no-cache-dir -r requirements-build.txt \
     && pip install --no-cache-dir --no-build-isolation --require-hashes -r requirements.lock
 COPY manage.py ./
-COPY docs/words.md docs/words.md
+COPY docs docs
 COPY dashboard dashboard
 COPY experiments experiments
 COPY runners runners

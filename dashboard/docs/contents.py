@@ -1,0 +1,70 @@
+"""The order in which the documents are listed, in groups, each with what it is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from dashboard.docs.documents import DECISIONS, find_address, map_files, read_title
+
+GROUPS = {
+    "Measure and compare": {
+        "workloads": "programs, their parameters and metrics, scales, presets",
+        "bring-your-own-benchmark": "measure any program, with its own numbers",
+        "images": "add, find and stage images, and make environments of them",
+        "runtimes": "container runtimes: what each setting becomes, GPUs, modes",
+        "parity": "reports, waivers, one lock file for both",
+        "statistics": "estimates, intervals, verdicts, stamps, power, calibration",
+        "imports": "logs of others as experiments",
+        "measurements": "bare metal and Apptainer on NVIDIA H200",
+    },
+    "Clusters and the site": {
+        "clusters": "connect a cluster: keys, limits, partitions, the check",
+        "permissions": "roles, visibility, links, logging in, the audit log",
+        "how-runs-end": "every reason why a job or a run ended, with advice",
+        "operations": "the page Operations: processes, queues, what to do",
+        "compose": "docker-compose.yml: health checks, upgrades",
+        "reliability": "what is promised when machines and networks fail",
+    },
+    "How Tare is made": {
+        "architecture": "rooms, the way from the form to the verdict, how to add to them",
+        "life-of-a-run": "states, and what lies on the cluster",
+        "formats": "what may be imported, how forms are made and proved to be the same",
+        "mutants": "mistakes made on purpose, and what noticed them",
+        DECISIONS: "what was decided, why, and what was given up",
+    },
+}
+FURTHER = "Further"
+"""The group of documents that the table above does not name."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A document in a list of documents."""
+
+    name: str
+    title: str
+    about: str
+
+    def get_absolute_url(self) -> str:
+        return find_address(self.name)
+
+
+@cache
+def list_groups() -> tuple[tuple[str, tuple[Line, ...]], ...]:
+    """Return all documents in groups; decisions stand on a page of their own."""
+    listed = {name for group in GROUPS.values() for name in group} | {"words"}
+    further = {name: "" for name in map_files() if name not in listed and "/" not in name}
+    groups = {**GROUPS, FURTHER: further}
+    return tuple(
+        (title, tuple(Line(name, read_title(name), about) for name, about in group.items()))
+        for title, group in groups.items()
+        if group
+    )
+
+
+@cache
+def list_decisions() -> tuple[Line, ...]:
+    """Return the decisions, the last one first."""
+    names = [name for name in map_files() if name.startswith(f"{DECISIONS}/")]
+    return tuple(Line(name, read_title(name), "") for name in sorted(names, reverse=True))

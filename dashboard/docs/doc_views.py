@@ -1,0 +1,53 @@
+"""Pages of the documents: their list, each of them, and their pictures."""
+
+from __future__ import annotations
+
+from django.contrib.auth.decorators import login_not_required
+from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET
+
+from dashboard.docs.contents import list_decisions, list_groups
+from dashboard.docs.documents import (
+    DECISIONS,
+    GLOSSARY,
+    PICTURES,
+    map_files,
+    map_pictures,
+    read_document,
+)
+from dashboard.typed_requests import OpenRequest
+
+
+@login_not_required
+@require_GET
+def docs(request: OpenRequest) -> HttpResponse:
+    """List the documents to everybody: they hold no data."""
+    return render(request, "docs/index.html", {"groups": list_groups()})
+
+
+@login_not_required
+@require_GET
+def document(request: OpenRequest, name: str) -> HttpResponse:
+    """Show a document to everybody."""
+    if name == GLOSSARY:
+        return redirect("glossary")
+    if name not in map_files():
+        raise Http404
+    context = {
+        "document": read_document(name),
+        "groups": list_groups(),
+        "current": DECISIONS if name.startswith(f"{DECISIONS}/") else name,
+        "decisions": list_decisions() if name == DECISIONS else (),
+    }
+    return render(request, "docs/document.html", context)
+
+
+@login_not_required
+@require_GET
+def picture(request: OpenRequest, name: str) -> HttpResponseBase:
+    """Send a picture of a document."""
+    if name not in map_pictures():
+        raise Http404
+    path = map_pictures()[name]
+    return FileResponse(path.open("rb"), content_type=PICTURES[path.suffix])
