@@ -108,6 +108,7 @@ def _say_not_drawn(reason: str, ending: Ending) -> HttpResponse:
     if ending == "svg":
         content, kind = MESSAGE.format(escape(reason)), KINDS["svg"]
     else:
-        content = f"This figure could not be drawn. {reason} The comparison has all its numbers.\n"
+        where = "All numbers are on the comparison’s page."
+        content = f"This figure could not be drawn. {reason} {where}\n"
         kind = "text/plain; charset=utf-8"
     return HttpResponse(content, content_type=kind, status=UNAVAILABLE)

@@ -84,12 +84,21 @@ class Condition:
         elif self.column.kind == "duration":
             value = numbers.duration(self.parsed.total_seconds())
         elif self.column.kind == "time":
-            value = f"{self.parsed:%Y-%m-%d %H:%M} UTC"
             if AGO.fullmatch(self.value):
-                value = f"{self.value.lstrip('-')} ago"
+                return self._describe_ago()
+            value = f"{self.parsed:%Y-%m-%d %H:%M} UTC"
         else:
             value = self.value
         return f"{sign} {shorten(value)}"
+
+    def _describe_ago(self) -> str:
+        """Return words for a moment that is so long ago: after it is in the last days."""
+        time = self.value.lstrip("-")
+        if self.operator in (">", ">="):
+            return f"in the last {time}"
+        if self.operator in ("<", "<="):
+            return f"more than {time} ago"
+        return f"{SIGNS.get(self.operator, self.operator)} {time} ago"
 
 
 def read_conditions(texts: Iterable[str], columns: Columns) -> tuple[list[Condition], list[str]]:

@@ -12,6 +12,9 @@ from dashboard.typed_requests import Request, read_posted_text
 from experiments.models import SavedView
 
 LONGEST_QUERY = 4000
+"""As an address writes it, where a letter may take nine characters."""
+NUL = "%00"
+"""Refused in every address: a view with it could neither be opened nor deleted."""
 
 
 @require_POST
@@ -19,21 +22,30 @@ def save(request: Request) -> HttpResponse:
     """Save the list of runs as it is shown; a view of the same name is replaced."""
     page = SavedView.Page.RUNS
     name = " ".join(read_posted_text(request, "name").split())[:60]
-    posted = read_posted_text(request, "query")
-    if not name or len(posted) > LONGEST_QUERY:
-        why = "it has too many filters and columns" if name else "a view needs a name"
+    query = keep_state(QueryDict(read_posted_text(request, "query"))).urlencode()
+    if why := _find_problem(query):
         messages.error(request, f"Not saved: {why}.")
         return redirect("runs")
-    query = keep_state(QueryDict(posted)).urlencode()
+    shown = SavedView(page=page, query=query)
+    if not name:
+        messages.error(request, "Not saved: a view needs a name.")
+        return redirect(shown)
     views = SavedView.objects.filter(owner=request.user, page=page)
     if views.exclude(name=name).count() >= SavedView.MOST:
         messages.error(request, f"Not saved: you have {SavedView.MOST} views. Delete one first.")
-        return redirect("runs")
+        return redirect(shown)
     view, _ = views.update_or_create(
         owner=request.user, page=page, name=name, defaults={"query": query}
     )
     messages.success(request, f"Saved as {view}.")
     return redirect(view)
+
+
+def _find_problem(query: str) -> str:
+    """Return why no address can have this query, or ""."""
+    if len(query) > LONGEST_QUERY:
+        return "it has too many filters and columns"
+    return "a filter holds a character that no address may have" if NUL in query else ""
 
 
 @require_POST

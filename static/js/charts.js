@@ -9,7 +9,11 @@ function loadPlotly() {
   loading ??= new Promise((resolve, reject) => {
     const script = document.createElement("script");
     script.addEventListener("load", resolve);
-    script.addEventListener("error", reject);
+    script.addEventListener("error", () => {
+      loading = null; // the next figure, or Print, tries again
+      script.remove();
+      reject(new Error("plotly.js could not be fetched"));
+    });
     script.src = PLOTLY;
     document.head.append(script);
   });

@@ -75,7 +75,11 @@ document.addEventListener("click", async (event) => {
     copy.textContent = "Copied";
   }
   if (event.target.closest("[data-print]")) {
-    await window.loadPlotly?.(); // charts that have not been seen yet are drawn for paper too
+    try {
+      await window.loadPlotly?.(); // charts that have not been seen yet are drawn for paper too
+    } catch {
+      // They cannot be fetched: the rest is printed without them.
+    }
     window.print();
   }
   for (const menu of document.querySelectorAll("details.menu[open]")) {

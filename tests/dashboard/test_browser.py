@@ -246,6 +246,21 @@ def test_on_paper_the_comparison_is_light_and_as_wide_as_the_page(
     expect(plot).not_to_have_attribute("width", on_screen)
 
 
+def test_charts_that_could_not_be_fetched_are_fetched_again_and_stop_no_print(
+    page: Page, open_page: Open, results: Experiment, complaints: Complaints
+) -> None:
+    page.add_init_script("window.print = () => { document.documentElement.dataset.printed = 1; }")
+    page.route("**/plotly.min.js", lambda route: route.abort())
+    open_page(show_all_sections(f"/experiments/{results.pk}/comparison/"))
+    page.get_by_role("button", name="Print").click()
+    expect(page.locator("html")).to_have_attribute("data-printed", "1")
+    assert any("plotly" in line or "ERR_FAILED" in line for line in complaints.lines)
+    complaints.lines.clear()  # of the browser itself, about the file
+    page.unroute("**/plotly.min.js")
+    page.get_by_text("Interactive chart").click()
+    expect(page.locator("[data-chart] .main-svg").first).to_be_visible()
+
+
 def test_a_section_is_fetched_when_it_is_opened_and_its_address_kept(
     page: Page, open_page: Open, site: Site, people: People
 ) -> None:

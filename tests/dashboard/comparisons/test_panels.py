@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from bs4 import BeautifulSoup
 from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
 from django.template.loader import get_template
 from django.test import Client, RequestFactory
 from django.urls import reverse
@@ -58,7 +59,9 @@ def address_of(comparison: Comparison, suffix: str = "") -> str:
 
 def open_request() -> Any:
     """Return a request for a page, without anything in its address."""
-    return RequestFactory().get("/")
+    request: Any = RequestFactory().get("/")
+    request.user = AnonymousUser()
+    return request
 
 
 def test_names_are_unique_and_every_panel_has_its_template_and_every_template_its_panel() -> None:

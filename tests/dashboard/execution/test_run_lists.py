@@ -445,3 +445,51 @@ def test_a_file_has_the_unit_of_each_value_where_they_differ(
     answer = as_owner.get("/runs.csv", {**query, "where": "workload=program ms"})
     lines = b"".join(answer.streaming_content).decode().splitlines()
     assert lines == ["run,metric.latency (ms),node", f"{latencies[2].uid},250.0,node2"]
+
+
+@pytest.mark.parametrize("query", ["q=%00", "where=node%3D%00", "q=" + "ä" * 1500])
+def test_a_view_that_could_not_be_opened_is_not_saved(query: str, as_owner: Client) -> None:
+    answer = as_owner.post("/views/save/", {"name": "odd", "query": query}, follow=True)
+    assert answer.status_code == 200
+    assert "Not saved" in answer.content.decode()
+    assert not SavedView.objects.exists()
+
+
+def test_filters_stay_where_a_view_is_not_saved(as_owner: Client) -> None:
+    answer = as_owner.post("/views/save/", {"name": " ", "query": "sort=-node"})
+    assert answer["Location"] == "/runs/?sort=-node"
+
+
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        ("began>7 d", "Began in the last 7 d ×"),
+        ("began>=-2 h", "Began in the last 2 h ×"),
+        ("ended<30 min", "Ended more than 30 min ago ×"),
+        ("ended<=30 min", "Ended more than 30 min ago ×"),
+        ("began>2020-01-01", "Began > 2020-01-01 00:00 UTC ×"),
+    ],
+)
+def test_the_chip_of_a_time_reads_as_a_sentence(
+    where: str, text: str, as_owner: Client, runs: list[Run]
+) -> None:
+    soup = BeautifulSoup(as_owner.get("/runs/", {"where": where}).content, "html.parser")
+    (chip,) = soup.select(".chips li")
+    assert " ".join(chip.text.split()) == text
+
+
+def test_every_view_can_be_deleted_without_being_opened(
+    as_owner: Client, people: People, runs: list[Run]
+) -> None:
+    views = [
+        SavedView.objects.create(owner=people.owner, page="runs", name=name, query=query)
+        for name, query in (("cannot be opened", "q=%00"), ("<b>usual</b>", "sort=node"))
+    ]
+    assert as_owner.get(views[0].get_absolute_url()).status_code == 400
+    soup = BeautifulSoup(as_owner.get("/runs/").content, "html.parser")
+    for view in views:
+        button = soup.select_one(f'form[action="/views/{view.pk}/delete/"] button')
+        assert button
+        assert button["aria-label"] == f"Delete the view {view.name}"
+        as_owner.post(f"/views/{view.pk}/delete/")
+    assert not SavedView.objects.exists()
