@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import BinaryIO, cast
 
 from runners.errors import Refused, TryAgain
+from runners.node_samples import SAMPLES
 from runners.transports import Transport
 from runners.transports.base import MIB, MISSING, Bounded, Hashed, require_success
 from runners.untrusted import clean_text
@@ -46,6 +47,7 @@ AROUND = (
 )
 NO_ENDS = ("result.json", "result.jsonl", "spec.json", "inside.json")
 """Files of which the end alone is useless."""
+SNAPSHOT = re.compile(r"snapshot/|scheduler[^/]*\.out$")
 PLACE = re.compile(r"runs/[^/]+/(?:(?:rank|instance)-\d{1,6}/)?(.+)", re.DOTALL)
 ENTRY = re.compile(rb"([0-9]{1,20}) (.*)", re.DOTALL)  # a file in a list: its size and its name
 NOT_FETCHED = re.compile(r"(payload|files)/|(.*/)?\.", re.DOTALL)
@@ -192,7 +194,7 @@ def is_needed(name: str, extra_files: Collection[str] = ()) -> bool:
     """Return whether Tare reads this file of a job's directory."""
     if match := PLACE.fullmatch(name):
         return match[1] in IN_RUNS or match[1] in extra_files
-    return name in AROUND or bool(re.match(r"snapshot/|scheduler[^/]*\.out$", name))
+    return name in AROUND or name in SAMPLES or bool(SNAPSHOT.match(name))
 
 
 def _choose_within(

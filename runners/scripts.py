@@ -13,6 +13,7 @@ from pathlib import Path
 
 from runners import launching
 from runners.jobs import EnvironmentSpec, JobSpec, RunSpec
+from runners.node_samples import LEAST_INTERVAL_SECONDS, MOST_SAMPLES
 from runners.payload import read_payload_files
 from runners.runtimes import RUNTIMES, Inside, Runtime
 from runners.schedulers import Scheduler
@@ -61,10 +62,17 @@ def render(job: JobSpec, scheduler: Scheduler) -> str:
         "job_id": f'"{scheduler.job_id}"',
         "facts": scheduler.facts,
         "gpus": str(job.resources.gpus_per_node),
+        "samples": f"begin_samples {choose_interval(job)}\n\n" if job.runs else "",
         "runs": _render_steps(job) if job.steps else _render_runs(job),
         **launching.render_parts(job),
     }
     return re.sub(r"@(\w+)@", lambda match: parts[match[1]], TEMPLATE.read_text())
+
+
+def choose_interval(job: JobSpec) -> int:
+    """Return after how many seconds the node is sampled again, so that there are MOST_SAMPLES."""
+    longest = job.resources.time_limit_seconds
+    return max(LEAST_INTERVAL_SECONDS, -(-longest // MOST_SAMPLES))
 
 
 def quote(text: str) -> str:

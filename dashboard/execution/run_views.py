@@ -14,6 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard.access.rights import by_link, filter_readable_keys, get_editable
 from dashboard.environment_symbols import assign_symbols
 from dashboard.execution.live_run import describe_live_run
+from dashboard.execution.node_samples import find_node_use
 from dashboard.execution.run_facts import draw_traces, list_measurements, list_phases, search_facts
 from dashboard.lists import make_listing
 from dashboard.typed_requests import OpenRequest, Request, read_posted_text
@@ -58,6 +59,7 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         "facts": search_facts(row.snapshot_content, search_text),
         "measurements": list_measurements(row),
         "phases": list_phases(row),
+        "node": find_node_use(row),
         "traces": drawn[:seen],
         "more_traces": drawn[seen:],
         "events": row.job.events.filter(Q(run=None) | Q(run=row)).select_related("actor", "run"),
@@ -104,7 +106,7 @@ def _visible(request: OpenRequest, uid: str) -> Run:
     visible = Experiment.objects.visible_to(request.user)
     related = (
         *("experiment__baseline", "job__cluster", "job__snapshot"),
-        *("workload", "environment", "snapshot"),
+        *("workload", "environment", "snapshot", "node_samples"),
     )
     return get_object_or_404(
         Run.objects.filter(experiment__in=visible)

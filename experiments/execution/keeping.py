@@ -19,6 +19,7 @@ from experiments.execution.guard import contain_failure, is_about_the_visit
 from experiments.execution.journals import read_times
 from experiments.execution.late_files import compute_next_look
 from experiments.execution.moves import Move, lock_in_order, move_each, record_event
+from experiments.execution.node_samples import keep_samples
 from experiments.execution.run_ends import (
     Ending,
     RunEnd,
@@ -128,6 +129,7 @@ def _keep_groups(
             kept += [end for end in group if end.run.pk in moved]
         _keep_files([end for end in kept if end.run_record])
         _keep_numbers(kept)
+        keep_samples(kept)
     return kept
 
 

@@ -9,6 +9,7 @@ from experiments.models.experiment import Experiment
 from experiments.models.images import Image, ImageImport, StagedImage
 from experiments.models.link import ShareLink
 from experiments.models.live_reading import LiveReading
+from experiments.models.node_samples import NodeSamples
 from experiments.models.operation import Operation
 from experiments.models.parity import EnvironmentInspection, Waiver
 from experiments.models.pause import Pause
@@ -38,6 +39,7 @@ __all__ = [
     "Job",
     "LiveReading",
     "Measurement",
+    "NodeSamples",
     "Operation",
     "Origin",
     "Partition",

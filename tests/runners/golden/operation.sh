@@ -266,6 +266,85 @@ sum_up_many() {
         sort -z -k 1,1n -k 2,2n | within_reason | xargs -0 -r sha256sum
 }
 
+# --- Samples of the node ------------------------------------------------------------------------
+
+samplers=() # processes that `finish` ends
+
+# Append a line to samples/node.txt every SECONDS, until this script has ended: the time, ticks that the
+# CPUs were busy, all their ticks, memory and swap in use and all memory in KiB, pages that went to swap
+# or came from it, the load. Bash reads these itself: nothing is started for a sample.
+# SECONDS, THE PROCESS THAT SAMPLES GPUS
+sample_node() {
+    local moment text pause user nice system idle wait interrupts soft stolen load
+    local total available memory swap free_swap swapped paged
+    trap '' TERM USR2 # it goes on while the job ends
+    exec {pause}<> <(:) # nothing ever comes out of it: to read it is to wait
+    while true; do
+        read -r text </proc/self/stat
+        text=${text##*) ? }
+        if [ "${text%% *}" != "$$" ]; then break; fi # it has another parent: the script was killed
+        moment=${EPOCHREALTIME/,/.}
+        if [ -z "$moment" ]; then printf -v moment '%(%s)T' -1; fi
+        read -r _ user nice system idle wait interrupts soft stolen _ </proc/stat
+        user=$((user + nice + system + interrupts + soft + stolen))
+        IFS= read -r -d '' text </proc/meminfo
+        total='' available='' swap='' free_swap='' paged='' load=''
+        if [[ $text =~ MemTotal:\ +([0-9]+) ]]; then total=${BASH_REMATCH[1]}; fi
+        if [[ $text =~ MemAvailable:\ +([0-9]+) ]]; then available=${BASH_REMATCH[1]}; fi
+        if [[ $text =~ SwapTotal:\ +([0-9]+) ]]; then swap=${BASH_REMATCH[1]}; fi
+        if [[ $text =~ SwapFree:\ +([0-9]+) ]]; then free_swap=${BASH_REMATCH[1]}; fi
+        IFS= read -r -d '' text </proc/vmstat
+        if [[ $text =~ pswpin\ ([0-9]+).pswpout\ ([0-9]+) ]]; then
+            paged=$((BASH_REMATCH[1] + BASH_REMATCH[2]))
+        fi
+        read -r load _ </proc/loadavg
+        memory=- swapped=-
+        if [ -n "$available" ]; then memory=$((total - available)); fi
+        if [ -n "$free_swap" ]; then swapped=$((swap - free_swap)); fi
+        printf '%s %s %s %s %s %s %s %s\n' "$moment" "$user" "$((user + idle + wait))" \
+            "$memory" "${total:--}" \
+            "$swapped" "${paged:--}" "${load:--}" \
+            >>"$job/samples/node.txt"
+        read -r -t "$1" -u "$pause"
+    done
+    if [ -n "${2-}" ]; then kill -KILL "$2"; fi
+}
+
+# Become the node's own tool, which writes a line for each GPU of the job every SECONDS. SECONDS
+sample_gpus() {
+    local reasons=clocks_throttle_reasons fields chosen=()
+    trap '' TERM USR2
+    if grep -q 'Clocks Event Reasons' "$job/snapshot/nvidia-smi"; then # its name since 2023
+        reasons=clocks_event_reasons
+    fi
+    if [[ ${CUDA_VISIBLE_DEVICES-} =~ ^[0-9]+(,[0-9]+)*$ ]]; then
+        chosen=("--id=$CUDA_VISIBLE_DEVICES")
+    fi
+    fields=timestamp,index,utilization.gpu,memory.used,power.draw,clocks.sm,temperature.gpu
+    export TZ=UTC0
+    exec nvidia-smi "${chosen[@]}" --query-gpu="$fields,$reasons.active" \
+        --format=csv,noheader,nounits --loop="$1"
+}
+
+# Begin to sample this node. Whatever is the matter with samples, no run hears of it, and no file of the
+# queue stays open because of them. SECONDS
+begin_samples() {
+    mkdir -p "$job/samples" || return
+    if grep -qs '^GPU [0-9A-Fa-f]' "$job/snapshot/nvidia-smi"; then
+        sample_gpus "$1" >"$job/samples/gpus.csv" 2>&1 8>&- 9>&- &
+        samplers=("$!")
+    fi
+    sample_node "$1" "${samplers[@]}" >/dev/null 2>&1 8>&- 9>&- &
+    samplers=("$!" "${samplers[@]}")
+}
+
+# End what samples. A tool that hangs in its driver is not waited for.
+end_samples() {
+    if [ "${#samplers[@]}" = 0 ]; then return; fi
+    kill -KILL "${samplers[@]}"
+    wait "${samplers[0]}"
+} 2>/dev/null
+
 # List files with their check sums, then say that the record is complete. Hidden files are caches, and
 # the payload has a list of its own. EXIT CODE
 finish() {
@@ -273,6 +352,7 @@ finish() {
     trap '' TERM USR2
     journal "job ended" ", \"exit_code\": $1"
     exec >/dev/null 2>&1 # the login shell's farewell must not change what is listed
+    end_samples
     # A program may have made a directory anew that was deleted: it has no claim, and is no record.
     cd "$job" && [ -e started ] || exit
     listed=(. -path ./payload -prune -o

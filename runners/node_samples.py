@@ -1,0 +1,258 @@
+"""What a node did while runs ran, as the job script sampled it. No I/O: bytes in, values out.
+
+Two files: `samples/node.txt`, a line of figures from /proc each time, and `samples/gpus.csv`, which
+the node's own tool writes, a line for each GPU. Programs can write to both: a line that is odd is
+counted and left out, and none stops the others.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from runners.untrusted import LATEST, clean_text
+
+SAMPLES = ("samples/node.txt", "samples/gpus.csv")
+LEAST_INTERVAL_SECONDS = 5
+MOST_SAMPLES = 5_000
+"""Of a job that uses up its time limit: with a longer one the node is sampled less often."""
+MOST_POINTS = 120
+"""Of a stored track. With more samples each point is the mean of those in its share of the time."""
+MOST_BYTES = 32 * 1024 * 1024
+"""Of a file; of a longer one the first bytes are read. A job writes 5 MiB with eight GPUs."""
+LONGEST_LINE = 500
+MOST_GPUS = 64
+DIGITS = 4
+"""Of a stored value."""
+LONGEST_PROBLEM = 200
+
+CPU, MEMORY, SWAP, PAGED, LOAD = "CPU use", "memory", "swap", "swapped pages", "load"
+NODE_UNITS = {CPU: "%", MEMORY: "B", SWAP: "B", PAGED: "1", LOAD: "1"}
+GPU_UNITS = {
+    "GPU use": "%",
+    "GPU memory": "B",
+    "GPU power": "W",
+    "GPU clock": "Hz",
+    "GPU temperature": "°C",
+}
+UNITS = NODE_UNITS | GPU_UNITS
+GPU_FACTORS = (1.0, 2.0**20, 1.0, 1e6, 1.0)
+"""From the units of nvidia-smi: per cent, MiB, W, MHz, °C."""
+REASONS = {
+    0x1: "idle",
+    0x2: "clocks set for applications",
+    0x4: "power cap",
+    0x8: "hardware slowdown",
+    0x10: "synchronised boost",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "power brake",
+    0x100: "clocks of the display",
+}
+"""Why a GPU's clocks are below their highest, by the bits that its driver sets."""
+_WHOLE = re.compile(r"[0-9]{1,18}")
+_DECIMAL = re.compile(r"[0-9]{1,18}(\.[0-9]{1,9})?")
+_MOMENT = re.compile(r"(\d{4})/(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{1,6})")
+_NOTHING = re.compile(r"\[.{0,40}\]|N/A")
+
+Sample = tuple[float, float]
+"""A time in seconds since 1970, by the node's clock, and a value."""
+
+
+@dataclass
+class Samples:
+    """All samples of a job, in the order of time."""
+
+    tracks: dict[tuple[str, int | None], list[Sample]] = field(default_factory=dict)
+    """By quantity and GPU; None: of the node. CPU use counts from the line before."""
+    reasons: dict[int, list[Sample]] = field(default_factory=dict)
+    """Bits of REASONS, by GPU."""
+    times: list[float] = field(default_factory=list)
+    """Of the lines about the node."""
+    odd_lines: int = 0
+    problem: str = ""
+    """What the tool said in place of samples of GPUs."""
+
+
+def read_samples(files: Mapping[str, bytes]) -> Samples:
+    """Return what the files of a job's record say. Never raises: what is odd is counted."""
+    samples = Samples()
+    _read_node(files.get(SAMPLES[0], b""), samples)
+    _read_gpus(files.get(SAMPLES[1], b""), samples)
+    for track in (*samples.tracks.values(), *samples.reasons.values()):
+        track.sort()
+    samples.times.sort()
+    return samples
+
+
+def _list_lines(content: bytes) -> list[str]:
+    """Return the whole lines; the last one may be cut off."""
+    content = content[:MOST_BYTES]
+    return content[: content.rfind(b"\n") + 1].decode("ascii", "replace").split("\n")[:-1]
+
+
+def _read_node(content: bytes, samples: Samples) -> None:
+    before: tuple[float, int, int] | None = None  # the line before: its time and ticks
+    for line in _list_lines(content):
+        fields = line.split(" ") if len(line) <= LONGEST_LINE else []
+        is_whole = len(fields) == 8 and all(
+            _DECIMAL.fullmatch(text) or (text == "-" and place > 2)
+            for place, text in enumerate(fields)
+        )
+        if (
+            not is_whole
+            or float(fields[0]) > LATEST
+            or not all(_WHOLE.fullmatch(text) for text in fields[1:3])
+        ):
+            samples.odd_lines += 1
+            continue
+        time, busy, ticks = float(fields[0]), int(fields[1]), int(fields[2])
+        samples.times.append(time)
+        if before and time > before[0] and 0 <= busy - before[1] <= ticks - before[2] > 0:
+            share = 100 * (busy - before[1]) / (ticks - before[2])
+            samples.tracks.setdefault((CPU, None), []).append((time, share))
+        before = time, busy, ticks
+        memory, _, swap, paged, load = fields[3:]
+        for name, text, factor in (
+            (MEMORY, memory, 1024.0),
+            (SWAP, swap, 1024.0),
+            (PAGED, paged, 1.0),
+            (LOAD, load, 1.0),
+        ):
+            if text != "-":
+                samples.tracks.setdefault((name, None), []).append((time, float(text) * factor))
+
+
+def _read_gpus(content: bytes, samples: Samples) -> None:
+    odd = []
+    for line in _list_lines(content):
+        fields = [text.strip() for text in line.split(",")] if len(line) <= LONGEST_LINE else []
+        time = _parse_moment(fields[0]) if len(fields) == 8 else None
+        values = [_parse_value(text) for text in fields[2:7]]
+        if (
+            time is None
+            or not _WHOLE.fullmatch(fields[1])
+            or int(fields[1]) >= MOST_GPUS
+            or any(value is None for value in values)
+        ):
+            odd.append(line)
+            continue
+        gpu = int(fields[1])
+        for name, factor, value in zip(GPU_UNITS, GPU_FACTORS, values, strict=True):
+            if value is not None and not math.isnan(value):
+                samples.tracks.setdefault((name, gpu), []).append((time, value * factor))
+        if re.fullmatch(r"0x[0-9a-fA-F]{1,16}", fields[7]):
+            samples.reasons.setdefault(gpu, []).append((time, float(int(fields[7], 16) & 0x1FF)))
+    samples.odd_lines += len(odd)
+    if odd and not any(gpu is not None for _, gpu in samples.tracks):
+        samples.problem = " ".join(clean_text(odd[-1])[:LONGEST_PROBLEM].split())
+
+
+def _parse_moment(text: str) -> float | None:
+    """Return the seconds since 1970 of the tool's time, which is asked for in UTC."""
+    match = _MOMENT.fullmatch(text)
+    if not match:
+        return None
+    numbers = [int(match[group]) for group in range(1, 7)]
+    try:
+        whole = datetime(*numbers, tzinfo=UTC).timestamp()  # type: ignore[arg-type, misc]
+    except ValueError:
+        return None
+    return whole + float(f"0.{match[7]}") if 0 <= whole < LATEST else None
+
+
+def _parse_value(text: str) -> float | None:
+    """Return a number, NaN where the GPU does not know it, None where it is neither."""
+    if _NOTHING.fullmatch(text):
+        return math.nan
+    return float(text) if _DECIMAL.fullmatch(text) else None
+
+
+def describe_run(samples: Samples, began: float, ended: float) -> dict[str, Any]:
+    """Return the samples between two moments as a document of JSON; {} if there are none.
+
+    A point of a track is a number, the lowest, mean and highest of several, or null; all points of
+    all tracks divide the time from `began` to `ended` evenly.
+    """
+    tracks = {
+        key: chosen
+        for key, track in samples.tracks.items()
+        if (chosen := _choose(track, began, ended, is_from_before=key[0] == CPU))
+    }
+    times = [time for time in samples.times if began <= time <= ended]
+    if not tracks or not ended > began:
+        return {}
+    points = min(MOST_POINTS, max(len(track) for track in tracks.values()))
+    return {
+        "seconds": round(ended - began, 3),
+        "samples": max(len(times), *(len(track) for track in tracks.values())),
+        "points": points,
+        "tracks": [
+            {"name": name, "gpu": gpu, **_summarize(name, track, began, ended, points)}
+            for (name, gpu), track in sorted(tracks.items(), key=_rank)
+        ],
+        "reasons": {
+            str(gpu): counts
+            for gpu, track in sorted(samples.reasons.items())
+            if (counts := _count_reasons(_choose(track, began, ended)))
+        },
+        "odd_lines": samples.odd_lines,
+        "problem": samples.problem,
+    }
+
+
+def _rank(item: tuple[tuple[str, int | None], Any]) -> tuple[int, int]:
+    (name, gpu), _ = item
+    order = [*GPU_UNITS, *NODE_UNITS]
+    return order.index(name), -1 if gpu is None else gpu
+
+
+def _choose(
+    track: Sequence[Sample], began: float, ended: float, *, is_from_before: bool = False
+) -> list[Sample]:
+    """Return the samples between two moments; without the first where it tells of before them."""
+    chosen = [sample for sample in track if began <= sample[0] <= ended]
+    return chosen[1:] if is_from_before else chosen
+
+
+def _summarize(
+    name: str, track: Sequence[Sample], began: float, ended: float, points: int
+) -> dict[str, Any]:
+    values = [value for _, value in track]
+    if name == PAGED:  # a counter since the node's start: the pages of this run
+        return {"count": len(track), "low": 0, "high": max(values) - min(values)}
+    places: list[list[float]] = [[] for _ in range(points)]
+    for time, value in track:
+        place = int(points * (time - began) / (ended - began))
+        places[min(place, points - 1)].append(value)
+    return {
+        "count": len(track),
+        "low": _round(min(values)),
+        "mean": _round(math.fsum(values) / len(values)),
+        "high": _round(max(values)),
+        "points": [_thin(values_there) for values_there in places],
+    }
+
+
+def _thin(values: Sequence[float]) -> float | list[float] | None:
+    if len(values) <= 1:
+        return _round(values[0]) if values else None
+    mean = math.fsum(values) / len(values)
+    return [_round(min(values)), _round(mean), _round(max(values))]
+
+
+def _round(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _count_reasons(track: Sequence[Sample]) -> dict[str, int]:
+    """Return in how many samples clocks were held back, by reason; of idle GPUs none."""
+    return {
+        name: count
+        for bit, name in REASONS.items()
+        if bit != 0x1 and (count := sum(bool(int(bits) & bit) for _, bits in track))
+    }
