@@ -183,8 +183,8 @@ class Breakable:
         """
         # By their names, which no other job has: a busy slurmctld may do it when the next test's
         # jobs are there.
-        if names := self.list_queue():
-            self.do("scancel", f"--name={','.join(names)}", may_fail=True)
+        for name in self.list_queue():
+            self.do("scancel", f"--name={name}", may_fail=True)
         self.wait_for(lambda: not self.list_queue())
         steps = ("pgrep", "-f", "^slurmstepd: ")
         processes = (process for node in NODES for process in self._find_processes_of_jobs(node))
