@@ -85,6 +85,14 @@ def enqueue_copy(row: RunFile) -> None:
     _enqueue_on_commit("copy_file", row.pk, queue=BULK)
 
 
+def enqueue_keep(experiment_pk: int) -> None:
+    """Ask for an experiment's comparison to be computed and kept, for the pages.
+
+    However many ask, one task waits.
+    """
+    _enqueue_on_commit("keep", experiment_pk, queue=BULK)
+
+
 def is_bulk_free() -> bool:
     """Return whether no task waits in the queue `bulk`. Without Valkey none can be added."""
     try:

@@ -118,7 +118,7 @@ ROOMS = {
         "images": "access clusters models notify",
         "software": "access design images models notify planning",
         "presets": "access design models planning software",
-        "comparisons": "design models planning program_files snapshots software statistics",
+        "comparisons": "design models notify planning program_files snapshots software statistics",
         "execution": "access clusters comparisons design encryption images liveness models notify "
         "planning snapshots software",
         "health": "execution models notify",

@@ -17,7 +17,7 @@ from dashboard.comparisons.verdict_matrix import make_verdict_matrix
 from dashboard.lists import ExperimentFilter, TableFilter, make_listing
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.access.permissions import may_change
-from experiments.comparisons import compare_experiment
+from experiments.comparisons import read_comparison
 from experiments.comparisons.published_tables import compare_published
 from experiments.execution.progress import Tally, measure_progress
 from experiments.models import Experiment, PublishedTable
@@ -62,7 +62,7 @@ def comparison(request: OpenRequest, pk: int) -> HttpResponse:
     shown = _identify_data(experiment, progress.tally) if progress.tally.alive else ""
     if shown and _is_live_part(request) and request.GET.get("shown") in (shown, EMPTY + shown):
         return HttpResponse(status=HTTPStatus.NO_CONTENT)
-    comparison = compare_experiment(experiment)
+    comparison = read_comparison(experiment)
     matrix = make_verdict_matrix(comparison, planned_blocks=experiment.repeats)
     return _respond(
         request,

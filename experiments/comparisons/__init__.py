@@ -1,4 +1,4 @@
-"""Comparisons of runs and of published tables: computed each time one is shown, never stored."""
+"""Comparisons of runs and of published tables: computed from runs, and kept until these change."""
 
 from experiments.comparisons.compared_pairs import COLLECTED_AFTER, TRIED_AGAIN
 from experiments.comparisons.compared_runs import choose_primary_metric
@@ -11,6 +11,7 @@ from experiments.comparisons.comparison import (
 )
 from experiments.comparisons.exclusions import EXCLUDED_AFTER, Exclusion
 from experiments.comparisons.experiment_comparison import ExperimentComparison, compare_experiment
+from experiments.comparisons.kept import keep_comparison, read_comparison
 from experiments.comparisons.run_rows import list_run_rows
 
 __all__ = [
@@ -24,7 +25,9 @@ __all__ = [
     "choose_primary_metric",
     "compare_experiment",
     "is_decided",
+    "keep_comparison",
     "list_comparison_rows",
     "list_everywhere_rows",
     "list_run_rows",
+    "read_comparison",
 ]

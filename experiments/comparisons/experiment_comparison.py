@@ -1,4 +1,4 @@
-"""The comparison of an experiment's runs: computed each time it is shown, never stored."""
+"""The comparison of an experiment's runs, computed from them. Pages read it by `kept`."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
-from experiments.models import Series
+from experiments.models import Event, Series
 from experiments.statistics import change_points
 from experiments.statistics.change_points import Shape, SteadyState
 from runners.workloads import WORKLOADS
@@ -30,6 +30,8 @@ COLUMNS = (
     "digest",
 )
 LOSS = "loss"
+SUMMARISED = "steps summarised again"
+"""The event of steps that were summarised after they had been stored."""
 
 
 def add_step_summary(series: Series) -> Series:
@@ -63,13 +65,19 @@ def _is_declared(series: Series) -> bool:
 
 
 def add_step_summaries(rows: Iterable[Series]) -> int:
-    """Summarise stored series again and return how many were saved. Safe to repeat."""
+    """Summarise stored series again and return how many were saved. Safe to repeat.
+
+    Each experiment gets an event: what was compared with the earlier ones is out of date.
+    """
     count = 0
+    experiments = set()
     for series in rows:
         add_step_summary(series)
         if series.shape or series.digest:
             series.save(update_fields=COLUMNS)
             count += 1
+            experiments.add(series.run.experiment_id)
+    Event.objects.bulk_create(Event(experiment_id=pk, what=SUMMARISED) for pk in experiments)
     return count
 
 

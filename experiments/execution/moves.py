@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -11,6 +11,7 @@ from django.db.models import Model, QuerySet
 
 from experiments.execution.gpu_hours import count_gpu_time
 from experiments.models import Event, Experiment, Job, Operation, Run, User
+from experiments.notify import enqueue_keep
 
 
 def record_event(
@@ -53,6 +54,8 @@ def move(
                 why=why,
                 actor=by,
             )
+        if not isinstance(row, Operation):
+            _ask_for_comparisons(type(row), before, to, [row.experiment_id])
     for name, value in {"state": to, **columns}.items():
         setattr(row, name, value)
     return True
@@ -93,6 +96,8 @@ def move_all(
             ),
             batch_size=1000,
         )
+        model = Job if is_job else Run
+        _ask_for_comparisons(model, before, to, [experiment for _, experiment, _ in keys])
     return len(keys)
 
 
@@ -144,8 +149,19 @@ def _move_locked(model: Any, by_key: Mapping[int, Move[RowT]], before: str, to: 
             count_gpu_time(keys)
         if model is not Operation:
             what = f"{before} → {to}"
-            Event.objects.bulk_create(_make_event(change, what) for change in moved)
+            events = [_make_event(change, what) for change in moved]
+            Event.objects.bulk_create(events)
+            _ask_for_comparisons(model, before, to, [event.experiment_id for event in events])
     return rows
+
+
+def _ask_for_comparisons(
+    model: type[Job | Run], before: str, to: str, experiments: Iterable[int]
+) -> None:
+    """Have comparisons kept anew where jobs have ended, or runs that had ended are others now."""
+    if to in Job.FINAL if model is Job else before in Run.FINAL:
+        for experiment_pk in set(experiments):
+            enqueue_keep(experiment_pk)
 
 
 def lock_in_order(rows: Sequence[Job]) -> None:

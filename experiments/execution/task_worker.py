@@ -31,6 +31,7 @@ TASKS = {
         tasks.send,
         tasks.receive,
         tasks.copy_file,
+        tasks.keep,
     )
 }
 """What can be asked for, by the name under which RQ writes it down."""

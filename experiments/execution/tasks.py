@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import close_old_connections
 
 from experiments import execution
+from experiments.comparisons import keep_comparison
 from experiments.models import CheckReport, StagedImage
 from experiments.notify import enqueue_tick, hand_over_tick
 
@@ -59,3 +60,9 @@ def copy_file(pk: int) -> str:
     """Fetch a copy of a run's file, however long that takes."""
     close_old_connections()
     return execution.copy_file(pk)
+
+
+def keep(pk: int) -> str:
+    """Compute an experiment's comparison and keep it, for the pages."""
+    close_old_connections()
+    return keep_comparison(pk)

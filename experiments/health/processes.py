@@ -58,6 +58,7 @@ TASKS = {
     "send": "sends an image",
     "receive": "fetches an image",
     "copy_file": "copies a file of a run",
+    "keep": "computes a comparison",
 }
 """What a worker does in each task, in words."""
 

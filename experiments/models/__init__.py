@@ -7,6 +7,7 @@ from experiments.models.cluster import Cluster, Credential, Origin, Partition, R
 from experiments.models.cluster_use import ClusterUse, GPUMonth
 from experiments.models.experiment import Experiment
 from experiments.models.images import Image, ImageImport, StagedImage
+from experiments.models.kept_comparison import KeptComparison
 from experiments.models.link import ShareLink
 from experiments.models.live_reading import LiveReading
 from experiments.models.node_samples import NodeSamples
@@ -37,6 +38,7 @@ __all__ = [
     "Image",
     "ImageImport",
     "Job",
+    "KeptComparison",
     "LiveReading",
     "Measurement",
     "NodeSamples",

@@ -21,7 +21,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, again: bool, **options: Any) -> None:
         """Store what is found, and print how many series were read."""
-        rows = Series.objects.filter(unit="s", metric__in=TIMES)
+        rows = Series.objects.filter(unit="s", metric__in=TIMES).select_related("run")
         if not again:
             rows = rows.filter(shape="")
         count = add_step_summaries(rows.iterator(chunk_size=100))
