@@ -142,6 +142,10 @@ class ExperimentFilter(Filter):
     )
     cluster = forms.ModelChoiceField(Cluster.objects, empty_label="any")
     mine = forms.ChoiceField(label="Owner", choices=[("", "anybody"), ("me", "me")])
+    tag = forms.CharField(label="Tag", max_length=40)
+    archived = forms.ChoiceField(
+        label="Archived", choices=[("", "no"), ("only", "yes"), ("all", "yes or no")]
+    )
 
     def apply(self, rows: ExperimentQuerySet) -> ExperimentQuerySet:
         alive = Exists(Run.objects.filter(experiment=OuterRef("pk")).exclude(state__in=Run.FINAL))
@@ -157,4 +161,8 @@ class ExperimentFilter(Filter):
             rows = rows.filter(cluster=self.value_of("cluster"))
         if self.value_of("mine"):
             rows = rows.filter(owner=self.user.pk)
+        if tag := self.value_of("tag"):
+            rows = rows.filter(tags__contains=[tag])
+        if self.value_of("archived") != "all":
+            rows = rows.filter(archived_at__isnull=self.value_of("archived") != "only")
         return rows.filter(by_state.get(self.value_of("state"), Q()))

@@ -49,7 +49,7 @@ def overview(request: Request) -> HttpResponse:
         return fragment if context["is_live"] else HttpResponseClientRefresh()
     if may_see_operations(request.user):
         context["missing"] = list_missing(read_processes())
-    ended = visible.with_results().newest_first()[:RECENT]
+    ended = visible.filter(archived_at=None).with_results().newest_first()[:RECENT]
     context["comparisons"] = [compare_experiment(row) for row in ended]
     return render(request, "overview.html", context)
 

@@ -22,6 +22,7 @@ from dashboard.docs import doc_views
 from dashboard.execution import (
     experiment_list_views,
     experiment_views,
+    label_views,
     operation_views,
     run_list_views,
     run_views,
@@ -53,6 +54,8 @@ urlpatterns = [
     path("experiments/import/", import_views.logs, name="experiment_import"),
     path("experiments/<int:pk>/", experiment_views.experiment, name="experiment"),
     path("experiments/<int:pk>/edit/", draft_views.edit, name="experiment_edit"),
+    path("experiments/<int:pk>/labels/", label_views.experiment_labels, name="experiment_labels"),
+    path("experiments/<int:pk>/archive/", label_views.archive, name="experiment_archive"),
     path("experiments/<int:pk>/delete/", draft_views.delete, name="experiment_delete"),
     path("experiments/<int:pk>/launch/", draft_views.launch, name="experiment_launch"),
     path("experiments/<int:pk>/clone/", draft_views.clone, name="experiment_clone"),

@@ -153,8 +153,8 @@ ROOMS = {
         "imports": "access form_styles typed_requests uploads",
         "planning": "access catalogue form_problems form_styles typed_requests",
         "presets": "access form_styles planning typed_requests",
-        "execution": "access charts comparisons environment_symbols lists software templatetags "
-        "typed_requests",
+        "execution": "access charts comparisons environment_symbols form_styles lists software "
+        "templatetags typed_requests",
         "docs": "typed_requests",
         "glossary_views": "typed_requests",
         "overview_views": "typed_requests",

@@ -65,6 +65,7 @@ COLUMNS = {
         ExperimentColumn("repeats", "Repeats", lambda row, _: row.repeats, "repeats", "num"),
         ExperimentColumn("margin", "Margin", lambda row, _: row.margin, "margin", "num"),
         ExperimentColumn("design", "Design", lambda row, _: row.design, "design"),
+        ExperimentColumn("tags", "Tags", lambda row, _: ", ".join(row.tags)),
         ExperimentColumn("visibility", "Visibility", lambda row, _: row.visibility, "visibility"),
     )
 }

@@ -34,7 +34,7 @@ def runs(request: Request) -> HttpResponse:
         "filter": {"is_active": run_list.is_filtered},
         "heads": heads,
         "rows": rows,
-        "chips": [(row, _leave_out(request.GET, *row.query)) for row in run_list.conditions],
+        "chips": _list_chips(run_list),
         "hidden": [
             (name, value)
             for name, values in keep_state(request.GET).lists()
@@ -85,6 +85,15 @@ def _read_typed(query: QueryDict) -> QueryDict | None:
     if fact := query.get("add_fact", "").strip():
         kept.appendlist("column", FACT + fact)
     return kept
+
+
+def _list_chips(run_list: RunList) -> list[tuple[str, str, str]]:
+    """Return a label, its text and the address without it for each filter."""
+    chips = [(row.column.label, row.text, row.query) for row in run_list.conditions]
+    chips += [("Tag", tag, ("tag", tag)) for tag in run_list.tags]
+    if text := {"only": "yes", "all": "yes or no"}.get(run_list.archived):
+        chips.append(("Archived", text, ("archived", run_list.archived)))
+    return [(label, text, _leave_out(run_list.query, *query)) for label, text, query in chips]
 
 
 def _leave_out(query: QueryDict, name: str, text: str = "") -> str:

@@ -40,7 +40,7 @@ LONG, COUNT_SECONDS = 20_000, 20
 """A list of so many is counted only now and then: that takes as long as all the rest of it."""
 OLDER = {"state": "=", "workload": "~", "environment": "~"}
 """Filters as addresses wrote them before, with the comparison that each stood for."""
-KEPT = ("q", *OLDER, "cluster", "where", "column", "sort")
+KEPT = ("q", *OLDER, "cluster", "where", "column", "sort", "tag", "archived")
 """What the address of a list holds beside the page."""
 OF_EVERY_ROW = {
     "uid": "uid",
@@ -219,9 +219,24 @@ class RunList:
         return self.query.get("q", "").strip()
 
     @property
+    def tags(self) -> list[str]:
+        """Return the tags that the runs' experiments have, all of them."""
+        tags = dict.fromkeys(tag.strip() for tag in self.query.getlist("tag"))
+        return [tag for tag in tags if tag][: Experiment.MOST_TAGS]
+
+    @property
+    def archived(self) -> str:
+        """Return "only" for runs of archived experiments, "all" for those of others as well."""
+        return self.query.get("archived", "")
+
+    @property
     def runs(self) -> RunsInOrder:
         """Return the runs that the reader may see and that fulfil all conditions."""
         visible = Experiment.objects.visible_to(self.user)
+        if tags := self.tags:
+            visible = visible.filter(tags__contains=tags)
+        if self.archived != "all":
+            visible = visible.filter(archived_at__isnull=self.archived != "only")
         rows = Run.objects.filter(experiment__in=visible)
         if text := self.search_text:
             begins = Q(uid__startswith=text.lower())
@@ -261,7 +276,7 @@ class RunList:
 
     @property
     def is_filtered(self) -> bool:
-        return bool(self.conditions or self.search_text)
+        return bool(self.conditions or self.search_text or self.tags or self.archived)
 
 
 def read_run_list(request: Request) -> RunList:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -96,6 +96,28 @@ def saved(
     if before and not changed:
         return None
     return note(by, "changed" if before else "added", row, changes=changed, why=why)
+
+
+def note_all(by: User, what: str, rows: Iterable[tuple[models.Model, dict[str, Any]]]) -> None:
+    """Write an entry for each row with its changes, {field: [old, new]}, in one statement."""
+    AuditEntry.objects.bulk_create(
+        [
+            AuditEntry(
+                actor=by,
+                what=what,
+                kind=name_kind(row),
+                object_pk=str(row.pk),
+                name=str(row)[:MOST_OF_A_NAME],
+                cluster_pk=getattr(row, "cluster_id", None),
+                changes=compare_values(
+                    {name: old for name, (old, _) in changes.items()},
+                    {name: new for name, (_, new) in changes.items()},
+                ),
+            )
+            for row, changes in rows
+        ],
+        batch_size=1000,
+    )
 
 
 def deleted(by: User | AnonymousUser | None, row: models.Model, *, why: str = "") -> AuditEntry:

@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.functions import Coalesce
@@ -69,7 +71,14 @@ class Experiment(Shared):
         FIXED = "fixed", "fixed number of steps: the workload's parameter warm-up"
         FOUND = "found", "detected: up to where each run settles, by change points"
 
+    MOST_TAGS, LONGEST_TAG, LONGEST_NOTES = 20, 40, 10_000
+
     question = models.CharField(max_length=300)
+    tags = ArrayField(models.CharField(max_length=LONGEST_TAG), default=list, blank=True)
+    notes = models.TextField(max_length=LONGEST_NOTES, blank=True)
+    archived_at = models.DateTimeField(
+        null=True, blank=True, help_text="Since then lists leave it out unless they are told to."
+    )
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="experiments")
     partition = models.ForeignKey(
         Partition, null=True, blank=True, on_delete=models.PROTECT, related_name="experiments"
@@ -127,7 +136,10 @@ class Experiment(Shared):
 
     class Meta:
         ordering = ["-created_at"]
-        indexes = [models.Index(fields=["created_at", "id"], name="experiment_by_creation")]
+        indexes = [
+            models.Index(fields=["created_at", "id"], name="experiment_by_creation"),
+            GinIndex(fields=["tags"], name="experiment_by_tag"),
+        ]
         constraints = [
             models.CheckConstraint(
                 condition=models.Q(launched_at__isnull=True, plan_hash="", order_seed=None)

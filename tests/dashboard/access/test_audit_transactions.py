@@ -117,6 +117,10 @@ CHANGES: dict[str, tuple[str, Prepare]] = {
     "preset": ("workload", choose_preset),
     "experiment_import": ("workload", lambda case: partial(imported, case.person)),
     "experiment_delete, of an import": ("workload", forget_import),
+    "experiment_labels": (
+        "experiment",
+        posts("experiment_labels", ExperimentFactory, question="Renamed?", tags="paper"),
+    ),
     "experiment_pin": ("experiment", posts("experiment_pin", ExperimentFactory)),
     "link_withdraw": ("publishedtable", withdraw),
     "password_change": ("user", own_password),
@@ -172,6 +176,7 @@ ADDRESSES_NOT_LOGGED = {
     **dict.fromkeys(("environment_inspect", "experiment_inspect", "staged_verify"), OPERATION),
     **dict.fromkeys(("operation_cancel", "image_import_cancel", "image_import_dismiss"), OPERATION),
     "image_match": OPERATION,
+    "experiment_archive": "its entries are one statement; tests of labels try them",
     **dict.fromkeys(("saved_view_save", "saved_view_delete"), "changes what its owner alone sees"),
 }
 

@@ -118,6 +118,8 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "experiment_pause": (POST, "results", Role.RESEARCHER),
     "experiment_continue": (POST, "results", Role.RESEARCHER),
     "experiment_pin": (POST, "results", Role.RESEARCHER),
+    "experiment_labels": (GET, "draft", Role.RESEARCHER),
+    "experiment_archive": (POST, "draft", Role.RESEARCHER),
     "experiment_delete": (POST, "draft", Role.RESEARCHER),
     "job_retry": (POST, "job", Role.RESEARCHER),
     "job_repair": (POST, "job", Role.RESEARCHER),
