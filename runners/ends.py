@@ -207,6 +207,11 @@ ENDS: dict[str, End] = {
         "The program ended well, but its numbers are missing or make no sense.",
         "Read the message and the output; correct the program or how its numbers are read.",
     ),
+    "rejected": End(
+        "machine",
+        "A rule of the plan rejects the run for what its node did; its numbers were not looked at.",
+        "Look at its node below; ask the site about that node if it happens again.",
+    ),
     "too large": End(
         "program",
         "A file with the results is too large to be read.",

@@ -82,6 +82,7 @@ ROOMS = {
         "claims": "errors transports untrusted",
         "live_files": "errors transports untrusted",
         "node_samples": "untrusted",
+        "node_rules": "node_samples",
         "directories": "errors node_samples transports untrusted",
         "runtimes": "jobs",
         "schedulers": "errors jobs transports untrusted",

@@ -30,6 +30,9 @@ COPIED = (
     "primary_metric",
     "warm_up",
     "cooldown_seconds",
+    "reject_swap",
+    "reject_throttled",
+    "reject_below_mhz",
 )
 
 

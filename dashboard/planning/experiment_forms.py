@@ -158,6 +158,9 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             "design",
             "warm_up",
             "cooldown_seconds",
+            "reject_swap",
+            "reject_throttled",
+            "reject_below_mhz",
             "visibility",
             "groups",
         )
@@ -172,11 +175,17 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         labels: ClassVar = {
             "warm_up": "Warm-up",
             "cooldown_seconds": "Cool-down between runs",
+            "reject_swap": "The node used its swap.",
+            "reject_throttled": "A GPU was slowed down.",
+            "reject_below_mhz": "Least clock of GPUs",
         }
         help_texts: ClassVar = {
             "question": "Such as: does Apptainer slow ResNet-50 down on our A100 nodes?",
             "warm_up": "The slow steps at a run’s start, which no mean counts. Every step after it "
             "does. A run that never settles still counts, and a stamp beside the verdict says so.",
+            "reject_swap": "Pages went to it or came from it during the run.",
+            "reject_throttled": "By heat or by its hardware. A power cap alone rejects nothing.",
+            "reject_below_mhz": "A GPU had a lower mean clock while it was in use. Empty: any.",
             "repeats": "Independent repetitions, n. With fewer than five, every verdict is "
             "provisional.",
         }
@@ -185,6 +194,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         super().__init__(*args, **kwargs)
         self.user = user
         self.fields["cooldown_seconds"].unit = "s"  # type: ignore[attr-defined]
+        self.fields["reject_below_mhz"].unit = "MHz"  # type: ignore[attr-defined]
         self.fields["warm_up"].required = False  # the model knows the usual one
         self.fields["margin"].unit = "%"  # type: ignore[attr-defined]
         self._field("cluster").queryset = Cluster.objects.usable_by(user)
@@ -283,6 +293,17 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             for message in problems[name]:
                 self.add_error(name, ValidationError(message, code=code))
         return cleaned
+
+    @property
+    def checked_rules(self) -> list[forms.BoundField]:
+        """Return the rules on nodes that are ticked or not."""
+        return [self["reject_swap"], self["reject_throttled"]]
+
+    @property
+    def rejects(self) -> bool:
+        """Return whether any rule on nodes is filled in, or wrong."""
+        names = ("reject_swap", "reject_throttled", "reject_below_mhz")
+        return any(self[name].value() or (self.is_bound and self[name].errors) for name in names)
 
     @cached_property
     def outlooks(self) -> list[Outlook]:

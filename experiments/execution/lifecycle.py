@@ -162,6 +162,7 @@ def _create_jobs(experiment: Experiment, plan: dict[str, Any]) -> None:
                         plan["workloads"][block["workload"]], job.repeat
                     ),
                     "environment": plan["environments"][environment],
+                    **({"reject": plan["reject"]} if "reject" in plan else {}),
                 },
             )
             for job, block in zip(jobs, plan["blocks"], strict=True)

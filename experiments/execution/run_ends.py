@@ -10,12 +10,15 @@ from typing import Any
 
 from django.utils import timezone
 
+from experiments.design import Scale
 from experiments.execution.files_left import explain_unread_files, list_damaged_files
 from experiments.execution.journals import find_journal_line, parse_moment
 from experiments.models import Job, Run
 from experiments.models.states import NOT_STARTED
 from experiments.snapshots import find_differing_facts, replace_paths
 from runners.job_failures import name_run_failure
+from runners.node_rules import OF_GPUS, Judgement, judge
+from runners.node_samples import read_samples
 from runners.records import Record, RunRecord
 from runners.untrusted import clean_text
 from runners.workloads import WORKLOADS, Result, SanityError
@@ -188,4 +191,25 @@ def decide_outcome(
         reason = "too large" if explanations else "not sane"
         message = clean_text(" ".join([*explanations, str(error)]))
         return Run.State.FAILED, reason, shorten(message, LONGEST_MESSAGE, placeholder=" ..."), None
-    return Run.State.SUCCEEDED, "", result.note, result
+    judgement = judge_node(run, run_record, record)
+    if judgement.violations:
+        message = f"By the plan's rules: {'; '.join(judgement.violations)}."
+        return Run.State.FAILED, "rejected", message, None
+    note = result.note
+    if judgement.not_applied:
+        kinds = ", ".join(judgement.not_applied)
+        note = f"{note} The plan's rules on {kinds} were not applied: no samples.".strip()
+    return Run.State.SUCCEEDED, "", note, result
+
+
+def judge_node(run: Run, run_record: RunRecord, record: Record) -> Judgement:
+    """Return what the rules of the plan say of the run's node; they see none of its numbers."""
+    rules = dict(run.spec.get("reject", {}))
+    if Scale.parse(run.scale).gpus_per_node == 0:
+        rules = {name: value for name, value in rules.items() if name not in OF_GPUS}
+    if not rules:
+        return Judgement()
+    began, ended = run_record.began, run_record.ended
+    if began is None or ended is None:
+        began = ended = 0.0  # the journal is damaged: no sample can be told to be of this run
+    return judge(rules, read_samples(record.samples), began, ended)

@@ -17,8 +17,10 @@ from experiments.models.catalogue import Environment, Workload
 from experiments.models.cluster import Cluster, Partition
 from experiments.models.states import RUN_FINAL, RunState
 from experiments.models.visibility import Shared, SharedQuerySet
+from runners import node_rules
 from runners.workloads import choose_repeat_seed
 
+MOST_MHZ = 100_000
 MOST_ANALYSES = 5
 """Interim analyses, as many as `statistics.interim_analyses` has levels for."""
 
@@ -109,6 +111,18 @@ class Experiment(Shared):
     )
     warm_up = models.CharField(max_length=10, choices=WarmUp.choices, default=WarmUp.FIXED)
     cooldown_seconds = models.PositiveIntegerField(default=0)
+    reject_swap = models.BooleanField(
+        default=False, help_text="Reject runs during which the node used its swap."
+    )
+    reject_throttled = models.BooleanField(
+        default=False, help_text="Reject runs in which heat or the hardware slowed a GPU down."
+    )
+    reject_below_mhz = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(MOST_MHZ)],
+        help_text="Reject runs in which a GPU in use had a lower mean clock.",
+    )
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="experiments"
     )
@@ -209,6 +223,20 @@ class Experiment(Shared):
             for name, (first, last) in sorted(seeds.items())
             if first != last
         ]
+
+    @property
+    def rejection_rules(self) -> dict[str, Any]:
+        """Return the rules that reject a run for what its node did, as `node_rules.judge` takes."""
+        rules = {
+            node_rules.SWAP: self.reject_swap,
+            node_rules.THROTTLED: self.reject_throttled,
+            node_rules.LEAST_MHZ: self.reject_below_mhz,
+        }
+        return {name: value for name, value in rules.items() if value}
+
+    @property
+    def rejection_texts(self) -> list[str]:
+        return node_rules.describe_rules(self.rejection_rules)
 
     @property
     def is_draft(self) -> bool:

@@ -87,6 +87,7 @@ def freeze_definition(experiment: Experiment, seed: int) -> dict[str, Any]:
         "primary_metric": experiment.primary_metric,
         "warm_up": experiment.warm_up,
         "cooldown_seconds": experiment.cooldown_seconds,
+        **({"reject": rules} if (rules := experiment.rejection_rules) else {}),
         "payload": hash_payload(),
         "order_seed": seed,
         "blocks": [

@@ -364,3 +364,22 @@ def test_metrics_of_the_workloads_chosen_come_first(as_owner: Client, site: Site
     assert "step_time" in first.get_text()
     nothing = as_owner.post(NEW, asked_for | {"workloads": []}, headers=HTMX)
     assert "<optgroup" not in nothing.content.decode()
+
+
+def test_rules_that_reject_runs_are_part_of_the_draft(as_owner: Client, site: Site) -> None:
+    typed = {"reject_swap": "on", "reject_below_mhz": "1500"}
+    as_owner.post(NEW, asked(site, **typed) | {"action": "save"})
+    draft = Experiment.objects.get()
+    assert draft.rejection_rules == {"swap": True, "least_mhz": 1500}
+    page = as_owner.get(f"{draft.get_absolute_url()}edit/").content.decode()
+    assert re.search(r'<details[^>]* id="reject" open>', page)
+    as_owner.post(reverse("experiment_clone", args=[draft.pk]))
+    copy = Experiment.objects.exclude(pk=draft.pk).get()
+    assert copy.rejection_rules == draft.rejection_rules
+
+
+@pytest.mark.parametrize("typed", ["0", "-1", "1.5", "1e9", "9" * 30, "x", "\0"])
+def test_a_clock_that_is_none_is_refused_at_its_field(
+    as_owner: Client, site: Site, typed: str
+) -> None:
+    assert list(problems(as_owner, site, reject_below_mhz=typed)) == ["reject_below_mhz"]

@@ -1,0 +1,90 @@
+"""Rules of a plan that reject a run for what its node did. No I/O, and blind to its numbers.
+
+They see samples of the node alone, never a result: so they can be fixed before the launch and
+applied to every environment alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from runners.node_samples import PAGED, REASONS, Samples
+
+SWAP, THROTTLED, LEAST_MHZ = "swap", "throttled", "least_mhz"
+OF_GPUS = (THROTTLED, LEAST_MHZ)
+SLOWDOWNS = 0x8 | 0x20 | 0x40 | 0x80
+"""Bits of REASONS by which heat or the hardware slows a GPU down. A power cap is usual."""
+IN_USE = 50.0
+"""Per cent: a GPU that does less lowers its clock by itself."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the rules say of one run."""
+
+    violations: tuple[str, ...] = ()
+    """Why it is rejected, as parts of a sentence; none: it counts."""
+    not_applied: tuple[str, ...] = ()
+    """Rules for which it has no samples; these reject nothing."""
+
+
+def describe_rules(rules: Mapping[str, Any]) -> list[str]:
+    """Return the rules in words, each to follow "rejected where"."""
+    texts = []
+    if rules.get(SWAP):
+        texts.append("pages went to swap or came from it")
+    if rules.get(THROTTLED):
+        texts.append("heat or the hardware slowed a GPU down")
+    if rules.get(LEAST_MHZ):
+        texts.append(f"a GPU in use had a mean clock below {rules[LEAST_MHZ]:,} MHz")
+    return texts
+
+
+def judge(rules: Mapping[str, Any], samples: Samples, began: float, ended: float) -> Judgement:
+    """Return what the rules say of the run between two moments, by the samples of its node."""
+    violations, not_applied = [], []
+
+    def choose(track: list[tuple[float, float]]) -> dict[float, float]:
+        return {time: value for time, value in track if began <= time <= ended}
+
+    if rules.get(SWAP):
+        pages = list(choose(samples.tracks.get((PAGED, None), [])).values())
+        if len(pages) < 2:
+            not_applied.append("swap")
+        elif moved := max(pages) - min(pages):
+            violations.append(f"{moved:,.0f} pages went to swap or came from it")
+    if rules.get(THROTTLED):
+        tracks = {gpu: choose(track) for gpu, track in sorted(samples.reasons.items())}
+        if not any(tracks.values()):
+            not_applied.append("slowed GPUs")
+        for gpu, track in tracks.items():
+            slow = [int(bits) & SLOWDOWNS for bits in track.values() if int(bits) & SLOWDOWNS]
+            if slow:
+                names = [name for bit, name in REASONS.items() if any(bits & bit for bits in slow)]
+                violations.append(
+                    f"GPU {gpu}: {' and '.join(names)} in {len(slow):,} of {len(track):,} samples"
+                )
+    if least := rules.get(LEAST_MHZ):
+        means = _find_mean_clocks(samples, choose)
+        if not means:
+            not_applied.append("clocks of GPUs in use")
+        violations += [
+            f"GPU {gpu} had a mean clock of {mean:,.0f} MHz while in use, less than {least:,} MHz"
+            for gpu, mean in means.items()
+            if mean < least
+        ]
+    return Judgement(tuple(violations), tuple(not_applied))
+
+
+def _find_mean_clocks(samples: Samples, choose: Any) -> dict[int, float]:
+    """Return the mean clock in MHz of each GPU over the samples in which it was in use."""
+    means = {}
+    for (name, gpu), track in sorted(samples.tracks.items(), key=str):
+        if name == "GPU clock" and gpu is not None:
+            uses = choose(samples.tracks.get(("GPU use", gpu), []))
+            clocks = [clock for time, clock in choose(track).items() if uses.get(time, 0) >= IN_USE]
+            if clocks:
+                means[gpu] = sum(clocks) / len(clocks) / 1e6
+    return means
