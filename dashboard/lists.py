@@ -10,12 +10,15 @@ from django import forms
 from django.core.exceptions import FieldDoesNotExist
 from django.core.paginator import Page, Paginator
 from django.db.models import Exists, Expression, F, OuterRef, Q, QuerySet
+from django.http import QueryDict
 
-from dashboard.typed_requests import OpenRequest
+from dashboard.typed_requests import OpenRequest, parse_whole_number
 from experiments.models import Cluster, PublishedTable, Run
 from experiments.models.experiment import ExperimentQuerySet
 
 PER_PAGE = 50
+PICKED, MOST_COMPARED = "pick", 50
+"""The name of what is selected in a list, in forms and addresses; how many are compared at once."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +81,10 @@ class Filter(forms.Form):
 
     use_required_attribute = False
 
-    def __init__(self, request: OpenRequest, *, leave_out: Sequence[str] = ()) -> None:
-        super().__init__(request.GET, auto_id="filter_%s")
+    def __init__(
+        self, request: OpenRequest, *, query: QueryDict | None = None, leave_out: Sequence[str] = ()
+    ) -> None:
+        super().__init__(request.GET if query is None else query, auto_id="filter_%s")
         self.user = request.user
         for name in leave_out:
             del self.fields[name]
@@ -115,6 +120,12 @@ class WordFilter(Filter):
         return self.value_of("q") or ""
 
 
+def read_picked_keys(query: QueryDict) -> list[int]:
+    """Return the keys of the rows that an address names, each once."""
+    keys = (parse_whole_number(text) for text in query.getlist(PICKED)[:MOST_COMPARED])
+    return [*dict.fromkeys(key for key in keys if key is not None)]
+
+
 class TableFilter(Filter):
     """The filters of the list of published tables."""
 
@@ -142,7 +153,7 @@ class ExperimentFilter(Filter):
     )
     cluster = forms.ModelChoiceField(Cluster.objects, empty_label="any")
     mine = forms.ChoiceField(label="Owner", choices=[("", "anybody"), ("me", "me")])
-    tag = forms.CharField(label="Tag", max_length=40)
+    tag = forms.CharField(label="Tag", max_length=40, widget=forms.TextInput(attrs={"size": "12"}))
     archived = forms.ChoiceField(
         label="Archived", choices=[("", "no"), ("only", "yes"), ("all", "yes or no")]
     )

@@ -27,6 +27,7 @@ from dashboard.execution import (
     run_list_views,
     run_views,
     saved_view_views,
+    selection_views,
 )
 from dashboard.health import health_views
 from dashboard.images import image_import_views, image_views
@@ -50,6 +51,11 @@ urlpatterns = [
     path("logout/", auth.LogoutView.as_view(), name="logout"),
     path("experiments/", experiment_list_views.experiments, name="experiments"),
     path("experiments.csv", experiment_list_views.experiments_file, name="experiments_file"),
+    path(
+        "experiments/selected/",
+        selection_views.selected_experiments,
+        name="experiments_selected",
+    ),
     path("experiments/new/", draft_views.new, name="experiment_new"),
     path("experiments/import/", import_views.logs, name="experiment_import"),
     path("experiments/<int:pk>/", experiment_views.experiment, name="experiment"),
@@ -124,6 +130,7 @@ urlpatterns = [
     path("runs.csv", run_list_views.runs_file, name="runs_file"),
     path("views/save/", saved_view_views.save, name="saved_view_save"),
     path("views/<int:pk>/delete/", saved_view_views.delete, name="saved_view_delete"),
+    path("runs/selected/", selection_views.selected_runs, name="runs_selected"),
     path("runs/<slug:uid>/", run_views.run, name="run"),
     path("runs/<slug:uid>/exclude/", run_views.exclude, name="run_exclude"),
     path("runs/<slug:uid>/files/<int:pk>/", run_views.run_file, name="run_file"),

@@ -14,7 +14,7 @@ from dashboard.comparisons.diagnosis import diagnose
 from dashboard.comparisons.panels import has_folds
 from dashboard.comparisons.sections import prepare_forest, prepare_sections
 from dashboard.comparisons.verdict_matrix import make_verdict_matrix
-from dashboard.lists import ExperimentFilter, TableFilter, make_listing
+from dashboard.lists import ExperimentFilter, TableFilter, make_listing, read_picked_keys
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.access.permissions import may_change
 from experiments.comparisons import read_comparison
@@ -37,9 +37,11 @@ def compare(request: Request) -> HttpResponse:
         return _compare_tables(request)
     filters = ExperimentFilter(request, leave_out=("state",))
     visible = Experiment.objects.visible_to(request.user).with_results().dated()
-    rows = filters.apply(visible).select_related("cluster", "baseline")
+    picked = read_picked_keys(request.GET)
+    chosen = visible.filter(pk__in=picked) if picked else filters.apply(visible)
+    rows = chosen.select_related("cluster", "baseline")
     rows_shown = make_listing(request, rows, sorts=SORTS, default="-launched", per_page=PER_PAGE)
-    context = {"listing": rows_shown, "filter": filters, "tab": "experiments"}
+    context = {"listing": rows_shown, "filter": filters, "tab": "experiments", "picked": picked}
     return render(request, "comparisons/list.html", context)
 
 

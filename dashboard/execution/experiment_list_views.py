@@ -61,13 +61,25 @@ def experiments(request: Request) -> HttpResponse:
 @require_GET
 def experiments_file(request: Request) -> StreamingHttpResponse:
     """Send the experiments of a list as a CSV file, with the columns that it shows."""
-    columns, _ = choose_columns(request.GET.getlist("column"))
-    asked = request.GET.get("sort", USUAL_SORT)
-    sort = asked if asked.removeprefix("-") in SORTS else USUAL_SORT
+    return send_experiments(list_matching_keys(request, request.GET), request.GET)
+
+
+def list_matching_keys(request: Request, query: QueryDict) -> list[int]:
+    """Return the keys of all experiments that fit the filters of an address, in its order."""
+    given = query.get("sort", USUAL_SORT)
+    sort = given if given.removeprefix("-") in SORTS else USUAL_SORT
     path = SORTS[sort.removeprefix("-")]
-    rows = _filter(request, ExperimentFilter(request))
+    rows = _filter(request, ExperimentFilter(request, query=query))
     ordered = order_rows(rows, F(path), path, descending=sort.startswith("-"))
-    keys = list(ordered.values_list("pk", flat=True))
+    return list(ordered.values_list("pk", flat=True))
+
+
+def send_experiments(keys: Sequence[int], query: QueryDict) -> StreamingHttpResponse:
+    """Return a CSV file of the experiments of these keys, with the columns of an address.
+
+    The keys are of experiments that the reader may see.
+    """
+    columns, _ = choose_columns(query.getlist("column"))
     heads = ["experiment", "question", *(column.key for column in columns)]
     return stream_table(heads, _list_lines(keys, columns), "tare-experiments.csv")
 

@@ -54,7 +54,11 @@ def runs(request: Request) -> HttpResponse:
 @require_GET
 def runs_file(request: Request) -> StreamingHttpResponse:
     """Send the runs of a list as a CSV file, with the columns that it shows."""
-    run_list = read_run_list(request)
+    return send_runs(read_run_list(request))
+
+
+def send_runs(run_list: RunList) -> StreamingHttpResponse:
+    """Return a CSV file of the runs of a list, with its columns."""
     rows = run_list.runs.iterate()
     units = run_list.list_units()
     columns = [(column, units.get(column.key, [])) for column in run_list.columns]

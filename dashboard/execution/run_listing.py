@@ -213,6 +213,8 @@ class RunList:
     conditions: list[Condition]
     sort: str
     problems: list[str]
+    picked: frozenset[str] | None = None
+    """The uids of the only runs of it; None for all."""
 
     @property
     def search_text(self) -> str:
@@ -238,6 +240,8 @@ class RunList:
         if self.archived != "all":
             visible = visible.filter(archived_at__isnull=self.archived != "only")
         rows = Run.objects.filter(experiment__in=visible)
+        if self.picked is not None:
+            rows = rows.filter(uid__in=self.picked)
         if text := self.search_text:
             begins = Q(uid__startswith=text.lower())
             rows = rows.filter(begins | Q(experiment__question__icontains=text))
@@ -279,13 +283,13 @@ class RunList:
         return bool(self.conditions or self.search_text or self.tags or self.archived)
 
 
-def read_run_list(request: Request) -> RunList:
-    """Return the list that an address asks for."""
-    query = request.GET
+def read_run_list(request: Request, query: QueryDict | None = None) -> RunList:
+    """Return the list of this state, that of the request's address if none is given."""
+    query = request.GET if query is None else query
     offered = list_columns(request.user)
     columns, problems = choose_columns(query.getlist("column"), offered)
     conditions, more_problems = read_conditions(query.getlist("where"), offered)
-    older, older_problems = _read_older_filters(request, offered)
+    older, older_problems = _read_older_filters(request.user, query, offered)
     sort = query.get("sort", USUAL_SORT)
     problems += more_problems + older_problems
     if offered.get(sort.removeprefix("-")) is None:
@@ -294,20 +298,22 @@ def read_run_list(request: Request) -> RunList:
     return RunList(request.user, query, offered, columns, older + conditions, sort, problems)
 
 
-def _read_older_filters(request: Request, offered: Columns) -> tuple[list[Condition], list[str]]:
+def _read_older_filters(
+    user: User, query: QueryDict, offered: Columns
+) -> tuple[list[Condition], list[str]]:
     """Return the conditions of addresses of before, such as `?state=failed`."""
     conditions, problems = [], []
     for name, operator in OLDER.items():
-        column, text = offered.get(name), request.GET.get(name, "")
+        column, text = offered.get(name), query.get(name, "")
         if not text or column is None:
             continue
         try:
             conditions.append(make_condition(column, operator, text, (name, text)))
         except ValueError as error:
             problems.append(f"The filter “{name}={shorten(text)}” is left out: {error}.")
-    if text := request.GET.get("cluster", ""):
+    if text := query.get("cluster", ""):
         key, column = parse_whole_number(text), offered.get("cluster")
-        row = Cluster.objects.visible_to(request.user).filter(pk=key).first() if key else None
+        row = Cluster.objects.visible_to(user).filter(pk=key).first() if key else None
         if row and column:
             conditions.append(Condition(column, "=", row.name, row.name, ("cluster", text)))
         else:

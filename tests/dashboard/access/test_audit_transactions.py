@@ -177,6 +177,7 @@ ADDRESSES_NOT_LOGGED = {
     **dict.fromkeys(("operation_cancel", "image_import_cancel", "image_import_dismiss"), OPERATION),
     "image_match": OPERATION,
     "experiment_archive": "its entries are one statement; tests of labels try them",
+    **dict.fromkeys(("experiments_selected", "runs_selected"), "by labels and events, as alone"),
     **dict.fromkeys(("saved_view_save", "saved_view_delete"), "changes what its owner alone sees"),
 }
 

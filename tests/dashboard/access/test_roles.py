@@ -69,6 +69,8 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "compare": (GET, "", Role.VIEWER),
     "runs": (GET, "", Role.VIEWER),
     "runs_file": (GET, "", Role.VIEWER),
+    "experiments_selected": (POST, "", Role.VIEWER),
+    "runs_selected": (POST, "", Role.VIEWER),
     "saved_view_save": (POST, "", Role.VIEWER),
     "saved_view_delete": (POST, "saved view", Role.VIEWER),
     "catalogue": (GET, "", Role.VIEWER),
