@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "experiments.design": {"numpy"},
     "experiments.snapshots": {"experiments.program_files"},
     "experiments.program_files": set(),
+    "experiments.help_targets": set(),
     "experiments.software.parity": set(),
     "experiments.imports": {
         "experiments.imports",
@@ -106,6 +107,7 @@ ROOMS = {
     "experiments": {
         "design": "",
         "encryption": "",
+        "help_targets": "",
         "liveness": "",
         "program_files": "",
         "settings_checks": "encryption",
@@ -124,7 +126,7 @@ ROOMS = {
         "planning snapshots software",
         "health": "execution models notify",
         "imports": "access comparisons execution models statistics",
-        "admin": "access execution models software",
+        "admin": "access execution help_targets models software",
         "demo": "access clusters execution models software",
         "management": "access clusters comparisons demo encryption execution health images imports "
         "liveness models notify software statistics",
@@ -143,7 +145,8 @@ ROOMS = {
         "charts": "",
         "drawings": "",
         "access": "form_styles lists middleware typed_requests",
-        "templatetags": "access charts",
+        "docs": "typed_requests",
+        "templatetags": "access charts docs",
         "clusters": "access form_styles lists typed_requests",
         "comparisons": "access charts drawings environment_symbols form_styles lists "
         "typed_requests",
@@ -156,7 +159,6 @@ ROOMS = {
         "presets": "access form_styles planning typed_requests",
         "execution": "access charts comparisons environment_symbols form_styles lists software "
         "templatetags typed_requests",
-        "docs": "typed_requests",
         "glossary_views": "typed_requests",
         "overview_views": "typed_requests",
         "settings": "environment",

@@ -9,11 +9,14 @@ from dashboard.docs.documents import DECISIONS, find_address, map_files, read_ti
 
 GROUPS = {
     "Measure and compare": {
+        "experiments": "the form of an experiment, field by field",
+        "comparison-page": "the page of a comparison, section by section",
         "workloads": "programs, their parameters and metrics, scales, presets",
         "bring-your-own-benchmark": "measure any program, with its own numbers",
         "images": "add, find and stage images, and make environments of them",
         "runtimes": "container runtimes: what each setting becomes, GPUs, modes",
         "parity": "reports, waivers, one lock file for both",
+        "lists": "columns, filters, saved views",
         "statistics": "estimates, intervals, verdicts, stamps, power, calibration",
         "imports": "logs of others as experiments",
         "measurements": "bare metal and Apptainer on NVIDIA H200",

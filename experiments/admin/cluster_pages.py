@@ -14,6 +14,7 @@ from django.http import HttpRequest
 from experiments.access.permissions import may_run_here, why_not_use_keys_of
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.admin.base import Owned, RuledInline
+from experiments.admin.help_links import HelpLinks
 from experiments.execution import explain_partition_problem
 from experiments.models import Cluster, Job, Operation, Partition, Runtime, User
 from experiments.models.cluster import LOCAL_TRANSPORT
@@ -71,7 +72,7 @@ class LauncherLines(OptionLines):
                 raise ValidationError(f"{line} cannot be split into words: {error}.") from None
 
 
-class PartitionForm(forms.ModelForm):  # type: ignore[type-arg]
+class PartitionForm(HelpLinks, forms.ModelForm):  # type: ignore[type-arg]
     """The administration's form of a partition."""
 
     directives = OptionLines(
@@ -152,10 +153,15 @@ class PartitionInline(KeyedInline):
     )
 
 
+class RuntimeForm(HelpLinks, forms.ModelForm):  # type: ignore[type-arg]
+    """The administration's form of a runtime, beside its cluster."""
+
+
 class RuntimeInline(KeyedInline):
     """The runtimes on the administration's page of a cluster."""
 
     model = Runtime
+    form = RuntimeForm
     fields = (("kind", "executable", "version"), ("options", "setup_lines"))
 
     def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
@@ -171,7 +177,7 @@ def _count_live(cluster: Cluster) -> int:
     return sum(live.count() for live in rows)
 
 
-class ClusterForm(VisibilityFields, forms.ModelForm):  # type: ignore[type-arg]
+class ClusterForm(HelpLinks, VisibilityFields, forms.ModelForm):  # type: ignore[type-arg]
     """The administration's form of a cluster."""
 
     by: ClassVar[User]
