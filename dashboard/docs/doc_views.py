@@ -16,14 +16,21 @@ from dashboard.docs.documents import (
     map_pictures,
     read_document,
 )
+from dashboard.docs.section_search import search_sections
 from dashboard.typed_requests import OpenRequest
+
+MOST_CHARACTERS = 200
+"""Of the words that are searched."""
 
 
 @login_not_required
 @require_GET
 def docs(request: OpenRequest) -> HttpResponse:
-    """List the documents to everybody: they hold no data."""
-    return render(request, "docs/index.html", {"groups": list_groups()})
+    """List the documents to everybody, or the sections with some words: they hold no data."""
+    text = request.GET.get("q", "")[:MOST_CHARACTERS].strip()
+    results = search_sections(text) if text else []
+    context = {"groups": list_groups(), "searched": text, "results": results}
+    return render(request, "docs/index.html", context)
 
 
 @login_not_required

@@ -85,11 +85,16 @@ def read_markdown(name: str) -> str:
     return re.sub(r"^<!--.*?-->\n?", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
+def parse_document(name: str) -> tuple[list[Token], tuple[Heading, ...]]:
+    """Return a document's tokens, headings with their anchors among them, and all headings."""
+    tokens = _make_parser().parse(read_markdown(name))
+    return tokens, tuple(_name_headings(tokens))
+
+
 @cache
 def read_document(name: str) -> Document:
     """Return a document by its name, which `map_files` knows."""
-    tokens = _make_parser().parse(read_markdown(name))
-    headings = tuple(_name_headings(tokens))
+    tokens, headings = parse_document(name)
     title = next((heading.text for heading in headings if heading.level == 1), name)
     for token in tokens:
         token.children = list(_lead_links(token.children or [], name))
