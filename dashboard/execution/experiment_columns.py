@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.utils.html import format_html
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from dashboard.execution.run_columns import shorten
-from dashboard.templatetags.tare import state, when
+from dashboard.templatetags.tare import state, verdict, when
 from experiments.execution.progress import Progress
 from experiments.models import Experiment
 from experiments.statistics import numbers
@@ -38,6 +39,11 @@ def _list_names(rows: Iterable[Any]) -> str:
     return ", ".join(sorted(str(row) for row in rows))
 
 
+def _read_verdicts(row: Experiment, _: Progress) -> str:
+    verdicts: dict[str, int] = getattr(row, "kept_verdicts", {})
+    return ", ".join(f"{verdict}: {count}" for verdict, count in verdicts.items())
+
+
 COLUMNS = {
     column.key: column
     for column in (
@@ -46,6 +52,7 @@ COLUMNS = {
         ExperimentColumn(
             "failed", "Failed", lambda row, progress: progress.tally.failed or None, css="num"
         ),
+        ExperimentColumn("verdicts", "Verdicts", _read_verdicts),
         ExperimentColumn("cluster", "Cluster", lambda row, _: row.cluster.name, "cluster__name"),
         ExperimentColumn("owner", "Owner", lambda row, _: row.owner.username, "owner__username"),
         ExperimentColumn(
@@ -69,7 +76,7 @@ COLUMNS = {
         ExperimentColumn("visibility", "Visibility", lambda row, _: row.visibility, "visibility"),
     )
 }
-USUAL = ("state", "runs", "cluster", "owner", "launched", "created")
+USUAL = ("state", "runs", "verdicts", "cluster", "owner", "launched", "created")
 SORTS = {"question": "question"} | {key: row.sort for key, row in COLUMNS.items() if row.sort}
 
 
@@ -100,6 +107,8 @@ def _draw(column: ExperimentColumn, row: Experiment, progress: Progress) -> Safe
     if column.key == "runs" and value and progress.tally.failed:
         failed = state("failed", progress.tally.failed)
         return format_html('<td class="num">{} {}</td>', value, failed)
+    if column.key == "verdicts" and value:
+        return _draw_verdicts(row)
     if column.key == "margin":
         value = numbers.margin(value).replace(" %", "\N{NO-BREAK SPACE}%")
     if isinstance(value, datetime):
@@ -108,3 +117,18 @@ def _draw(column: ExperimentColumn, row: Experiment, progress: Progress) -> Safe
         reason = "not launched yet" if row.is_draft else ""
         return format_html('<td class="{} muted" title="{}">–</td>', column.css, reason)
     return format_html('<td class="{}">{}</td>', column.css, value)
+
+
+def _draw_verdicts(row: Experiment) -> SafeString:
+    """Return the verdicts with how many pairs have each, as a link to what explains them."""
+    verdicts: dict[str, int] = getattr(row, "kept_verdicts", {})
+    words = format_html_join(
+        " ",
+        '<span class="nowrap">{}{}</span>',
+        ((verdict(word), f" {count}" if count > 1 else "") for word, count in verdicts.items()),
+    )
+    address = reverse("comparison", args=[row.pk])
+    title = "Open the comparison: it has the ratios, and what qualifies them"
+    return format_html(
+        '<td><a class="verdicts" href="{}" title="{}">{}</a></td>', address, title, words
+    )

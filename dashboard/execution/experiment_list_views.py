@@ -20,6 +20,7 @@ from dashboard.execution.experiment_columns import (
 )
 from dashboard.lists import ExperimentFilter, make_listing, order_rows
 from dashboard.typed_requests import Request
+from experiments.comparisons import read_kept_verdicts
 from experiments.execution.progress import measure_progress
 from experiments.models import Event, Experiment
 from experiments.models.experiment import ExperimentQuerySet
@@ -110,8 +111,13 @@ def _read(keys: Sequence[int], columns: Sequence[ExperimentColumn]) -> list[Expe
     if "changed" in chosen:
         rows = rows.annotate(changed_at=_find_last_change())
     rows = rows.prefetch_related(*sorted({"workloads", "environments"} & chosen))
-    found = rows.in_bulk(keys)
-    return [found[key] for key in keys if key in found]
+    by_key = rows.in_bulk(keys)
+    experiments = [by_key[key] for key in keys if key in by_key]
+    if "verdicts" in chosen:
+        all_verdicts = read_kept_verdicts(experiments)
+        for experiment in experiments:
+            experiment.kept_verdicts = all_verdicts.get(experiment.pk, {})
+    return experiments
 
 
 def _drop_page(query: QueryDict) -> str:

@@ -11,6 +11,7 @@ import json
 import logging
 import time
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -63,6 +64,23 @@ def read_comparison(experiment: Experiment) -> ExperimentComparison:
     if comparison.has_numbers and (row is None or not _waits(row, inputs)):
         enqueue_keep(experiment.pk)
     return comparison
+
+
+def read_kept_verdicts(experiments: Sequence[Experiment]) -> dict[int, dict[str, int]]:
+    """Return how many pairs have each verdict, the most frequent first, by the experiments' keys.
+
+    Only of experiments that have ended and whose kept comparison is not stale. Computes nothing.
+    """
+    stored = KeptComparison.objects.filter(pk__in=[row.pk for row in experiments])
+    kept = {
+        pk: (key, verdicts) for pk, key, verdicts in stored.values_list("pk", "key", "verdicts")
+    }
+    inputs = identify_inputs([row for row in experiments if row.pk in kept]) if kept else {}
+    return {
+        pk: dict(sorted(kept[pk][1].items(), key=lambda item: (-item[1], item[0])))
+        for pk, of_now in inputs.items()
+        if kept[pk][0] == of_now.key and not of_now.is_alive
+    }
 
 
 def keep_comparison(pk: int) -> str:

@@ -12,7 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from dashboard.execution.experiment_columns import COLUMNS
-from experiments.models import Event, Experiment
+from experiments.comparisons import keep_comparison
+from experiments.models import Event, Experiment, KeptComparison
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import ExperimentFactory
 
@@ -98,3 +99,47 @@ def test_nobody_gets_experiments_of_others_in_a_file(
     Experiment.objects.update(visibility="private")
     answer = people.client("other").get("/experiments.csv")
     assert b"".join(answer.streaming_content).decode().count("\n") == 1
+
+
+def test_verdicts_are_those_of_kept_comparisons_that_nothing_has_changed(
+    as_owner: Client, three: list[Experiment]
+) -> None:
+    def read() -> dict[str, str]:
+        query = {"column": "verdicts", "sort": "question"}
+        soup = BeautifulSoup(as_owner.get("/experiments/", query).content, "html.parser")
+        cells = {}
+        for row in soup.select("tbody tr"):
+            link, cell = row.select_one("th > a"), row.select_one("td")
+            assert link
+            assert cell
+            cells[link.text] = " ".join(cell.text.split())
+        return cells
+
+    missing = "\N{EN DASH}"
+    assert set(read().values()) == {missing}
+    for experiment in three[:2]:
+        assert keep_comparison(experiment.pk) == "kept"
+    kept = KeptComparison.objects.get(pk=three[0].pk)
+    (verdict,) = kept.verdicts
+    assert read() == {"a?": verdict, "b?": verdict, "=draft?": missing}
+    KeptComparison.objects.filter(pk=three[0].pk).update(verdicts={"SLOWER": 1, "EQUIVALENT": 12})
+    assert read()["a?"] == "EQUIVALENT 12 SLOWER"
+    Event.objects.create(experiment=three[0], what="excluded")
+    assert read() == {"a?": missing, "b?": verdict, "=draft?": missing}
+    answer = as_owner.get("/experiments.csv", {"column": "verdicts", "sort": "question"})
+    lines = b"".join(answer.streaming_content).decode().splitlines()  # type: ignore[attr-defined]
+    assert lines[-1].endswith(f",b?,{verdict}: 1")
+
+
+def test_verdicts_of_many_are_read_with_as_many_queries_as_of_few(
+    as_owner: Client, site: Site, people: People
+) -> None:
+    counts = []
+    for _ in range(2):
+        for _ in range(2):
+            made = measured(site, people.owner, blocks=1)
+            assert keep_comparison(made.pk) == "kept"
+        with CaptureQueriesContext(connection) as captured:
+            as_owner.get("/experiments/")
+        counts.append(len(captured))
+    assert counts[0] == counts[1] <= 15
