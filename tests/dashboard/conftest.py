@@ -204,6 +204,7 @@ def drawn(page: Page) -> int:
     """Wait until every chart that is not folded away has its plot; return how many there are."""
     charts = "[data-chart]:not(details:not([open]) *)"
     count = page.locator(charts).count()
-    expect(page.locator("[data-chart] .main-svg").first).to_be_visible()
-    expect(page.locator(f"{charts}[data-drawn]")).to_have_count(count)
+    # The library of 1.4 MB is fetched first: on a busy machine that takes seconds.
+    expect(page.locator("[data-chart] .main-svg").first).to_be_visible(timeout=30_000)
+    expect(page.locator(f"{charts}[data-drawn]")).to_have_count(count, timeout=30_000)
     return count

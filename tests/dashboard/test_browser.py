@@ -359,7 +359,7 @@ def test_a_live_run_is_drawn_when_it_ends_and_focus_stays(
     page.get_by_role("link", name=experiment.question).focus()
     SeriesFactory(run=run)
     Run.objects.filter(pk=run.pk).update(state=Run.State.SUCCEEDED)
-    assert page.locator("[data-chart] .main-svg").first.wait_for(timeout=10_000) is None
+    assert page.locator("[data-chart] .main-svg").first.wait_for(timeout=30_000) is None
     assert drawn(page) == 1
     expect(page.get_by_role("link", name=experiment.question)).to_be_focused()
 

@@ -53,7 +53,7 @@ SMOKES = {
     "long-training": Smoke("Weak scaling", typed={"steps": "40", "evaluate_every": "20"}),
     "several-nodes-without-horovod": Smoke("Weak scaling", ("2x1 srun", "(x "), typed=SMALL),
     "numpy-on-tuned-blas": Smoke(
-        "Time per step relative to", typed={"steps": "6", "burn_in": "1"}, repeats=2, only=2
+        "Matrix product relative to", typed={"steps": "6", "burn_in": "1"}, repeats=2, only=2
     ),
     "anatomy-of-the-overhead": Smoke("Phases", typed={"steps": "2"}),
 }
