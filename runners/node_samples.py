@@ -205,6 +205,13 @@ def describe_run(samples: Samples, began: float, ended: float) -> dict[str, Any]
     }
 
 
+def describe_so_far(files: Mapping[str, bytes], began: float) -> dict[str, Any]:
+    """Return the samples since `began` that the ends of the files hold, as `describe_run` does."""
+    samples = read_samples(files)
+    times = [time for track in samples.tracks.values() for time, _ in track if time >= began]
+    return describe_run(samples, min(times), max(times)) if times else {}
+
+
 def _rank(item: tuple[tuple[str, int | None], Any]) -> tuple[int, int]:
     (name, gpu), _ = item
     order = [*GPU_UNITS, *NODE_UNITS]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.design import Scale
-from experiments.models import NodeSamples, Run
+from experiments.models import LiveReading, NodeSamples, Run
 from experiments.statistics import numbers
 from runners.node_samples import CPU, GPU_UNITS, MEMORY, PAGED, SWAP, UNITS
 
@@ -57,6 +57,16 @@ class NodeUse:
     """The nodes of the run, of which the first alone is sampled."""
     problem: str
     odd_lines: int
+    is_live: bool
+    """Whether the run goes on: then these are the last minutes."""
+
+
+def describe_live_use(run: Run, reading: LiveReading) -> NodeUse | None:
+    """Return what was last read of the node of a running run; None before there is a sample."""
+    if not reading.samples:
+        return None
+    nodes = Scale.parse(run.scale).nodes
+    return describe_node_use(reading.samples, nodes=nodes, is_live=True)
 
 
 def find_node_use(run: Run) -> NodeUse | None:
@@ -67,7 +77,9 @@ def find_node_use(run: Run) -> NodeUse | None:
     return describe_node_use(row.content, nodes=Scale.parse(run.scale).nodes)
 
 
-def describe_node_use(content: Mapping[str, Any], *, nodes: int = 1) -> NodeUse:
+def describe_node_use(
+    content: Mapping[str, Any], *, nodes: int = 1, is_live: bool = False
+) -> NodeUse:
     """Return a document of `runners.node_samples.describe_run`, drawn and in words."""
     tracks: Sequence[Mapping[str, Any]] = content["tracks"]
     by_name: dict[str, list[Mapping[str, Any]]] = {}
@@ -86,6 +98,7 @@ def describe_node_use(content: Mapping[str, Any], *, nodes: int = 1) -> NodeUse:
         is_first_of=nodes,
         problem=content["problem"],
         odd_lines=content["odd_lines"],
+        is_live=is_live,
     )
 
 

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard.access.rights import by_link, filter_readable_keys, get_editable
 from dashboard.environment_symbols import assign_symbols
 from dashboard.execution.live_run import describe_live_run
-from dashboard.execution.node_samples import find_node_use
+from dashboard.execution.node_samples import describe_live_use, find_node_use
 from dashboard.execution.run_facts import draw_traces, list_measurements, list_phases, search_facts
 from dashboard.lists import make_listing
 from dashboard.typed_requests import OpenRequest, Request, read_posted_text
@@ -77,7 +77,9 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         }
     # Visitors with a link see the run, and nothing is fetched from a cluster for them.
     if row.state == Run.State.RUNNING and request.user.is_authenticated:
-        context["live"] = describe_live_run(row, watch(row))
+        reading = watch(row)
+        context["live"] = describe_live_run(row, reading)
+        context["node"] = describe_live_use(row, reading)
     if context["can_edit"] and row.state in MAY_CHANGE:
         may = find_attempts_of_jobs([row.job_id], read_stage(row.experiment))
         context["may"] = may.get(row.job_id)

@@ -18,6 +18,7 @@ from experiments.models import LiveReading, Run
 from experiments.models.database_time import database_now
 from runners.errors import TryAgain
 from runners.live_files import MOST_REPORT_BYTES, LiveFiles, read_live_files
+from runners.node_samples import describe_so_far
 from runners.runner import Runner
 from runners.workloads.live_reports import restore_report
 
@@ -27,6 +28,11 @@ LEAST_INTERVAL = timedelta(seconds=4)
 """The least time between two readings of a run."""
 AFTER_PROBLEM = timedelta(seconds=60)
 """The same where it could not be read: a file system that hangs costs each visit seconds."""
+READ = (
+    *("directory", "offset", "report"),
+    *("run__uid", "run__position", "run__began_at", "run__job__directory"),
+)
+"""Columns of readings, and of their runs, that a visit needs."""
 MOST_RUNS = 20
 """Runs that are read in one visit; the others' turn comes with the next one."""
 
@@ -75,7 +81,7 @@ def read_watched(held: Lease, runner: Runner) -> None:
     )
     rows = list(
         watched.select_related("run__job")
-        .only("directory", "offset", "report", "run__uid", "run__position", "run__job__directory")
+        .only(*READ)
         .order_by(F("read_at").asc(nulls_first=True), "pk")[:MOST_RUNS]
     )
     if not rows:
@@ -105,6 +111,7 @@ def _store(row: LiveReading, directory: str, files: LiveFiles) -> None:
     report = restore_report(row.report if goes_on else {})
     is_all = len(files.report) < MOST_REPORT_BYTES
     known_bytes = report.add_lines(files.report, is_all=is_all)
+    began = row.run.began_at
     _change(
         row,
         directory=directory,
@@ -112,6 +119,7 @@ def _store(row: LiveReading, directory: str, files: LiveFiles) -> None:
         offset=files.offset + known_bytes,
         report=report.build_document(),
         output_tail=files.output,
+        samples=describe_so_far(files.samples, began.timestamp() if began else 0.0),
         problem="",
     )
 

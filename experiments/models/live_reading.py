@@ -26,6 +26,9 @@ class LiveReading(models.Model):
         default=dict, help_text="Its numbers so far, thinned (runners.workloads.live_reports)."
     )
     output_tail = models.TextField(blank=True)
+    samples = models.JSONField(
+        default=dict, help_text="Of its node, lately (runners.node_samples.describe_so_far)."
+    )
     problem = models.TextField(blank=True, help_text="Why it could not be read last time.")
 
     def __str__(self) -> str:

@@ -107,6 +107,28 @@ def test_many_runs_with_odd_names_and_bytes_are_read_by_one_command(tmp_path: Pa
     ]
 
 
+def test_the_last_samples_of_its_jobs_node_come_with_a_run(tmp_path: Path) -> None:
+    run, folder = tmp_path / "runs" / "0-r0", tmp_path / "samples"
+    run.mkdir(parents=True)
+    folder.mkdir()
+    (run / "output.txt").write_text("printed\n")
+    line = b"100 1 2 3 4 5 6 0.5\n"
+    (folder / "node.txt").write_bytes(line * 2000 + b"105 2")
+    live = read(run)
+    assert live.output == "printed\n"
+    assert set(live.samples) == {"samples/node.txt"}
+    lines = live.samples["samples/node.txt"].split(b"\n")
+    assert len(lines) > 500
+    assert {*lines[:-1]} == {line[:-1]}, "the first one, which was cut, is left out"
+    secret = tmp_path / "secret"
+    secret.write_text("secret\n")
+    (folder / "gpus.csv").symlink_to(secret)
+    assert "samples/gpus.csv" not in read(run).samples
+    (folder / "gpus.csv").unlink()
+    (folder / "gpus.csv").write_bytes(b"a\n\xff\0")
+    assert read(run).samples["samples/gpus.csv"] == b"a\n\xff"
+
+
 # --- Reports
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dashboard.execution.live_run import HEIGHT, WIDTH, describe_live_run, draw_curve
 from experiments.models import Cluster, Job, LiveReading, Run
+from runners.node_samples import describe_so_far
 from runners.workloads.live_reports import LiveCurve, LiveReport
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import JobFactory, RunFactory, link_to
@@ -222,3 +223,15 @@ def test_planned_steps_that_cannot_be_true_are_not_shown(running: Run, planned: 
     live = describe_live_run(running, reading)
     assert (live.planned_steps, live.seconds_left, live.share) == (None, None, None)
     assert live.steps_text == "4"
+
+
+@pytest.mark.django_db
+def test_a_running_run_shows_the_last_minutes_of_its_node(running: Run, as_owner: Client) -> None:
+    lines = "".join(f"{time} {time} {4 * time} 1000 2000 0 0 1\n" for time in range(100, 400, 5))
+    document = describe_so_far({"samples/node.txt": lines.encode()}, 200.0)
+    report(running, output="x\n", samples=document)
+    page = as_owner.get(running.get_absolute_url(), headers=HTMX).content.decode()
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
+    assert "40 samples of the node in the last 3 min 15 s" in text
+    assert "CPU use mean 25 %, 25 % to 25 %." in text
+    assert "As a table" not in text, "it would be folded again every three seconds"
