@@ -31,6 +31,9 @@ FIELDS: dict[str, dict[str, str]] = {
         "design": "experiments#design",
         "warm_up": "experiments#warm-up",
         "cooldown_seconds": "experiments#cool-down-between-runs",
+        **dict.fromkeys(
+            ("reject_below_mhz", "reject_swap", "reject_throttled"), "experiments#rejected-runs"
+        ),
         "visibility": "experiments#visibility",
         "groups": "experiments#visibility",
     },
