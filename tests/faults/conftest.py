@@ -85,3 +85,15 @@ def brought_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Breakable]:
     yield Breakable(ensure_lab(directory))
     stop_lab(directory)
     shutil.rmtree(directory)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
+    """Show the end of slurmctld's log beside a failure on a cluster."""
+    report = yield
+    cluster = getattr(item, "funcargs", {}).get("brought_up")
+    if report.failed and cluster:
+        log = cluster.root / "var/log/slurm/slurmctld.log"
+        lines = log.read_text(errors="replace").splitlines()[-150:]
+        report.sections.append(("slurmctld.log", "\n".join(lines)))
+    return report
