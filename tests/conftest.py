@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import django_rq
 import pytest
 from django.conf import settings as site_settings
 from django.core.management import call_command
@@ -110,6 +111,12 @@ def roomy_disks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave half of every disk free, however full that of the tests' machine is."""
     disk = mock.Mock(free=500 * 10**9, total=10**12)
     monkeypatch.setattr("experiments.health.storage.shutil.disk_usage", lambda path: disk)
+
+
+@pytest.fixture
+def empty_queues() -> None:
+    """Drop the tasks that other tests have left, which no worker will ever take."""
+    django_rq.get_queue().connection.flushdb()
 
 
 @pytest.fixture

@@ -133,22 +133,36 @@ class Breakable:
     def kill_slurmctld(self) -> None:
         self.signal("KILL", self.find("pgrep", "-x", "slurmctld"))
 
+    def save_state(self) -> None:
+        """Wait until slurmctld has written its state, which it does every few seconds.
+
+        Killed before, it would know running jobs as waiting ones, and have their nodes kill them.
+        """
+        state = self.root / "var/lib/slurm/slurmctld/job_state"
+        before = time.time()
+        for job_id in self.do("squeue", "--noheader", "--format=%A").split():
+            self.do("scontrol", "update", f"jobid={job_id}", "admincomment=saved")
+        self.wait_for(lambda: state.exists() and state.stat().st_mtime > before)
+
     def start_slurmctld(self, *options: str) -> None:
         self.do("/usr/sbin/slurmctld", *options, user="slurm")
         self.wait_for(lambda: "is UP" in self.do("timeout", "2", "scontrol", "ping", may_fail=True))
 
-    def kill_slurmd(self, node: str) -> None:
-        self.signal("KILL", self.find("pgrep", "-f", f"^/usr/sbin/slurmd -N {node}"))
+    def find_slurmd(self, node: str) -> list[str]:
+        return self.find("pgrep", "-f", f"^/usr/sbin/slurmd -N {node}")
 
-    def start_slurmd(self, node: str) -> None:
-        self.do("/usr/sbin/slurmd", "-N", node)
+    def kill_slurmd(self, node: str) -> None:
+        self.signal("KILL", self.find_slurmd(node))
+
+    def start_slurmd(self, node: str, *options: str) -> None:
+        self.do("/usr/sbin/slurmd", "-N", node, *options)
 
     def drain(self, *nodes: str) -> None:
         self.do("scontrol", "update", f"nodename={','.join(nodes)}", "state=drain", "reason=fault")
 
     def resume(self, *nodes: str) -> None:
         for node in nodes:
-            if not self.find("pgrep", "-f", f"^/usr/sbin/slurmd -N {node}"):
+            if not self.find_slurmd(node):
                 self.start_slurmd(node)
         for node in nodes:
             self.do("scontrol", "update", f"nodename={node}", "state=resume", may_fail=True)
@@ -190,6 +204,19 @@ class Breakable:
         processes = (process for node in NODES for process in self._find_processes_of_jobs(node))
         self.signal("KILL", [*self.find(*steps), *processes])
         self.wait_for(lambda: not self.find(*steps))
+        self.clean_nodes()
+
+    def clean_nodes(self) -> None:
+        """Have each slurmd forget the numbers of ended jobs.
+
+        It refuses a new job of such a number, has it cancelled as root and drains the node: after
+        slurmctld has lost its state, that would be jobs of the next test.
+        """
+        for node in NODES:
+            self.kill_slurmd(node)
+            self.wait_for(lambda node=node: not self.find_slurmd(node))
+            self.start_slurmd(node, "-c")
+        self.wait_for(self.is_well)
 
     def cancel_one(self, *, states: str = "running") -> str:
         """Cancel a job behind Tare's back; return its id, or nothing where there is none."""

@@ -125,6 +125,7 @@ def test_the_network_is_cut_while_the_loop_of_sbatch_runs(
 
 
 def test_slurmctld_is_killed(site: Site, cluster: Breakable, running: Load) -> None:
+    cluster.save_state()
     cluster.kill_slurmctld()
     says(site, running, "cluster", "slurmctld is killed")
     cluster.start_slurmctld()
@@ -238,7 +239,11 @@ def test_directories_are_deleted(site: Site, cluster: Breakable, running: Load) 
     site.finish(running, 240)
     job.refresh_from_db()
     events = job.events.order_by("pk").values_list("what", "why")
-    assert job.state == Job.State.FAILED, list(events)
+    if job.state != Job.State.FAILED:
+        print(*events, sep="\n")
+        print(cluster.do("ls", "-lARt", job.directory, may_fail=True))
+        print(cluster.do("cat", f"{job.directory}/journal.ndjson", may_fail=True))
+    assert job.state == Job.State.FAILED
     says(site, running, "experiment", "a directory is deleted")
     assert running.experiment.jobs.filter(state=Job.State.DONE).count() == 3
 

@@ -54,7 +54,7 @@ def test_a_phone_shows_all_columns_without_scrolling(
 
 
 def test_what_ends_shows_without_a_click(
-    page: Page, live_server: LiveServer, people: People, roomy_disks: None
+    page: Page, live_server: LiveServer, people: People, roomy_disks: None, empty_queues: None
 ) -> None:
     log_in(page, live_server)
     now = timezone.now()

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import django_rq
 import pytest
 from bs4 import BeautifulSoup
 from django.test import Client
@@ -34,8 +33,7 @@ def as_admin(people: People) -> Client:
 
 
 @pytest.fixture
-def all_run(db: None, roomy_disks: None) -> None:
-    django_rq.get_queue().connection.flushdb()  # tasks that other tests have left wait for ever
+def all_run(db: None, roomy_disks: None, empty_queues: None) -> None:
     now = timezone.now()
     for service, queue in (("worker", "default"), ("worker", "bulk"), ("clock", "")):
         ServiceSign.objects.create(

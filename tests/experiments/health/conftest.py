@@ -9,7 +9,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import django_rq
 import pytest
 from django.utils import timezone
 from pytest_django import Settings
@@ -44,9 +43,8 @@ def sign() -> MakeSign:
 
 
 @pytest.fixture
-def all_run(sign: MakeSign, roomy_disks: None) -> None:
+def all_run(sign: MakeSign, roomy_disks: None, empty_queues: None) -> None:
     """All that has to run does."""
-    django_rq.get_queue().connection.flushdb()  # tasks that other tests have left wait for ever
     sign("worker", "default")
     sign("worker", "bulk")
     sign("clock", "")
