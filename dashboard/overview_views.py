@@ -13,7 +13,7 @@ from django_htmx.http import HttpResponseClientRefresh
 
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.access.permissions import may_see_operations
-from experiments.comparisons import compare_experiment
+from experiments.comparisons import read_comparisons
 from experiments.execution.overdue_visits import find_overdue_of_clusters
 from experiments.execution.progress import measure_progress
 from experiments.health.processes import list_missing, read_processes
@@ -49,8 +49,9 @@ def overview(request: Request) -> HttpResponse:
         return fragment if context["is_live"] else HttpResponseClientRefresh()
     if may_see_operations(request.user):
         context["missing"] = list_missing(read_processes())
-    ended = visible.filter(archived_at=None).with_results().newest_first()[:RECENT]
-    context["comparisons"] = [compare_experiment(row) for row in ended]
+    rows = visible.filter(archived_at=None).with_results().without_plan()
+    ended = rows.select_related("baseline").newest_first()[:RECENT]
+    context["comparisons"] = read_comparisons(list(ended))
     return render(request, "overview.html", context)
 
 

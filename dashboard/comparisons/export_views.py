@@ -17,7 +17,7 @@ from dashboard.comparisons.safe_files import (
     stream_csv,
 )
 from dashboard.typed_requests import OpenRequest
-from experiments.comparisons import Comparison, compare_experiment, list_run_rows
+from experiments.comparisons import Comparison, list_run_rows, read_comparison
 from experiments.comparisons.published_tables import TableComparison, compare_published
 from experiments.execution.progress import measure_progress
 from experiments.models import Experiment, PublishedTable
@@ -29,7 +29,7 @@ from experiments.statistics.published.printed import TableError
 @require_GET
 def comparison_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the experiment's comparison as a CSV file."""
-    comparison = compare_experiment(get_readable(request, pk))
+    comparison = read_comparison(get_readable(request, pk))
     return _csv(comparison, waiting=comparison.stage.waiting)
 
 
@@ -38,7 +38,7 @@ def comparison_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
 def comparison_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the experiment's comparison as a JSON file."""
     experiment = get_readable(request, pk)
-    comparison = compare_experiment(experiment)
+    comparison = read_comparison(experiment)
     about = {
         "experiment": _about(experiment),
         "waiting": comparison.stage.waiting,
@@ -51,7 +51,7 @@ def comparison_json(request: OpenRequest, pk: int) -> HttpResponseBase:
 @require_GET
 def comparison_tex(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the experiment's comparison as a LaTeX table."""
-    return _tex(compare_experiment(get_readable(request, pk)))
+    return _tex(read_comparison(get_readable(request, pk)))
 
 
 @by_link

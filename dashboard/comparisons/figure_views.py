@@ -18,7 +18,7 @@ from dashboard.drawings.forest_layout import MEASURES
 from dashboard.drawings.forest_pages import break_pages
 from dashboard.drawings.themes import THEMES
 from dashboard.typed_requests import OpenRequest
-from experiments.comparisons import Comparison, compare_experiment
+from experiments.comparisons import Comparison, read_comparison
 from experiments.comparisons.published_tables import compare_published
 from experiments.statistics.published.printed import TableError
 
@@ -42,7 +42,7 @@ MESSAGE = (
 @require_GET
 def forest(request: OpenRequest, pk: int, ending: Ending) -> HttpResponse:
     """Send the forest plot of an experiment's comparison."""
-    return _send(request, compare_experiment(get_readable(request, pk)), ending)
+    return _send(request, read_comparison(get_readable(request, pk)), ending)
 
 
 @by_link

@@ -19,7 +19,7 @@ from dashboard.typed_requests import OpenRequest, Request, parse_whole_number, r
 from experiments.access.permissions import may_change
 from experiments.clusters.pauses import list_pauses
 from experiments.clusters.preflights import find_last_if_red, why_not_check
-from experiments.comparisons import compare_experiment
+from experiments.comparisons import read_comparison
 from experiments.execution import experiment_pauses, lifecycle, pins, repairs, unsent_jobs
 from experiments.execution.further_attempts import NotDone, find_attempts_of_jobs
 from experiments.execution.late_files import request_collection
@@ -104,7 +104,7 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
             jobs |= {job.pk for job in context["listing"].page}
         context["attempts"] = find_attempts_of_jobs(jobs, stage) if jobs else {}
     if run_matrix.tally.succeeded and any(stage.judgements):
-        context["comparison"] = compare_experiment(row)
+        context["comparison"] = read_comparison(row)
     template = "execution/detail.html" + ("#live" if request.htmx else "")
     return render(request, template, context)
 

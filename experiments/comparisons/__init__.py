@@ -11,7 +11,12 @@ from experiments.comparisons.comparison import (
 )
 from experiments.comparisons.exclusions import EXCLUDED_AFTER, Exclusion
 from experiments.comparisons.experiment_comparison import ExperimentComparison, compare_experiment
-from experiments.comparisons.kept import keep_comparison, read_comparison, read_kept_verdicts
+from experiments.comparisons.kept import (
+    keep_comparison,
+    read_comparison,
+    read_comparisons,
+    read_kept_verdicts,
+)
 from experiments.comparisons.run_rows import list_run_rows
 
 __all__ = [
@@ -30,5 +35,6 @@ __all__ = [
     "list_everywhere_rows",
     "list_run_rows",
     "read_comparison",
+    "read_comparisons",
     "read_kept_verdicts",
 ]

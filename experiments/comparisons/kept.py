@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.db.models.functions import Now
 
@@ -26,6 +27,7 @@ from experiments.models import Experiment, KeptComparison
 from experiments.models.database_time import database_now
 from experiments.notify import enqueue_keep
 from experiments.planning.interim import Stage
+from experiments.statistics import Verdict
 
 logger = logging.getLogger(__name__)
 
@@ -55,8 +57,32 @@ def read_comparison(experiment: Experiment) -> ExperimentComparison:
 
     If it had to be computed, it is asked for that a worker keeps it.
     """
-    inputs = identify_inputs([experiment])[experiment.pk]
-    row = KeptComparison.objects.filter(pk=experiment.pk).first()
+    return read_comparisons([experiment])[0]
+
+
+def read_comparisons(experiments: Sequence[Experiment]) -> list[ExperimentComparison]:
+    """Return the comparison of each experiment, in their order, as `read_comparison` does.
+
+    Those that are kept take five statements together.
+    """
+    all_inputs = identify_inputs(experiments)
+    rows = KeptComparison.objects.in_bulk(all_inputs.keys())
+    return [
+        _read_or_compute(experiment, rows.get(experiment.pk), all_inputs[experiment.pk])
+        for experiment in experiments
+    ]
+
+
+def _are_counts(counts: Any) -> bool:
+    """Return whether these are numbers of pairs by their verdict."""
+    return isinstance(counts, dict) and all(
+        name in list(Verdict) and type(count) is int and count > 0 for name, count in counts.items()
+    )
+
+
+def _read_or_compute(
+    experiment: Experiment, row: KeptComparison | None, inputs: Inputs
+) -> ExperimentComparison:
     kept = _read_row(row, experiment, inputs) if row else None
     if kept is not None:
         return kept
@@ -73,7 +99,9 @@ def read_kept_verdicts(experiments: Sequence[Experiment]) -> dict[int, dict[str,
     """
     stored = KeptComparison.objects.filter(pk__in=[row.pk for row in experiments])
     kept = {
-        pk: (key, verdicts) for pk, key, verdicts in stored.values_list("pk", "key", "verdicts")
+        pk: (key, verdicts)
+        for pk, key, verdicts in stored.values_list("pk", "key", "verdicts")
+        if _are_counts(verdicts)
     }
     inputs = identify_inputs([row for row in experiments if row.pk in kept]) if kept else {}
     return {

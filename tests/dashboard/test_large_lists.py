@@ -101,11 +101,12 @@ def test_lists_of_runs_and_the_overview_read_few_of_many(
     alive = measured(site, people.owner, blocks=1)
     RunFactory(job=JobFactory(experiment=alive, repeat=9), state=Run.State.RUNNING)
     asked = statements(many, "/")
-    (progress,) = (sql for sql in asked if "GROUP BY" in sql and f'FROM "{TABLE}"' in sql)
+    progress, *_ = (sql for sql in asked if "GROUP BY" in sql and f'FROM "{TABLE}"' in sql)
     assert runs_read(plan_of(progress)) < 10
-    # The last experiments are compared by their own runs; no statement reads all there are.
+    # The last three experiments are compared by their own runs, and counted for the keys of their
+    # comparisons; no statement reads all there are.
     plans = [plan_of(sql) for sql in asked if f'"{TABLE}"' in sql]
-    assert max(map(runs_read, plans)) <= RUNS_EACH * 1.1
+    assert max(map(runs_read, plans)) <= 3 * RUNS_EACH * 1.1
 
 
 @pytest.mark.parametrize("model", admin.site._registry, ids=lambda model: model._meta.label_lower)

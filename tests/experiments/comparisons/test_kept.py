@@ -23,6 +23,7 @@ from experiments.comparisons import (
     kept,
     list_comparison_rows,
     read_comparison,
+    read_kept_verdicts,
 )
 from experiments.comparisons.plain_values import write_plain
 from experiments.execution import lifecycle, tasks
@@ -406,3 +407,14 @@ def test_reading_takes_as_many_statements_for_hundreds_of_runs() -> None:
             read_comparison(row)
         counts.append(len(queries))
     assert counts == [5, 5]
+
+
+@pytest.mark.parametrize(
+    "odd", [[], 5, "x" * 5_000, {"<b>": 1}, {"SLOWER": -1}, {"SLOWER": True}, {"SLOWER": {}}]
+)
+def test_odd_numbers_of_verdicts_are_left_out(odd: Any) -> None:
+    experiment = ended()
+    keep_comparison(experiment.pk)
+    assert read_kept_verdicts([fresh(experiment)]) == {experiment.pk: {"SLOWER": 1}}
+    KeptComparison.objects.update(verdicts=odd)
+    assert read_kept_verdicts([fresh(experiment)]) == {}
