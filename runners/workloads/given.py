@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runners.workloads import patterns
+from runners.workloads.file_names import explain_unsent_file
 from runners.workloads.parameters import Parameter, Value
 from runners.workloads.results import Metric
 
@@ -149,6 +150,8 @@ def find_problems(cleaned: Mapping[str, Any]) -> dict[str, str]:
         problems["argv"] = "must say which program to start; it is empty"
     elif not cleaned["argv"][0]:
         problems["argv"] = "must begin with the program; its first word is empty"
+    elif why := explain_unsent_file(cleaned["argv"], list(cleaned["files"])):
+        problems["argv"] = why
     reads, file = cleaned["read"], cleaned["file"]
     if reads in READS_A_FILE and not file:
         problems["file"] = "must name the file that the program writes"

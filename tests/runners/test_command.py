@@ -198,7 +198,7 @@ class TestAProgramThatFails:
         ("argv", "message"),
         [
             ("trian.py", "this environment has no trian.py on its PATH"),
-            ("{files}/none", "has no {folder}/files/none; sent were a.txt"),
+            ("/nowhere/none", "has no /nowhere/none; sent were a.txt"),
             ("a.txt", "program does not start: {folder}/files/a.txt: Exec format error. Does it"),
         ],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from experiments.models import Cluster, Environment, Event, Image
+from experiments.models import Cluster, Environment, Event, Image, User, Workload
 from tests.dashboard.conftest import People, Site
 from tests.factories import (
     ClusterFactory,
@@ -39,6 +40,18 @@ def test_credentials_are_only_listed(as_admin: Client) -> None:
     page = as_admin.get(reverse("admin:experiments_credential_change", args=[row.pk]))
     assert "<textarea" not in page.content.decode()
     assert "not a key, but secret all the same" not in page.content.decode()
+
+
+def test_a_program_that_is_not_sent_is_refused_here_too(as_admin: Client) -> None:
+    sent = {"name": "mine", "kind": "command", "time_limit_seconds": "60", "visibility": "members"}
+    files = {"train.py": "0" * 64}
+    sent["parameters"] = json.dumps({"argv": ["{python}", "trian.py"], "files": files})
+    sent["owner"] = str(User.objects.get(username="admin").pk)
+    answer = as_admin.post(reverse("admin:experiments_workload_add"), sent)
+    assert answer.status_code == 200
+    messages = answer.context["adminform"].form.errors["parameters"]
+    assert any("the nearest is train.py" in message for message in messages)
+    assert not Workload.objects.exists()
 
 
 def test_the_page_of_a_cluster_speaks_as_all_pages_do(as_admin: Client) -> None:

@@ -91,6 +91,11 @@ def test_a_form_with_a_mistake_keeps_what_was_uploaded(as_owner: Client) -> None
     [
         ({"argv": ""}, "Command must say which program to start"),
         ({"argv": "sh 'x"}, "Command cannot be split into words"),
+        ({"argv": "{python} train.py"}, "Command starts train.py, but no file is sent"),
+        (
+            {"argv": "{python} trian.py", "uploads": [file("train.py")]},
+            "Command starts trian.py, which is not among the files sent; the nearest is train.py.",
+        ),
         ({"uploads": [file("a b.py")]}, "has a plain name"),
         ({"uploads": [file("tare.py")]}, "Tare’s own recorder"),
         ({"uploads": [file("big", b"x" * (LARGEST_FILE + 1))]}, "big has 1,000,001 bytes"),
@@ -115,6 +120,18 @@ def test_what_cannot_run_is_said_where_it_stands(
         upload.seek(0)
     assert words in errors(as_owner.post(NEW, filled() | changes))
     assert not Workload.objects.exists()
+
+
+def test_a_file_that_the_command_starts_cannot_be_left_out(as_owner: Client) -> None:
+    as_owner.post(NEW, filled(uploads=[file("train.py")]))
+    made = Workload.objects.get()
+    kept = [f"{sha256} {name}" for name, sha256 in made.parameters["files"].items()]
+    edit = reverse("workload_edit", args=[made.pk])
+    answer = as_owner.post(edit, filled(kept=kept, drop=["train.py"]))
+    assert "Command starts train.py, but no file is sent" in errors(answer)
+    assert 'id="id_argv_error"' in answer.content.decode()
+    made.refresh_from_db()
+    assert list(made.parameters["files"]) == ["train.py"]
 
 
 class TestTrying:

@@ -116,6 +116,15 @@ def test_a_warm_up_is_looked_for_in_programs_with_enough_steps(asked: dict[str, 
     assert list_refusals(**(asked | {"workloads": [few], "find_warm_up": False})) == {}
 
 
+def test_a_stored_program_that_was_not_sent_cannot_be_run(asked: dict[str, Any]) -> None:
+    parameters = {"argv": ["{python}", "trian.py"], "files": {"train.py": "0" * 64}}
+    stored = WorkloadFactory(name="mine", kind="command", parameters=parameters)
+    messages = list_refusals(**(asked | {"workloads": [stored]}))
+    assert list(messages) == ["scales"]
+    assert "mine: argv: starts trian.py" in messages["scales"][0]
+    assert "the nearest is train.py" in messages["scales"][0]
+
+
 def test_what_is_only_known_from_logs_cannot_be_run(asked: dict[str, Any]) -> None:
     imported = WorkloadFactory(name="old", kind="tf_cnn_benchmarks")
     both = asked | {"workloads": [*asked["workloads"], imported]}
