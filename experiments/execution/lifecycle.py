@@ -40,6 +40,7 @@ CANNOT_RETRY = (
 JOB_ANEW: dict[str, Any] = {
     **dict.fromkeys(("reason", "message", "scheduler_id", "scheduler_state", "directory"), ""),
     **dict.fromkeys(("exit_code", "submitted_at", "started_at", "gone_at", "ended_at")),
+    "expected_start_at": None,
     **dict.fromkeys(("journal_offset", "collect_tries", "collecting_attempts"), 0),
     **dict.fromkeys(("collect_at", "collect_asked_by", "collecting_tried_at", "snapshot")),
     **dict.fromkeys(("verified_at", "cancel_requested_at", "cancel_sent_at")),

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from django.db.models import Count, Q
+from django.db.models import Count, Min, Q
 from django.utils import timezone
 
 from experiments.clusters.pauses import list_paused_keys
@@ -160,11 +160,18 @@ def explain_waiting(experiment: Experiment, jobs: Mapping[str, int]) -> list[str
         sentences.append(_describe_own_queue(experiment, planned))
     if jobs.get(Job.State.QUEUED):
         queued = experiment.jobs.filter(state=Job.State.QUEUED).order_by()
-        counted = queued.values_list("scheduler_state").annotate(count=Count("pk"))
+        counted = queued.values_list("scheduler_state").annotate(
+            count=Count("pk"),
+            first=Min("expected_start_at", filter=Q(expected_start_at__gt=timezone.now())),
+        )
         label = experiment.cluster.get_scheduler_display()
-        for state, count in sorted(counted, key=lambda row: -row[1])[:REASONS_SHOWN]:
+        for state, count, first in sorted(counted, key=lambda row: -row[1])[:REASONS_SHOWN]:
             why = explain_reason(state) or "it has not said why yet"
-            sentences.append(f"{_jobs(count)} in {label}’s queue: {why}.")
+            sentence = f"{_jobs(count)} in {label}’s queue: {why}."
+            if first:
+                which = "it" if count == 1 else "the first of them"
+                sentence += f" {label} expects to start {which} at {first:%Y-%m-%d %H:%M} UTC."
+            sentences.append(sentence)
     return sentences
 
 

@@ -16,6 +16,7 @@ IMAGE_FACTS = tuple(f"staged_image__image__{name}" for name in ("facts", "packag
 FOLLOWED = (
     *("uid", "state", "attempt", "scheduler_id", "scheduler_state", "directory"),
     *("journal_offset", "cancel_requested_at", "cancel_sent_at", "started_at", "cluster"),
+    "expected_start_at",
 )
 """Columns of live rows that a visit reads each time."""
 

@@ -6,6 +6,7 @@ Numbers alone do not tell: a scheduler that has lost its state gives them again,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
 from experiments.models import Job, Operation
 from runners.errors import TryAgain
@@ -18,6 +19,16 @@ def find_status(row: Job | Operation, statuses: Mapping[str, Status]) -> Status 
     """Return the status of a row's live job; None if the queue does not have it."""
     status = statuses.get(row.scheduler_id)
     return None if status is None or is_of_another_job(status, row.name) else status
+
+
+def read_expected_start(status: Status) -> datetime | None:
+    """Return when a job that waits is expected to start, to the minute; None if nothing is said.
+
+    Estimates move by seconds with each pass of the scheduler: that is no news.
+    """
+    if status.state != "queued" or status.expected_start is None:
+        return None
+    return datetime.fromtimestamp(status.expected_start // 60 * 60, tz=UTC)
 
 
 def find_ending(row: Job | Operation, endings: Mapping[str, JobEnding]) -> JobEnding | None:

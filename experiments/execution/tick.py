@@ -35,7 +35,7 @@ from experiments.execution.late_files import plan_next
 from experiments.execution.lease import Lease, LeaseLost, hold_lease
 from experiments.execution.limits import LimitReached
 from experiments.execution.live_readings import read_watched
-from experiments.execution.moves import Move, move_each, record_event
+from experiments.execution.moves import Move, move_each, record_event, update_each
 from experiments.execution.own_failures import Failure, describe_failure
 from experiments.execution.read_attempts import (
     MOST_ATTEMPTS,
@@ -47,7 +47,7 @@ from experiments.execution.read_attempts import (
 from experiments.execution.requeued_jobs import note_requeued
 from experiments.execution.retention_operations import plan_removals
 from experiments.execution.rows import find_states, list_followed, list_jobs, list_rows, make_handle
-from experiments.execution.scheduler_answers import NoAccounts, find_status
+from experiments.execution.scheduler_answers import NoAccounts, find_status, read_expected_start
 from experiments.execution.sending import send_planned
 from experiments.execution.submitting import SendingPaused
 from experiments.execution.visit_outcomes import (
@@ -178,16 +178,21 @@ def _keep_statuses(statuses: Mapping[str, Status], rows: Sequence[Job | Operatio
     """Store the scheduler's words on rows of one kind, and that they run where they do."""
     model = type(rows[0])
     changed: dict[str, list[int]] = {}
+    expected_anew = []
     moves = []
     for row in rows:
         status = statuses[row.scheduler_id]
         description = _describe_status(row, status)
         if description != row.scheduler_state:
             changed.setdefault(description, []).append(row.pk)
+        if (expected := read_expected_start(status)) != row.expected_start_at:
+            row.expected_start_at = expected
+            expected_anew.append(row)
         if status.state == "running" and row.state == Job.State.QUEUED:
             moves.append(Move(row, description, {"started_at": timezone.now()}))
     for description, keys in changed.items():
         model._default_manager.filter(pk__in=keys).update(scheduler_state=description)
+    update_each(expected_anew, ["expected_start_at"])
     move_each(moves, Job.State.QUEUED, Job.State.RUNNING)
 
 

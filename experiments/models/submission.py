@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from datetime import datetime
 
 from django.db import models
+from django.utils import timezone
 
 from experiments.models.cluster import Cluster
 from experiments.models.states import JOB_FINAL, JOB_LIVE, JOB_NEXT, JobState
@@ -32,6 +34,9 @@ class Submission(models.Model):
     attempt = models.PositiveIntegerField(default=1)
     scheduler_id = models.CharField(max_length=100, blank=True)
     scheduler_state = models.CharField(max_length=200, blank=True)
+    expected_start_at = models.DateTimeField(
+        null=True, help_text="When the scheduler expects to start it, as it said last."
+    )
     directory = models.CharField(max_length=700, blank=True)
     script = models.TextField(blank=True)
     journal_offset = models.PositiveBigIntegerField(default=0)
@@ -62,6 +67,12 @@ class Submission(models.Model):
     @property
     def is_final(self) -> bool:
         return self.state in self.FINAL
+
+    @property
+    def upcoming_start(self) -> datetime | None:
+        """Return when the scheduler expects to start it; None once that time has passed."""
+        expected = self.expected_start_at if self.state == self.State.QUEUED else None
+        return expected if expected and expected > timezone.now() else None
 
     @property
     def scheduler_words(self) -> str:

@@ -78,7 +78,11 @@ SLURM = (
         ("squeue", "--noheader", "--states=all", "--name=<names>", "--format=%i|%j"),
         "slurm",
     ),
-    Command("status", ("squeue", "--noheader", "--jobs=<ids>", "--format=%i|%T|%j|%r"), "slurm"),
+    Command(
+        "status",
+        (*slurm.IN_SECONDS, "squeue", "--noheader", "--jobs=<ids>", "--format=%i|%T|%S|%j|%r"),
+        "slurm",
+    ),
     Command("cancelling", ("scancel", "...", "<id>"), "slurm"),
     Command(
         "accounting",

@@ -42,6 +42,8 @@ class Status:
     reason: str  # why it waits, in the scheduler's words; may be empty
     native: str  # the scheduler's own name for the state
     name: str = ""  # of the job, where the scheduler says it
+    expected_start: float | None = None
+    """When a job that waits is expected to start, in seconds since 1970; None: it does not say."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from runners.schedulers.base import (
 )
 from runners.schedulers.submit_loop import SUBMIT_EACH
 from runners.transports.base import Completed
-from runners.untrusted import clean_text
+from runners.untrusted import LATEST, clean_text
 
 # Options in the submitter's variables would win over the script's own lines.
 SUBMIT = (
@@ -83,6 +83,8 @@ SHOWN_JOB = re.compile(
     r"(?=.*? ExitCode=(?P<exit>\S+) )(?=.*? NodeList=(?P<node>\S*) )(?=.*? Reason=(?P<reason>\S+) )"
 )
 FIELDS = ("id", "state", "exit", "node", "name", "reason")
+IN_SECONDS = ("env", "SLURM_TIME_FORMAT=%s")
+"""Otherwise times are in the cluster's zone, which they do not name, or as a site writes them."""
 NOT_FOUND = 127
 NO_JOB = 2**32 - 2  # Slurm's ids are below
 
@@ -198,14 +200,18 @@ class Slurm(Scheduler):
     def build_status_command(self, ids: Sequence[str]) -> list[str]:
         # One id alone is an error once squeue has forgotten it; two are not, even the same twice.
         jobs = ",".join([*ids, ids[0]])
-        return ["squeue", "--noheader", f"--jobs={jobs}", "--format=%i|%T|%j|%r"]
+        return [*IN_SECONDS, "squeue", "--noheader", f"--jobs={jobs}", "--format=%i|%T|%S|%j|%r"]
 
     def parse_status(self, done: Completed) -> dict[str, Status]:
         return {
             job_id: Status(
-                "queued" if state in WAITING else "running", _clean_reason(reason), state, name
+                "queued" if state in WAITING else "running",
+                _clean_reason(reason),
+                state,
+                name,
+                _parse_start(start) if state in WAITING else None,
             )
-            for job_id, state, name, reason in _parse_rows(done, 4)
+            for job_id, state, start, name, reason in _parse_rows(done, 5)
             if state not in ENDED
         }
 
@@ -326,6 +332,12 @@ def _explain_failure(
 def _read_error_message(done: Completed) -> str:
     printed = clean_text(done.stderr).strip()
     return printed or f"return code {done.returncode}"
+
+
+def _parse_start(text: str) -> float | None:
+    """Return a time in seconds since 1970; None for "N/A", and for any other way to write one."""
+    is_time = re.fullmatch(r"[0-9]{1,18}", text.strip())
+    return float(text) if is_time and 0 < float(text) < LATEST else None
 
 
 def _clean_reason(reason: str) -> str:

@@ -194,7 +194,8 @@ def test_slurm_is_asked_in_these_words() -> None:
         *("squeue", "--noheader", "--states=all", "--name=tare-u1-1", "--format=%i|%T|%r")
     ]
     assert scheduler.build_status_command(["7", "8"]) == [
-        *("squeue", "--noheader", "--jobs=7,8,7", "--format=%i|%T|%j|%r")
+        *("env", "SLURM_TIME_FORMAT=%s"),
+        *("squeue", "--noheader", "--jobs=7,8,7", "--format=%i|%T|%S|%j|%r"),
     ]
     assert scheduler.build_cancel_command(["7", "8"]) == ["scancel", "7", "8"]
     assert scheduler.build_accounting_command(["7", "8"]) == [

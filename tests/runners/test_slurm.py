@@ -224,23 +224,44 @@ def test_two_ids_are_named_at_least(ids):
 
 def test_live_jobs_are_read():
     printed = (
-        "10|PENDING|tare-a-1|PartitionTimeLimit\n"
-        "11|RUNNING|tare-b-1|None\n"
-        "12|COMPLETING|tare-c-1|None\n"
-        "13|CONFIGURING|tare-d-1|None\n"
-        "14|PENDING|tare-e-1|(Nodes required for job are DOWN | DRAINED)\n"
-        "15|SUSPENDED|tare-f-1|None\n"
+        "10|PENDING|N/A|tare-a-1|PartitionTimeLimit\n"
+        "11|RUNNING|1795478400|tare-b-1|None\n"
+        "12|COMPLETING|1795478400|tare-c-1|None\n"
+        "13|CONFIGURING|1795478400|tare-d-1|None\n"
+        "14|PENDING|N/A|tare-e-1|(Nodes required for job are DOWN | DRAINED)\n"
+        "15|SUSPENDED|1795478400|tare-f-1|None\n"
     )
     assert SLURM.parse_status(completed(printed)) == {
         "10": Status("queued", "PartitionTimeLimit", "PENDING", "tare-a-1"),
         "11": Status("running", "", "RUNNING", "tare-b-1"),
         "12": Status("running", "", "COMPLETING", "tare-c-1"),
-        "13": Status("queued", "", "CONFIGURING", "tare-d-1"),
+        "13": Status("queued", "", "CONFIGURING", "tare-d-1", 1795478400),
         "14": Status(
             "queued", "(Nodes required for job are DOWN | DRAINED)", "PENDING", "tare-e-1"
         ),
         "15": Status("running", "", "SUSPENDED", "tare-f-1"),
     }
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        ("1795478400", 1795478400.0),
+        ("N/A", None),
+        ("", None),
+        ("0", None),
+        ("-5", None),
+        ("2026-11-24T14:20:00", None),  # in a zone that is not named
+        ("9" * 18, None),
+        ("Unknown", None),
+        ("nan", None),
+        ("१२३", None),
+    ],
+)
+def test_when_a_waiting_job_is_expected_to_start_is_read_in_seconds_alone(printed, expected):
+    line = f"10|PENDING|{printed}|tare-a-1|Priority\n".encode()
+    status = SLURM.parse_status(Completed(0, line, b""))["10"]
+    assert (status.expected_start, status.name) == (expected, "tare-a-1")
 
 
 NAMES = ("tare-" + "a1" * 16 + "-1", "tare-" + "a1" * 16 + "-2", "tare-" + "b2" * 16 + "-1")
@@ -265,7 +286,7 @@ def test_a_number_that_was_given_again_is_another_job(name, is_another):
     "state", ["COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY"]
 )
 def test_a_job_that_has_ended_is_not_live(state):
-    assert SLURM.parse_status(completed(f"7|{state}|tare-a-1|None\n")) == {}
+    assert SLURM.parse_status(completed(f"7|{state}|N/A|tare-a-1|None\n")) == {}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.test import Client
@@ -64,6 +64,33 @@ def test_an_experiment_says_what_it_waits_for(alive: Experiment, as_owner: Clien
         "its job is queued: waits until enough"
         in as_owner.get(run.get_absolute_url()).content.decode()
     )
+
+
+def test_pages_say_when_a_job_is_expected_to_start(alive: Experiment, as_owner: Client) -> None:
+    start = datetime(2999, 1, 2, 3, 4, tzinfo=UTC)
+    alive.cluster.scheduler = "slurm"
+    alive.cluster.save(update_fields=["scheduler"])
+    job = alive.jobs.get(state="running")
+    alive.runs.exclude(state__in=Run.FINAL).update(state=Run.State.PLANNED)
+    addresses = [
+        alive.get_absolute_url(),
+        f"{alive.get_absolute_url()}?tab=jobs",
+        job.runs.all()[0].get_absolute_url(),
+    ]
+    for state, said in (("queued", [True] * 3), ("running", [False] * 3)):
+        alive.jobs.filter(pk=job.pk).update(
+            state=state, scheduler_state="PENDING Resources", expected_start_at=start
+        )
+        pages = [as_owner.get(address).content.decode() for address in addresses]
+        assert ["2999-01-02 03:04 UTC" in page for page in pages] == said
+    alive.jobs.filter(pk=job.pk).update(state="queued")
+    for address, words in zip(
+        addresses,
+        ("Slurm expects to start it at", "expected to start at", "Slurm expects to start it at"),
+        strict=True,
+    ):
+        page = " ".join(as_owner.get(address).content.decode().split())
+        assert words in page
 
 
 @pytest.mark.parametrize(

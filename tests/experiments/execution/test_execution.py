@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -228,6 +228,31 @@ def test_a_scheduler_that_says_a_lot_is_cut_short(experiment: Make) -> None:
     assert kept.startswith("qw queue instance dropped")
     assert kept.endswith("...")
     finish(made)
+
+
+def test_when_a_waiting_job_is_expected_to_start_is_kept_to_the_minute(experiment: Make) -> None:
+    made = experiment(repeats=2)
+    execution.tick(made.cluster.pk)
+    first, second = made.jobs.order_by("pk")
+
+    def visit(*expected: float | None) -> list[datetime | None]:
+        """Have the scheduler say so of both jobs; return what is kept."""
+        statuses = {
+            job.scheduler_id: Status("queued", "Resources", "PENDING", expected_start=start)
+            for job, start in zip((first, second), expected, strict=True)
+        }
+        with mock.patch.object(Runner, "poll", return_value=statuses):
+            assert execution.tick(made.cluster.pk) == "done"
+        return list(made.jobs.order_by("pk").values_list("expected_start_at", flat=True))
+
+    noon = datetime(2026, 11, 24, 12, tzinfo=UTC)
+    assert visit(noon.timestamp() + 59, None) == [noon, None]
+    assert visit(noon.timestamp() + 7, noon.timestamp() + 3600) == [noon, noon + timedelta(hours=1)]
+    assert visit(None, None) == [None, None]
+    visit(noon.timestamp(), noon.timestamp())
+    finish(made)
+    assert {job.expected_start_at for job in made.jobs.all()} <= {None, noon}
+    assert {job.upcoming_start for job in made.jobs.all()} == {None}
 
 
 class TestPromise7Politeness:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
@@ -119,6 +119,27 @@ def test_waiting_is_explained_by_the_schedulers_reason_and_the_limit(waiting: Ex
     own, slurm = explain_waiting(waiting, jobs)
     assert own == f"2 jobs in Tare’s own queue: {cluster} takes at most 1 job of Tare’s at once."
     assert slurm == "1 job in Slurm’s queue: jobs of higher priority go first (Priority)."
+
+
+def test_the_first_expected_start_is_named_while_it_lies_ahead(waiting: Experiment) -> None:
+    Cluster.objects.filter(pk=waiting.cluster_id).update(scheduler="slurm")
+    waiting.cluster.refresh_from_db()
+    job = JobFactory(
+        experiment=waiting, repeat=4, state="queued", scheduler_state="PENDING Priority"
+    )
+    later, past = datetime(2999, 1, 2, 3, 4, tzinfo=UTC), timezone.now() - timedelta(minutes=1)
+    jobs = measure_progress([waiting])[waiting.pk].jobs
+
+    def explain(*expected: datetime | None) -> str:
+        for row, start in zip((job, waiting.jobs.get(repeat=3)), expected, strict=True):
+            Job.objects.filter(pk=row.pk).update(expected_start_at=start)
+        return explain_waiting(waiting, jobs)[-1].partition("(Priority).")[2]
+
+    assert explain(None, None) == ""
+    assert explain(past, past) == ""
+    named = " Slurm expects to start the first of them at 2999-01-02 03:04 UTC."
+    assert explain(later, past) == named
+    assert explain(later, later + timedelta(hours=1)) == named
 
 
 def test_the_place_in_tares_queue_is_behind_what_its_owner_launched_before(

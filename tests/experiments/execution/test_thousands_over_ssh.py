@@ -29,7 +29,7 @@ JOBS, DONE = 5000, 100
 COMMANDS = {
     "squeue": """
         for option; do case $option in
-            --jobs=*) awk '{ print $1 "|" $3 "|" $2 "|None" }' "$TABLE" ;;
+            --jobs=*) awk '{ print $1 "|" $3 "|N/A|" $2 "|None" }' "$TABLE" ;;
             --name=*) awk -v names="${option#--name=}" '
                 BEGIN { split(names, list, ","); for (i in list) asked[list[i]] = 1 }
                 $2 in asked { print $1 "|" $2 }' "$TABLE" ;;
