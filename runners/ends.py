@@ -99,6 +99,12 @@ ENDS: dict[str, End] = {
         "The account has used up its disk quota.",
         f"Delete what the account no longer needs or ask the site for more. {AGAIN}",
     ),
+    "files deleted": End(
+        "site",
+        "The job's files had been deleted when its script began. Nothing was executed by it.",
+        "If it was none of you, ask the site whether it removes old files from the work directory. "
+        f"{AGAIN}",
+    ),
     "gone before it began": End(
         "unknown",
         "The job was deleted while it waited, or lost. Nothing was executed, and no copy of it can "

@@ -25,6 +25,11 @@ NO_ROOM: tuple[tuple[Failure, str], ...] = (
     ("disk full", r".*No space left on device.*"),
     ("quota", r".*Disk quota exceeded.*"),
 )
+WRITTEN_UNBEGUN: tuple[tuple[Failure, str], ...] = (
+    *NO_ROOM,
+    ("files deleted", r"The files of this job are no longer in .*"),
+)
+"""What the output of a job script says that has claimed nothing: see `claim` there."""
 KILLED_FOR_MEMORY = r"(?i).*(oom[-_ ]?kill|exceeded .*memory limit).*"
 NO_MEMORY = r".*(MemoryError\b|OOM when allocating|Cannot allocate memory|std::bad_alloc).*"
 NOT_FOUND = r"(?i).*(not found|no such file or directory).*"
@@ -78,7 +83,7 @@ def name_failure(
             "disk full",
             "the job could not write its last files (exit code 73): the disk or the quota was full",
         )
-    if record.started_by is None and (named := _find_written(NO_ROOM, record.output_tail)):
+    if record.started_by is None and (named := _find_written(WRITTEN_UNBEGUN, record.output_tail)):
         return named
     if ending and record.started_by is None and ending.node and _is_by_the_system(ending):
         evidence = f"{_describe_ending(ending)}: its script never began, as when a prolog fails"

@@ -22,6 +22,7 @@ Failure = Literal[
     "cancelled outside",
     "disk full",
     "quota",
+    "files deleted",  # before its script began
     "lost",
     "failed",
 ]

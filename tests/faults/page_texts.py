@@ -15,6 +15,7 @@ PAGE_TEXTS = {
     "0:0 by nobody, as when Slurm's controller has lost its state, and it had not begun: ",
     "a job is cancelled outside": "cancelled outside sacct: cancelled by",
     "a directory is deleted": "is not there.",
+    "the directory of a waiting job is deleted": "its output: The files of this job are no longer",
     "a running job vanishes": "the job left no exit code",
     "the disk is full while jobs run": "the job could not write its last files (exit code 73): the "
     "disk or the quota was full",

@@ -233,19 +233,33 @@ def test_a_job_that_runs_vanishes_from_squeue_and_sacct(
 
 
 def test_directories_are_deleted(site: Site, cluster: Breakable, running: Load) -> None:
-    job = running.experiment.jobs.filter(state="running").first()
+    """That of a job whose first program waits: its script has begun."""
+    job = running.experiment.jobs.filter(runs__state="running").first()
     assert job
     cluster.do("rm", "-rf", job.directory)
     site.finish(running, 240)
     job.refresh_from_db()
-    events = job.events.order_by("pk").values_list("what", "why")
-    if job.state != Job.State.FAILED:
-        print(*events, sep="\n")
-        print(cluster.do("ls", "-lARt", job.directory, may_fail=True))
-        print(cluster.do("cat", f"{job.directory}/journal.ndjson", may_fail=True))
     assert job.state == Job.State.FAILED
     says(site, running, "experiment", "a directory is deleted")
     assert running.experiment.jobs.filter(state=Job.State.DONE).count() == 3
+
+
+def test_the_directory_of_a_job_that_waits_is_deleted(
+    site: Site, cluster: Breakable, load: Load
+) -> None:
+    """Slurm makes the directory anew when it starts the script, which finds none of its files."""
+    cluster.drain(*NODES)
+    serve(site)
+    site.wait_until(lambda: load.experiment.jobs.filter(state="queued").count() == 4, 120)
+    job = load.experiment.jobs.order_by("pk")[0]
+    cluster.do("rm", "-rf", job.directory)
+    cluster.resume(*NODES)
+    account = site.finish(load, 240)
+    job.refresh_from_db()
+    assert (job.state, job.reason) == (Job.State.FAILED, "files deleted")
+    assert account.executions == 6
+    assert load.experiment.jobs.filter(state=Job.State.DONE).count() == 3
+    says(site, load, "experiment", "the directory of a waiting job is deleted")
 
 
 def test_the_disk_is_full(site: Site, cluster: Breakable, load: Load) -> None:

@@ -13,10 +13,11 @@ import pytest
 
 from runners.claims import CLAIM_TEXT
 from runners.errors import TryAgain
+from runners.job_failures import name_failure
 from runners.jobs import EnvironmentSpec, JobSpec
 from runners.records import read_record
 from runners.runner import Runner
-from runners.schedulers import Slurm
+from runners.schedulers import JobEnding, Slurm
 from runners.scripts import render_job_files
 from runners.transports import Completed, Local
 from tests.runners.direct_jobs import finished
@@ -143,6 +144,29 @@ def test_of_tare_and_copies_of_the_job_one_has_the_claim(
     executions = (tmp_path / "ran").read_text() if (tmp_path / "ran").exists() else ""
     assert executions == ("" if claimed else "ran\n")
     assert rival or claimed, "nobody else was there"
+
+
+def test_a_job_whose_files_were_deleted_while_it_waited_executes_nothing(
+    runner: Runner, block: Block, program: Program, tmp_path: Path
+) -> None:
+    """Slurm has kept its script, and makes the directory anew for its output."""
+    job = send(runner, block(program(f"echo ran >>'{tmp_path}/ran'")))
+    directory = Path(job.directory)
+    script = (directory / "job.sh").read_text()
+    shutil.rmtree(directory)
+    directory.mkdir()
+    done = subprocess.run(
+        ["bash"], input=script, cwd=directory, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 66
+    assert list(directory.iterdir()) == []
+    assert not (tmp_path / "ran").exists()
+    (directory / "scheduler-20.out").write_text(done.stdout)
+    record = read_record(runner.collect(job.directory))
+    ending = JobEnding("FAILED", "66:0", "", "node1", "failed", "sacct")
+    evidence = f"its output: The files of this job are no longer in {directory}: nothing is run."
+    for said_by in (ending, None):
+        assert name_failure(record, said_by) == ("files deleted", evidence)
 
 
 def test_what_a_login_prints_is_no_claim() -> None:

@@ -58,6 +58,11 @@ leave() {
 # Tare makes the link itself where the scheduler has lost the job (runners/claims.py).
 claim() {
     local mine="$job/.claim-$node-$$" links=2
+    # Slurm makes a directory that was deleted anew, for the output of the job.
+    if [ ! -f "$job/job.sh" ]; then
+        echo "The files of this job are no longer in $job: nothing is run."
+        exit 66
+    fi
     printf '%s\n' "$job_id" >"$mine" || exit 73
     ln "$mine" "$job/started" 2>/dev/null || links=$(stat -c %h "$mine")
     rm -f "$mine"
