@@ -98,6 +98,7 @@ PANELS: dict[str, dict[str, str]] = {
         "anatomy": "comparison-page#phases",
         "full_results": "comparison-page#full-results",
         "exclusions": "comparison-page#excluded-runs",
+        "rejections": "comparison-page#rejected-runs",
         "warm_up": "comparison-page#warm-up",
         "robustness": "comparison-page#robustness",
         "methods": "comparison-page#methods",

@@ -6,6 +6,7 @@ applied to every environment alike.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,14 @@ from runners.node_samples import PAGED, REASONS, Samples
 
 SWAP, THROTTLED, LEAST_MHZ = "swap", "throttled", "least_mhz"
 OF_GPUS = (THROTTLED, LEAST_MHZ)
+NAMES = {SWAP: "swap", THROTTLED: "slowed GPUs", LEAST_MHZ: "clocks of GPUs in use"}
+OTHER = "another rule"
+_MARKS = {
+    SWAP: re.compile(r"[\d,]+ pages went to swap or came from it"),
+    THROTTLED: re.compile(r"GPU \d+: [^;]+ in [\d,]+ of [\d,]+ samples"),
+    LEAST_MHZ: re.compile(r"GPU \d+ had a mean clock of "),
+}
+"""By which the message of a rejected run tells its rules."""
 SLOWDOWNS = 0x8 | 0x20 | 0x40 | 0x80
 """Bits of REASONS by which heat or the hardware slows a GPU down. A power cap is usual."""
 IN_USE = 50.0
@@ -42,6 +51,12 @@ def describe_rules(rules: Mapping[str, Any]) -> list[str]:
     return texts
 
 
+def name_violated_rules(message: str) -> list[str]:
+    """Return the names of the rules that the message of a rejected run speaks of, in order."""
+    names = [NAMES[rule] for rule, mark in _MARKS.items() if mark.search(message)]
+    return names or [OTHER]
+
+
 def judge(rules: Mapping[str, Any], samples: Samples, began: float, ended: float) -> Judgement:
     """Return what the rules say of the run between two moments, by the samples of its node."""
     violations, not_applied = [], []
@@ -52,13 +67,13 @@ def judge(rules: Mapping[str, Any], samples: Samples, began: float, ended: float
     if rules.get(SWAP):
         pages = list(choose(samples.tracks.get((PAGED, None), [])).values())
         if len(pages) < 2:
-            not_applied.append("swap")
+            not_applied.append(NAMES[SWAP])
         elif moved := max(pages) - min(pages):
             violations.append(f"{moved:,.0f} pages went to swap or came from it")
     if rules.get(THROTTLED):
         tracks = {gpu: choose(track) for gpu, track in sorted(samples.reasons.items())}
         if not any(tracks.values()):
-            not_applied.append("slowed GPUs")
+            not_applied.append(NAMES[THROTTLED])
         for gpu, track in tracks.items():
             slow = [int(bits) & SLOWDOWNS for bits in track.values() if int(bits) & SLOWDOWNS]
             if slow:
@@ -69,7 +84,7 @@ def judge(rules: Mapping[str, Any], samples: Samples, began: float, ended: float
     if least := rules.get(LEAST_MHZ):
         means = _find_mean_clocks(samples, choose)
         if not means:
-            not_applied.append("clocks of GPUs in use")
+            not_applied.append(NAMES[LEAST_MHZ])
         violations += [
             f"GPU {gpu} had a mean clock of {mean:,.0f} MHz while in use, less than {least:,} MHz"
             for gpu, mean in means.items()

@@ -53,6 +53,7 @@ def _(comparison: ExperimentComparison) -> list[str]:
         " ".join((_inference(comparison), _family(comparison))),
         " ".join((_completeness(comparison), *comparison.left_out)),
         *_repairs(comparison),
+        *_rejections(comparison),
         *_exclusions(comparison),
     ]
 
@@ -309,6 +310,22 @@ def _repairs(comparison: ExperimentComparison) -> Iterator[str]:
     if on_any_node:
         text += f" For {on_any_node:,} of them any node was allowed."
     yield text
+
+
+def _rejections(comparison: ExperimentComparison) -> Iterator[str]:
+    """Yield the rules of the plan that reject runs, and how many runs of whom they rejected."""
+    rules = comparison.experiment.rejection_texts
+    if not rules:
+        return
+    by_environment: Counter[str] = Counter()
+    for row in comparison.rejections:
+        by_environment[row.environment] += row.rejected
+    named = ", ".join(f"{count:,} of {name}" for name, count in by_environment.items() if count)
+    count = _count_as_subject(comparison.rejected, "run was", "runs were")
+    yield (
+        "Rules of the plan, fixed before the launch and blind to what runs measure, reject a run "
+        f"where {', or '.join(rules)}: {f'{count} rejected, {named}' if named else 'none was'}."
+    )
 
 
 def _exclusions(comparison: ExperimentComparison) -> Iterator[str]:

@@ -39,6 +39,7 @@ from experiments.comparisons import (
     Exclusion,
     ExperimentComparison,
     Group,
+    Rejections,
     list_comparison_rows,
     list_everywhere_rows,
 )
@@ -347,6 +348,31 @@ class Exclusions(ExperimentPanel):
         return {"exclusions": rows}
 
 
+class RejectedRuns(ExperimentPanel):
+    """How many runs the rules of the plan have rejected, by configuration and environment."""
+
+    name = "rejections"
+    heading = "Rejected runs"
+    in_csv = True
+
+    def compute(
+        self, comparison: ExperimentComparison, request: OpenRequest
+    ) -> list[Rejections] | None:
+        places = {(row.workload, row.scale) for row in comparison.rejections if row.rejected}
+        rows = [row for row in comparison.rejections if (row.workload, row.scale) in places]
+        return rows or None
+
+    def is_offered(self, comparison: ExperimentComparison) -> bool:
+        return bool(comparison.rejections)
+
+    def count(self, comparison: ExperimentComparison) -> int:
+        return comparison.rejected
+
+    def export(self, comparison: ExperimentComparison) -> dict[str, Rows]:
+        rows = [{**comparison.about, **row.columns} for row in comparison.rejections]
+        return {"rejections": rows}
+
+
 class WarmUp(ExperimentPanel):
     """The shapes and warm-ups that were detected in the runs."""
 
@@ -434,6 +460,7 @@ PANELS: tuple[Panel[Any], ...] = (
     Bars(),
     FullResults(),
     Exclusions(),
+    RejectedRuns(),
     Robustness(),
     Methods(),
     TableText(),

@@ -17,6 +17,7 @@ from experiments.comparisons.kept import (
     read_comparisons,
     read_kept_verdicts,
 )
+from experiments.comparisons.rejections import Rejections
 from experiments.comparisons.run_rows import list_run_rows
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Exclusion",
     "ExperimentComparison",
     "Group",
+    "Rejections",
     "choose_primary_metric",
     "compare_experiment",
     "is_decided",

@@ -23,6 +23,7 @@ from experiments.comparisons.compared_runs import (
 from experiments.comparisons.comparison import Comparison, Group, is_decided
 from experiments.comparisons.exclusions import Exclusion, list_exclusions
 from experiments.comparisons.logged import describe_left_out, is_compared, list_compared_arms
+from experiments.comparisons.rejections import JudgedRuns, Rejections
 from experiments.comparisons.repaired import count_repaired_blocks, map_runs_to_second_jobs
 from experiments.comparisons.trainings import compare_all_trainings
 from experiments.comparisons.warm_ups import collect_warm_ups
@@ -43,6 +44,8 @@ class ExperimentComparison(Comparison):
     """The interim analyses: before the first one is due there are runs, but no pairs."""
     exclusions: list[Exclusion]
     """The runs that persons have excluded; no samples contain them."""
+    rejections: list[Rejections]
+    """What the rules of the plan have rejected; empty where they rejected nothing."""
     repaired: tuple[int, int]
     """How many blocks a second job has completed, and how many of those on any node."""
     left_out: list[str]
@@ -65,6 +68,11 @@ class ExperimentComparison(Comparison):
             run__experiment=self.experiment, run__state=Run.State.SUCCEEDED
         )
         return set(rows.order_by().values_list("metric", flat=True).distinct())
+
+    @property
+    def rejected(self) -> int:
+        """Return how many runs the rules of the plan have rejected."""
+        return sum(row.rejected for row in self.rejections)
 
     @property
     def planned(self) -> int:
@@ -106,6 +114,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
     parity = frozen_parity.read_frozen(experiment)
     excluded = list_exclusions(experiment)
     arms = list_compared_arms(experiment, workloads, environments)
+    judged_runs = JudgedRuns(experiment)
     second_jobs = map_runs_to_second_jobs(experiment)
     places = [
         place
@@ -122,25 +131,35 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
             place: _compare_facts_with_baseline(experiment, rows) for place, rows in facts.items()
         }
         trained = compare_all_trainings(experiment, environments, also)
+        compared = [
+            compare_group(
+                experiment,
+                stage,
+                {"workload": workload.name, "scale": scale},
+                Measured(**asdict(metrics[workload.pk])),
+                arms[workload, scale],
+                samples.get((workload.pk, scale), []),
+                differences.get((workload.pk, scale), {}),
+                _describe_programs(workload, facts.get((workload.pk, scale), {}), environments),
+                starts.get((workload.pk, scale)),
+                parity,
+                trained.get((workload.pk, scale)),
+                tried_again=(workload.pk, scale) in again,
+                collected_late=(workload.pk, scale) in late,
+                second_jobs=second_jobs,
+            )
+            for workload, scale in places
+        ]
         return _apply_holm(
             [
-                compare_group(
-                    experiment,
-                    stage,
-                    {"workload": workload.name, "scale": scale},
-                    Measured(**asdict(metrics[workload.pk])),
-                    arms[workload, scale],
-                    samples.get((workload.pk, scale), []),
-                    differences.get((workload.pk, scale), {}),
-                    _describe_programs(workload, facts.get((workload.pk, scale), {}), environments),
-                    starts.get((workload.pk, scale)),
-                    parity,
-                    trained.get((workload.pk, scale)),
-                    tried_again=(workload.pk, scale) in again,
-                    collected_late=(workload.pk, scale) in late,
-                    second_jobs=second_jobs,
+                replace(
+                    group,
+                    pairs=[
+                        judged_runs.stamp(pair, (workload.pk, scale), stage.after_repeats)
+                        for pair in group.pairs
+                    ],
                 )
-                for workload, scale in places
+                for (workload, scale), group in zip(places, compared, strict=True)
             ]
         )
 
@@ -167,6 +186,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
         experiment=experiment,
         stage=stage,
         exclusions=excluded,
+        rejections=judged_runs.list_rows(arms),
         repaired=count_repaired_blocks(experiment),
         left_out=describe_left_out(arms, environments),
     )

@@ -23,6 +23,7 @@ from experiments.comparisons.comparison_keys import Inputs, identify_inputs
 from experiments.comparisons.exclusions import Exclusion, list_exclusions
 from experiments.comparisons.experiment_comparison import ExperimentComparison, compare_experiment
 from experiments.comparisons.plain_values import read_plain, write_plain
+from experiments.comparisons.rejections import Rejections
 from experiments.models import Experiment, KeptComparison
 from experiments.models.database_time import database_now
 from experiments.notify import enqueue_keep
@@ -48,6 +49,7 @@ class Content:
     groups: list[Group]
     stage: Stage
     exclusions: list[Exclusion]
+    rejections: list[Rejections]
     repaired: tuple[int, int]
     left_out: list[str]
 
@@ -185,6 +187,7 @@ def _restore(experiment: Experiment, content: Content) -> ExperimentComparison:
         experiment=experiment,
         stage=content.stage,
         exclusions=content.exclusions,
+        rejections=content.rejections,
         repaired=content.repaired,
         left_out=content.left_out,
     )
@@ -197,6 +200,7 @@ def _pack(comparison: ExperimentComparison, key: str) -> bytes:
         groups=comparison.groups,
         stage=comparison.stage,
         exclusions=comparison.exclusions,
+        rejections=comparison.rejections,
         repaired=comparison.repaired,
         left_out=comparison.left_out,
     )

@@ -41,6 +41,7 @@ class Stamp(StrEnum):
     ACROSS_JOBS = "PAIRED ACROSS JOBS"
     WAIVED = "DIFFERENCES WAIVED"
     TRAINED_DIFFERENTLY = "TRAINED DIFFERENTLY"
+    REJECTIONS_DIFFER = "REJECTIONS DIFFER"
 
     @property
     def label(self) -> str:

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.node_rules import LEAST_MHZ, SWAP, THROTTLED, Judgement, describe_rules, judge
+from runners.node_rules import (
+    LEAST_MHZ,
+    SWAP,
+    THROTTLED,
+    Judgement,
+    describe_rules,
+    judge,
+    name_violated_rules,
+)
 from runners.node_samples import PAGED, Samples
 
 ALL = {SWAP: True, THROTTLED: True, LEAST_MHZ: 1500}
@@ -60,6 +68,15 @@ def test_a_quiet_node_breaks_no_rule() -> None:
 def test_each_rule_names_what_it_found(odd: Samples, why: str) -> None:
     (found,) = judge(ALL, odd, 0, 20).violations
     assert sorted(found.split()) == sorted(why.split())
+
+
+def test_the_message_of_a_run_tells_its_rules() -> None:
+    odd = samples(pages=[7, 7, 41, 41], reasons=[8, 8, 0x60, 4], clocks=[900, 900, 900, 900])
+    broken = judge(ALL, odd, 0, 20).violations
+    names = ["swap", "slowed GPUs", "clocks of GPUs in use"]
+    assert name_violated_rules("; ".join(broken)) == names
+    assert [name_violated_rules(violation) for violation in broken] == [[name] for name in names]
+    assert name_violated_rules("") == name_violated_rules("<b>x</b>") == ["another rule"]
 
 
 def test_what_happened_before_or_after_the_run_does_not_count() -> None:

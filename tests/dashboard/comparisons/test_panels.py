@@ -31,7 +31,10 @@ FOLDER = settings.BASE_DIR / "templates" / "comparisons" / "panels"
 
 @pytest.fixture
 def experiment(people: People, as_owner: Client) -> Experiment:
-    """Trainings that have recorded all that a panel can show; a person has excluded one of them."""
+    """Trainings that have recorded all that a panel can show.
+
+    A person has excluded one of them, and a rule of the plan has rejected another.
+    """
     made: Experiment = started(owner=people.owner, visibility="members").experiment
     for run in made.runs.all():
         loss = SeriesFactory.build(run=run, metric="loss", unit="1", values=[2.3, 1.0, 0.5])
@@ -41,7 +44,13 @@ def experiment(people: People, as_owner: Client) -> Experiment:
         Run.objects.filter(pk=run.pk).update(phases={"import": 0.5, "steady state": 60.0})
     last = made.runs.latest("pk")
     as_owner.post(reverse("run_exclude", args=[last.uid]), {"why": "the node was hot"})
-    return made
+    Experiment.objects.filter(pk=made.pk).update(reject_swap=True)
+    rejected = made.runs.exclude(pk=last.pk).latest("pk")
+    message = "By the plan's rules: 19 pages went to swap or came from it."
+    Run.objects.filter(pk=rejected.pk).update(
+        state=Run.State.FAILED, reason="rejected", message=message
+    )
+    return Experiment.objects.get(pk=made.pk)
 
 
 @pytest.fixture
