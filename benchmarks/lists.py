@@ -36,6 +36,13 @@ ADDRESSES = (
     "/catalogue/?tab=environments",
     "/catalogue/?tab=workloads",
     "/clusters/",
+    "/search/results/?q=cost",
+    "/search/results/?q=question 0123",
+    "/search/results/?q=node",
+    "/search/results/?q=abc",
+    "/search/results/?q=e",
+    "/search/results/?q=zzyzx",
+    "/search/?q=cost",
     "/",
 )
 

@@ -17,6 +17,8 @@ from experiments.models import Cluster, PublishedTable, Run
 from experiments.models.experiment import ExperimentQuerySet
 
 PER_PAGE = 50
+LONGEST_NAME = 150
+"""Of a person."""
 PICKED, MOST_COMPARED = "pick", 50
 """The name of what is selected in a list, in forms and addresses; how many are compared at once."""
 
@@ -139,7 +141,7 @@ class TableFilter(Filter):
 
 
 class ExperimentFilter(Filter):
-    """The filters of the list of experiments."""
+    """The filters of the list of experiments; an address may name any person as the owner."""
 
     q = forms.CharField(label="Question", max_length=300)
     state = forms.ChoiceField(
@@ -158,6 +160,12 @@ class ExperimentFilter(Filter):
         label="Archived", choices=[("", "no"), ("only", "yes"), ("all", "yes or no")]
     )
 
+    def set_choices(self) -> None:
+        owner = self.data.get("mine", "")
+        field: Any = self.fields.get("mine")
+        if field and owner not in dict(field.choices) and len(owner) <= LONGEST_NAME:
+            field.choices = [*field.choices, (owner, owner)]
+
     def apply(self, rows: ExperimentQuerySet) -> ExperimentQuerySet:
         alive = Exists(Run.objects.filter(experiment=OuterRef("pk")).exclude(state__in=Run.FINAL))
         by_state = {
@@ -170,8 +178,9 @@ class ExperimentFilter(Filter):
             rows = rows.filter(question__icontains=text)
         if self.value_of("cluster"):
             rows = rows.filter(cluster=self.value_of("cluster"))
-        if self.value_of("mine"):
-            rows = rows.filter(owner=self.user.pk)
+        if owner := self.value_of("mine"):
+            own = Q(owner=self.user.pk) if owner == "me" else Q(owner__username=owner)
+            rows = rows.filter(own)
         if tag := self.value_of("tag"):
             rows = rows.filter(tags__contains=[tag])
         if self.value_of("archived") != "all":

@@ -1,4 +1,4 @@
-"""The first page, the search and the health check."""
+"""The first page and the health check."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from experiments.comparisons import read_comparisons
 from experiments.execution.overdue_visits import find_overdue_of_clusters
 from experiments.execution.progress import measure_progress
 from experiments.health.processes import list_missing, read_processes
-from experiments.models import Cluster, Experiment, PublishedTable, Run
+from experiments.models import Cluster, Experiment
 from experiments.notify import is_valkey_there
 
 RECENT = 3
 ALIVE = 20
-FOUND = 20
 
 
 @require_GET
@@ -53,28 +52,6 @@ def overview(request: Request) -> HttpResponse:
     ended = rows.select_related("baseline").newest_first()[:RECENT]
     context["comparisons"] = read_comparisons(list(ended))
     return render(request, "overview.html", context)
-
-
-@require_GET
-def search(request: Request) -> HttpResponse:
-    """Find experiments and tables by question, and runs by the beginning of their uid."""
-    search_text = request.GET.get("q", "").strip()
-    visible = Experiment.objects.visible_to(request.user)
-    context: dict[str, Any] = {
-        "search_words": search_text,
-        "experiments": [],
-        "tables": [],
-        "runs": [],
-    }
-    if search_text:
-        context["experiments"] = visible.filter(question__icontains=search_text).without_plan()[
-            :FOUND
-        ]
-        tables = PublishedTable.objects.visible_to(request.user)
-        context["tables"] = tables.filter(question__icontains=search_text)[:FOUND]
-        runs = Run.objects.filter(uid__startswith=search_text.lower(), experiment__in=visible)
-        context["runs"] = runs.select_related("experiment", "workload", "environment")[:FOUND]
-    return render(request, "search.html", context)
 
 
 @login_not_required

@@ -34,13 +34,15 @@ from dashboard.images import image_import_views, image_views
 from dashboard.imports import import_views
 from dashboard.planning import draft_views, workload_views
 from dashboard.presets import preset_views
+from dashboard.search import search_views
 from dashboard.software import environment_views, parity_views, recipe_views
 
 admin.site.login_form = AdminLoginForm
 
 urlpatterns = [
     path("", overview_views.overview, name="overview"),
-    path("search/", overview_views.search, name="search"),
+    path("search/", search_views.search, name="search"),
+    path("search/results/", search_views.search_results, name="search_results"),
     path("glossary/", glossary_views.glossary, name="glossary"),
     path("docs/", doc_views.docs, name="docs"),
     path("docs/files/<path:name>", doc_views.picture, name="document_picture"),

@@ -146,6 +146,7 @@ ROOMS = {
         "drawings": "",
         "access": "form_styles lists middleware typed_requests",
         "docs": "typed_requests",
+        "search": "docs typed_requests",
         "templatetags": "access charts docs",
         "clusters": "access form_styles lists typed_requests",
         "comparisons": "access charts drawings environment_symbols form_styles lists "
@@ -164,7 +165,7 @@ ROOMS = {
         "settings": "environment",
         "apps": "access",
         "urls": "access catalogue clusters comparisons docs execution glossary_views health images "
-        "imports overview_views planning presets software",
+        "imports overview_views planning presets search software",
         "wsgi": "",
     },
     "standalone": {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 from dashboard.docs.documents import (
     DECISIONS,
@@ -37,6 +37,11 @@ class Section:
     anchor: str
     text: str
 
+    @cached_property
+    def lower_text(self) -> str:
+        """Return all of it in lower case: most sections are told by that to lack a word."""
+        return f"{self.title} {self.heading} {self.text}".lower()
+
     def get_absolute_url(self) -> str:
         return find_address(self.document, self.anchor)
 
@@ -55,9 +60,12 @@ def search_sections(text: str) -> list[Result]:
     words = re.findall(r"\w+", text.lower())[:MOST_WORDS]
     if not words:
         return []
-    patterns = [re.compile(rf"\b{re.escape(_find_stem(word))}\w*", re.IGNORECASE) for word in words]
+    stems = [_find_stem(word) for word in words]
+    patterns = [re.compile(rf"\b{re.escape(stem)}\w*", re.IGNORECASE) for stem in stems]
     ranked = []
     for place, section in enumerate(list_sections()):
+        if not all(stem in section.lower_text for stem in stems):
+            continue
         score = _rank(section, patterns)
         if score:
             is_named = section.heading.lower().split() == words

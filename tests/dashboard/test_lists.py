@@ -194,7 +194,7 @@ def test_sorting_keeps_the_filter_and_paging_keeps_both(
         ("/catalogue/", "No image yet"),
         ("/catalogue/?tab=workloads", "No workload yet"),
         ("/catalogue/?tab=environments", "No environment yet"),
-        ("/search/?q=nothing", "Nothing found"),
+        ("/search/?q=zzyzx", "Nothing found"),
     ],
 )
 def test_an_empty_page_teaches(address: str, words: str, as_owner: Client) -> None:

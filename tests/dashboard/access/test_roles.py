@@ -64,6 +64,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "password_change": (GET, "", Role.VIEWER),
     "overview": (GET, "", Role.VIEWER),
     "search": (GET, "", Role.VIEWER),
+    "search_results": (GET, "", Role.VIEWER),
     "experiments": (GET, "", Role.VIEWER),
     "experiments_file": (GET, "", Role.VIEWER),
     "compare": (GET, "", Role.VIEWER),
