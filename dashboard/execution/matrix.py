@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from django.db.models import Count, DurationField, F, Q, Sum
+from django.db.models import (
+    Aggregate,
+    Count,
+    DurationField,
+    ExpressionWrapper,
+    F,
+    Min,
+    Q,
+    Sum,
+)
+from django.db.models.functions import Now
 
 from dashboard.environment_symbols import assign_symbols
 from experiments.comparisons import choose_primary_metric
@@ -79,11 +90,25 @@ class Row:
 
 @dataclass(frozen=True)
 class Pace:
-    """The time that the runs of one cell have taken together, their number, and those left."""
+    """How long a run of one cell takes, in seconds, and how many are left."""
 
-    seconds: float
+    usual: float | None
+    """The median of those that came to an end without failing; None while there is none."""
     ended: int
-    left: int
+    planned: int
+    running: int = 0
+    elapsed: float = 0.0
+    """How long the running ones have run, together."""
+    youngest: float = 0.0
+    """How long the one has run that began last."""
+
+
+class Median(Aggregate):
+    """The median of a group, as PostgreSQL computes it."""
+
+    function = "percentile_cont"
+    name = "Median"
+    template = "%(function)s(0.5) WITHIN GROUP (ORDER BY %(expressions)s)"
 
 
 @dataclass(frozen=True)
@@ -96,19 +121,25 @@ class Matrix:
     paces: list[Pace]
 
     def seconds_left(self, *, at_once: int, cooldown_seconds: float = 0) -> float | None:
-        """Return how long the rest runs, `at_once` runs at a time; None while nothing has ended.
+        """Return how long the rest runs, `at_once` runs at a time; None while that is not known.
 
-        Waiting in queues is no part of it: how long a run takes is measured by its own clock.
+        Waiting in queues is no part of it: how long a run takes is measured by its own clock. The
+        rest of a run that goes on for longer than usual counts as nothing.
         """
-        ended = sum(pace.ended for pace in self.paces)
-        left = sum(pace.left for pace in self.paces)
-        if not ended or not left:
+        known = [(pace.usual, pace.ended) for pace in self.paces if pace.usual is not None]
+        if not known or not any(pace.planned + pace.running for pace in self.paces):
             return None
-        usual = sum(pace.seconds for pace in self.paces) / ended
-        rest = sum(
-            pace.left * (pace.seconds / pace.ended if pace.ended else usual) for pace in self.paces
-        )
-        return (rest + left * cooldown_seconds) / max(at_once, 1)
+        of_all = sum(usual * ended for usual, ended in known) / sum(ended for _, ended in known)
+        rest, longest = 0.0, 0.0
+        for pace in self.paces:
+            usual = of_all if pace.usual is None else pace.usual
+            rest += pace.planned * (usual + cooldown_seconds)
+            rest += max(pace.running * usual - pace.elapsed, 0.0)
+            if pace.planned:
+                longest = max(longest, usual)
+            elif pace.running:
+                longest = max(longest, usual - pace.youngest)
+        return max(rest / max(at_once, 1), longest)
 
 
 def build_matrix(experiment: Experiment) -> Matrix:
@@ -142,25 +173,39 @@ def build_matrix(experiment: Experiment) -> Matrix:
 def _states(
     experiment: Experiment,
 ) -> tuple[dict[tuple[int, str, int], Counter[str]], list[Pace]]:
-    """Return how many runs of each cell are in which state, and how long they took."""
-    clocked = Q(began_at__isnull=False, ended_at__isnull=False)
-    counted = experiment.runs.order_by().values_list("workload", "scale", "environment", "state")
-    rows = counted.annotate(
-        count=Count("pk"),
-        clocked=Count("pk", filter=clocked),
-        took=Sum(F("ended_at") - F("began_at"), output_field=DurationField()),
+    """Return how many runs of each cell are in which state, and how long they take.
+
+    A run that has ended by its journal is not left, although its job is still running.
+    """
+    took = ExpressionWrapper(F("ended_at") - F("began_at"), DurationField())
+    runs_for = ExpressionWrapper(Now() - F("began_at"), DurationField())
+    failed = Q(state__in=(Run.State.FAILED, Run.State.CANCELLED))
+    is_clocked = Q(began_at__isnull=False, ended_at__isnull=False) & ~failed
+    is_running = Q(state=Run.State.RUNNING, ended_at=None)
+    counts = {state: Count("pk", filter=Q(state=state)) for state in Run.State.values}
+    cells = experiment.runs.order_by().values("workload", "scale", "environment")
+    rows: Iterable[Mapping[str, Any]] = cells.annotate(
+        **{f"of_{state}": count for state, count in counts.items()},
+        usual=Median(took, filter=is_clocked, output_field=DurationField()),
+        ended=Count("pk", filter=is_clocked),
+        under_way=Count("pk", filter=is_running),
+        elapsed=Sum(runs_for, filter=is_running),
+        youngest=Min(runs_for, filter=is_running),
     )
     states: dict[tuple[int, str, int], Counter[str]] = {}
-    paces: dict[tuple[int, str, int], Pace] = {}
-    for workload, scale, environment, state, count, ended, took in rows:
-        key = workload, scale, environment
-        states.setdefault(key, Counter())[state] += count
-        pace = paces.get(key, Pace(0.0, 0, 0))
-        seconds = took.total_seconds() if took else 0.0
-        # A run that has ended by its journal is not left, although its job is still running.
-        left = 0 if state in Run.FINAL else count - ended
-        paces[key] = Pace(pace.seconds + seconds, pace.ended + ended, pace.left + left)
-    return states, list(paces.values())
+    paces = []
+    for row in rows:
+        counted = Counter({state: count for state in counts if (count := row[f"of_{state}"])})
+        states[row["workload"], row["scale"], row["environment"]] = counted
+        usual, elapsed, youngest = (
+            None if time is None else max(time.total_seconds(), 0.0)
+            for time in (row["usual"], row["elapsed"], row["youngest"])
+        )
+        planned = counted[Run.State.PLANNED]
+        paces.append(
+            Pace(usual, row["ended"], planned, row["under_way"], elapsed or 0.0, youngest or 0.0)
+        )
+    return states, paces
 
 
 def _values(

@@ -197,7 +197,11 @@ def roughly(seconds: float) -> str:
     """Return an estimated duration, rounded to a whole unit."""
     if seconds < 90:
         return "a minute"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    size, unit = (3600, "h") if seconds < 48 * 3600 else (86_400, "days")
+    count = seconds / size
+    return f"{count:.0f} {unit}" if count >= 10 else f"{count:.1f} {unit}".replace(".0 ", " ")
 
 
 @register.filter

@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
-from dashboard.execution.matrix import Matrix, Pace
+from dashboard.execution.matrix import Matrix, Pace, build_matrix
+from dashboard.templatetags.tare import roughly
 from experiments.execution.progress import Tally
 from experiments.models import Experiment, Job, Run
 from tests.dashboard.conftest import People, Site, measured
@@ -33,21 +35,76 @@ def alive(site: Site, people: People) -> Experiment:
 def test_time_left_counts_running_and_no_waiting(alive: Experiment, as_owner: Client) -> None:
     for run in alive.runs.filter(state=Run.State.SUCCEEDED):
         Run.objects.filter(pk=run.pk).update(ended_at=run.began_at + timedelta(minutes=1))
+    alive.runs.filter(state=Run.State.RUNNING).update(began_at=timezone.now())
     Experiment.objects.filter(pk=alive.pk).update(launched_at=NOON - timedelta(days=3))
     page = as_owner.get(alive.get_absolute_url()).content.decode()
-    assert "about 2 min of running time left" in page
+    assert "about 2 min left" in page
     alive.runs.update(state=Run.State.PLANNED, began_at=None, ended_at=None)
     page = as_owner.get(alive.get_absolute_url()).content.decode()
     assert "the time left is known once a run has ended" in page
 
 
-@pytest.mark.parametrize(("at_once", "seconds"), [(0, 40.0), (1, 40.0), (2, 20.0)])
+@pytest.mark.parametrize(("at_once", "seconds"), [(0, 40.0), (1, 40.0), (2, 30.0)])
 def test_time_left_weighs_each_cell_by_its_own_runs(at_once: int, seconds: float) -> None:
-    slow, fast, unknown = Pace(60.0, 2, 1), Pace(0.0, 2, 3), Pace(0.0, 0, 0)
-    found = Matrix([], [], Tally(Counter()), [slow, fast, unknown])
-    left = found.seconds_left(at_once=at_once, cooldown_seconds=2.5)
+    slow, fast, unknown = Pace(30.0, 2, 1), Pace(0.0, 2, 3), Pace(None, 0, 0)
+    matrix = Matrix([], [], Tally(Counter()), [slow, fast, unknown])
+    left = matrix.seconds_left(at_once=at_once, cooldown_seconds=2.5)
     assert left == seconds
     assert Matrix([], [], Tally(Counter()), [unknown]).seconds_left(at_once=1) is None
+
+
+@pytest.mark.parametrize(
+    ("paces", "at_once", "seconds"),
+    [
+        ([Pace(60, 3, 0, running=1, elapsed=45, youngest=45)], 1, 15),
+        ([Pace(60, 3, 0, running=2, elapsed=60, youngest=10)], 2, 50),  # until the last has ended
+        ([Pace(60, 3, 2, running=1, elapsed=45, youngest=45)], 1, 135),
+        ([Pace(60, 3, 0, running=1, elapsed=999, youngest=999)], 1, 0),  # it is overdue
+        ([Pace(60, 3, 1), Pace(20, 1, 0), Pace(None, 0, 1)], 1, 110),  # by the runs of all cells
+        ([Pace(60, 3, 0)], 1, None),
+        ([Pace(60, 3, 4)], 100, 60),  # no run is shorter for many at once
+    ],
+)
+def test_time_left_counts_what_running_runs_have_behind_them(
+    paces: list[Pace], at_once: int, seconds: float | None
+) -> None:
+    assert Matrix([], [], Tally(Counter()), paces).seconds_left(at_once=at_once) == seconds
+
+
+def test_time_left_is_by_the_median_of_runs_that_did_not_fail(alive: Experiment) -> None:
+    running = alive.runs.get(state=Run.State.RUNNING)
+    Run.objects.filter(pk=running.pk).update(began_at=timezone.now() - timedelta(seconds=100))
+    seconds = {"succeeded": (200, 220, 9000), "failed": (1, 1, 1), "cancelled": (1,)}
+    alive.runs.filter(state="succeeded", environment=running.environment).delete()
+    ends = [(state, took) for state, times in seconds.items() for took in times]
+    for repeat, (state, took) in enumerate(ends, start=10):
+        RunFactory(
+            job=JobFactory(experiment=alive, repeat=repeat, state="done"),
+            environment=running.environment,
+            state=state,
+            began_at=NOON,
+            ended_at=NOON + timedelta(seconds=took),
+        )
+    paces = {pace.usual: pace for pace in build_matrix(alive).paces}
+    pace = paces[220.0]
+    assert (pace.ended, pace.planned, pace.running) == (3, 0, 1)
+    assert 100 <= pace.elapsed == pace.youngest < 160
+    assert build_matrix(alive).tally.states["failed"] == 3
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "a minute"),
+        (300, "5 min"),
+        (7200, "2 h"),
+        (9000, "2.5 h"),
+        (40 * 3600, "40 h"),
+        (4 * 86_400, "4 days"),
+    ],
+)
+def test_durations_are_rounded_as_people_do(seconds: float, text: str) -> None:
+    assert roughly(seconds) == text
 
 
 def test_an_experiment_says_what_it_waits_for(alive: Experiment, as_owner: Client) -> None:
