@@ -9,7 +9,7 @@ from functools import cached_property
 from dashboard.access.hidden_names import find_anonymity
 from dashboard.comparisons.figures import Plot
 from dashboard.drawings.forest import ComparedPair, Forest, describe_forest
-from dashboard.drawings.forest_pages import break_pages, estimate_height
+from dashboard.drawings.forest_pages import break_pages, estimate_height, measure_notes
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import Comparison, Group
 from experiments.statistics import Pair
@@ -35,6 +35,8 @@ class PrintedForest:
     described: Forest
     files: dict[str, str]
     """The address of each kind of file."""
+    not_pooled: tuple[str, ...] = ()
+    """Sentences on environments without a diamond: why a mean would not be honest."""
 
     themes = (("light", "for-light"), ("dark", "for-dark"))
     """For the page, with their classes: of the two pictures the one that is shown is fetched."""
@@ -45,10 +47,11 @@ class PrintedForest:
 
         Browsers keep that much room for a picture until they have it.
         """
-        notes = sum(len(note) + 5 for _, note in self.described.notes)
+        pages = break_pages(self.described)
+        notes = [measure_notes(self.described, page) for page in pages]
         return [
-            (number, estimate_height(page, notes, 180), estimate_height(page, notes, 88))
-            for number, page in enumerate(break_pages(self.described), start=1)
+            (number, estimate_height(page, letters, 180), estimate_height(page, letters, 88))
+            for number, (page, letters) in enumerate(zip(pages, notes, strict=True), start=1)
         ]
 
     @property
@@ -102,6 +105,7 @@ def describe_comparison(comparison: Comparison, hide: Callable[[str], str] = str
         metric=metrics.pop() if len(metrics) == 1 else "",
         margin=comparison.margin,
         marks=comparison.marks,
+        pooled=comparison.pooled,
         hide=hide,
     )
 

@@ -12,6 +12,7 @@ from experiments.comparisons.published_tables import TableComparison
 from experiments.models import Run
 from experiments.planning.interim import Stage
 from experiments.statistics import Stamp, numbers
+from experiments.statistics.values import Interval
 
 OF_MEANS = (
     "Each value is a mean with its standard error (SE = SD/√n). The ratio is that of the means; by "
@@ -276,8 +277,30 @@ def _family(comparison: Comparison) -> str:
         f"{text} “Equivalent in all configurations” is an intersection-union test: its p is the "
         "largest and needs no correction. The geometric mean of the ratios takes the "
         "configurations as independent; none is given where the ratios differ (Welch’s F test at "
-        "5 %) by more than the margin."
+        f"5 %) by more than the margin.{_pooling(comparison)}"
     )
+
+
+def _pooling(comparison: Comparison) -> str:
+    """Return how ratios were pooled in the forest plot, with the numbers; "" where none was."""
+    pooled = [one for one in comparison.pooled if one.ratio is not None]
+    if not pooled:
+        return ""
+    level = numbers.level(pooled[0].level)
+    named = "; ".join(
+        f"{one.environment} {numbers.ratio(one.ratio, one.interval)}"
+        + (f", prediction interval {_interval(one.prediction)}" if one.prediction else "")
+        for one in pooled
+    )
+    return (
+        " Diamonds of the forest plot are means by random effects (variance between configurations "
+        "by Paule and Mandel 1982; standard error by Hartung and Knapp 2001, never below the usual "
+        f"one; t with k − 1 degrees of freedom), at {level}: {named}."
+    )
+
+
+def _interval(interval: Interval) -> str:
+    return " to ".join(numbers.fixed(end, 3) for end in interval)
 
 
 def _completeness(comparison: ExperimentComparison) -> str:

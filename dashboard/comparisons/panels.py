@@ -42,6 +42,7 @@ from experiments.comparisons import (
     Rejections,
     list_comparison_rows,
     list_everywhere_rows,
+    list_pooled_rows,
 )
 from experiments.comparisons.accuracies import Accuracies, has_accuracies, tabulate_accuracies
 from experiments.comparisons.anatomy import collect_anatomies, has_anatomies
@@ -97,7 +98,11 @@ class ForestPlot(Panel[Comparison]):
             ending: page_address(comparison, f"forest_{ending}", f"table_forest_{ending}")
             for ending in ENDINGS
         }
-        return PrintedForest(plot, described, files)
+        not_pooled = tuple(pooled.sentence for pooled in comparison.pooled if pooled.why_not)
+        return PrintedForest(plot, described, files, not_pooled)
+
+    def export(self, comparison: Comparison) -> dict[str, Rows]:
+        return {"pooled": list_pooled_rows(comparison)}
 
 
 class Runs(Panel[Comparison]):

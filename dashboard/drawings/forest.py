@@ -10,6 +10,7 @@ from functools import cache
 
 from dashboard.drawings.typeface import clean
 from experiments.statistics import Pair, Verdict, numbers
+from experiments.statistics.pooling import Pooled
 from experiments.statistics.values import ALPHA, Interval
 
 WIDEST = 2.0
@@ -21,6 +22,7 @@ MOST_REASONS = 6
 """More different reasons than this are left to the table beside the figure."""
 BEYOND = "interval beyond the axis; see its numbers"
 SEE_TABLE = "not compared; the table of the figure says why"
+POOLED = "Pooled over {}"
 WORDS = {
     Verdict.EQUIVALENT: "Equivalent",
     Verdict.SLOWER: "Slower",
@@ -80,6 +82,10 @@ class ForestRow:
     """Of its notes: "a,c"."""
     notes: tuple[str, ...]
     """The same in full; where nothing is inferred, the reason is among them."""
+    is_pooled: bool = False
+    """Whether it is a mean over configurations: a diamond as wide as `thick`."""
+    prediction: Interval | None = None
+    """Of a pooled row: where one more configuration would lie."""
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -135,9 +141,10 @@ def describe_forest(
     metric: str,
     margin: float,
     marks: Mapping[str, int],
+    pooled: Sequence[Pooled] = (),
     hide: Callable[[str], str] = str,
 ) -> Forest:
-    """Describe the forest plot of these pairs, in their order.
+    """Describe the forest plot of these pairs, in their order, and of what is pooled below them.
 
     `metric` is its name in words; "" where the pairs have several. Intervals are those that
     decide: of 95 % and 90 %, unless several interim analyses were planned. `hide` returns a text
@@ -146,9 +153,19 @@ def describe_forest(
     """
     pairs = [one.pair for one in compared]
     alpha = next((pair.alpha for pair in pairs), ALPHA)
-    low, high = choose_range(pairs, margin)
+    pooled = [one for one in pooled if one.ratio is not None]
+    ends = [
+        end
+        for one in pooled
+        for interval in (one.interval, one.prediction)
+        for end in interval or ()
+    ]
+    low, high = choose_range(pairs, margin, ends)
     decimals = _choose_decimals(pairs)
     letters, notes = _letter_notes(pairs, low, high)
+    if pooled:
+        pooled_letter = _letter(len(notes))
+        notes = (*notes, (pooled_letter, _describe_diamond(pooled)))
     subject = f"{metric}, ratio" if metric else "Ratio"
     forest = Forest(
         title=f"{metric or 'Ratios'} relative to {baseline}",
@@ -164,9 +181,15 @@ def describe_forest(
         high=high,
         ticks=tuple(choose_ticks(low, high, MOST_TICKS)),
         few_ticks=tuple(choose_ticks(low, high, FEW_TICKS)),
-        rows=tuple(
-            _describe_row(one, marks, low, high, decimals, letters[index])
-            for index, one in enumerate(compared)
+        rows=(
+            *(
+                _describe_row(one, marks, low, high, decimals, letters[index])
+                for index, one in enumerate(compared)
+            ),
+            *(
+                _describe_pooled(one, marks, low, high, decimals, pairs[0], pooled_letter)
+                for one in pooled
+            ),
         ),
         notes=notes,
     )
@@ -233,13 +256,70 @@ def _describe_row(
     )
 
 
-def choose_range(pairs: Sequence[Pair], margin: float) -> Interval:
+def _describe_pooled(
+    pooled: Pooled,
+    marks: Mapping[str, int],
+    low: float,
+    high: float,
+    decimals: int,
+    pair: Pair,
+    letter: str,
+) -> ForestRow:
+    """Return the row of a mean over configurations; `pair` tells what a ratio costs."""
+    thick, prediction = _known_interval(pooled.interval), _known_interval(pooled.prediction)
+    widest = prediction or thick or (1.0, 1.0)
+    ratio = _known(pooled.ratio)
+    level = numbers.level(pooled.level)
+    predicted = [write_ratio(end, decimals) for end in prediction or ()]
+    of_mean = [f"mean over {numbers.count(pooled.configurations, 'configuration')}, random effects"]
+    if predicted:
+        of_mean.append(f"{level} prediction interval {predicted[0]} to {predicted[1]}")
+    return ForestRow(
+        group=POOLED.format(numbers.all_of(pooled.configurations, "configuration")),
+        environment=pooled.environment,
+        mark=marks.get(pooled.environment, 0),
+        ratio=ratio,
+        thick=thick,
+        thin=None,
+        decided_by="",
+        cut_low=widest[0] < low,
+        cut_high=widest[1] > high,
+        is_outside=ratio is not None and not low <= ratio <= high,
+        verdict="",
+        is_decided=False,
+        ratio_text=write_ratio(ratio, decimals),
+        low_text=write_ratio(thick[0], decimals) if thick else "",
+        high_text=write_ratio(thick[1], decimals) if thick else "",
+        thin_low_text="",
+        thin_high_text="",
+        cost_text=_write_cost(replace(pair, ratio=ratio)),
+        size_text=str(pooled.blocks) if pooled.blocks else numbers.MISSING,
+        nodes_text=numbers.MISSING,
+        letters=letter,
+        notes=tuple(of_mean),
+        is_pooled=True,
+        prediction=prediction,
+    )
+
+
+def _describe_diamond(pooled: Sequence[Pooled]) -> str:
+    """Return what the shapes of pooled rows stand for."""
+    level = numbers.level(pooled[0].level)
+    text = f"diamond: {level} interval of the mean over configurations, random effects"
+    if any(one.prediction for one in pooled):
+        text += f"; dashed: {level} prediction interval, where one more configuration would lie"
+    return text
+
+
+def choose_range(pairs: Sequence[Pair], margin: float, more: Sequence[float] = ()) -> Interval:
     """Return the ends of the axis: the margin, the ratios and the thick intervals with some room.
 
+    `more` are other ends that it should show.
     What lies beyond a factor of `WIDEST` is cut, unless most ratios do.
     """
     ratios = [ratio for pair in pairs if (ratio := _known(pair.ratio)) is not None]
     ends = [end for pair in pairs for end in _known_interval(pair.ci_equivalence) or ()]
+    ends += [end for end in map(_known, more) if end is not None]
     band = [1 / (1 + margin), 1 + margin]
     far = sorted(abs(math.log(ratio)) for ratio in ratios)
     limit = math.log(WIDEST)

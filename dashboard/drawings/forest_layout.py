@@ -17,6 +17,7 @@ from dashboard.drawings.elements import (
     make_symbol,
 )
 from dashboard.drawings.forest import Forest, ForestRow
+from dashboard.drawings.forest_diamond import draw_diamond
 from dashboard.drawings.forest_pages import BETWEEN_GROUPS, HEADING, LINE, Block, break_pages
 from dashboard.drawings.themes import Theme
 from dashboard.drawings.typeface import Typeface
@@ -183,7 +184,9 @@ class _Layout:
         row = self.measures.row
         for number, block in enumerate(blocks):
             if number:
-                yield self._rule(y + BETWEEN_GROUPS / 2 - 0.2, 0.35, self.theme.grid)
+                is_pooled = block.rows[0].is_pooled
+                weight, colour = (0.5, self.theme.ink) if is_pooled else (0.35, self.theme.grid)
+                yield self._rule(y + BETWEEN_GROUPS / 2 - 0.2, weight, colour)
                 y += BETWEEN_GROUPS
             room = self.width - 2 * INSET
             for line in self.type.wrap(block.heading, room, "bold", lines=block.lines):
@@ -244,7 +247,9 @@ class _Layout:
         if self.measures.is_narrow and row.letters:
             after = INDENT + self.type.measure(label) + 0.8
             yield self._text(after, y, row.letters, colour=theme.muted, face="italic")
-        yield from self._draw_interval(row, y)
+        yield from (
+            draw_diamond(row, y, places, theme) if row.is_pooled else self._draw_interval(row, y)
+        )
         columns = places.columns
         for name in ("ratio", "cost", "size", "nodes"):
             if name in columns:
@@ -256,7 +261,8 @@ class _Layout:
             yield self._text(dash + 1, y, row.high_text)
         else:
             yield self._text(dash, y, "–", anchor="middle", colour=theme.muted)
-        yield from self._draw_glyph(row.verdict, places.glyph, y)
+        if row.verdict:
+            yield from self._draw_glyph(row.verdict, places.glyph, y)
         if not self.measures.is_narrow:
             face, colour = ("bold", theme.ink) if row.is_decided else ("regular", theme.muted)
             yield self._text(places.word, y, row.verdict, colour=colour, face=face)

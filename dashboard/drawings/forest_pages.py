@@ -61,6 +61,12 @@ def break_pages(forest: Forest) -> list[list[Block]]:
     return pages
 
 
+def measure_notes(forest: Forest, page: list[Block]) -> int:
+    """Return how many letters the notes below a page have: those of its own rows."""
+    letters = {letter for block in page for row in block.rows for letter in row.letters.split(",")}
+    return sum(len(note) + 5 for letter, note in forest.notes if letter in letters)
+
+
 def estimate_height(page: list[Block], notes: int, width: int) -> int:
     """Return about how many millimetres a page takes, before it is drawn.
 

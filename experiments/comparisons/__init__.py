@@ -8,6 +8,7 @@ from experiments.comparisons.comparison import (
     is_decided,
     list_comparison_rows,
     list_everywhere_rows,
+    list_pooled_rows,
 )
 from experiments.comparisons.exclusions import EXCLUDED_AFTER, Exclusion
 from experiments.comparisons.experiment_comparison import ExperimentComparison, compare_experiment
@@ -35,6 +36,7 @@ __all__ = [
     "keep_comparison",
     "list_comparison_rows",
     "list_everywhere_rows",
+    "list_pooled_rows",
     "list_run_rows",
     "read_comparison",
     "read_comparisons",

@@ -12,6 +12,7 @@ from experiments.comparisons.trainings import Trainings
 from experiments.comparisons.warm_ups import WarmUps
 from experiments.statistics import Measured, Pair, Sample, Verdict, numbers
 from experiments.statistics.across_configurations import Everywhere, summarise_environments
+from experiments.statistics.pooling import Pooled, pool_environments
 from experiments.statistics.training.outcomes import TrainingComparison
 from experiments.statistics.values import ALPHA
 
@@ -101,6 +102,12 @@ class Comparison:
         """Return the result of all groups together for each environment; empty for one group."""
         return summarise_environments(self.pairs)
 
+    @cached_property
+    def pooled(self) -> list[Pooled]:
+        """Return the mean ratio of each environment by random effects, or why it has none."""
+        metrics = {(group.metric.name, group.metric.unit) for group in self.groups if group.pairs}
+        return pool_environments(self.pairs, len(metrics))
+
     @property
     def alpha(self) -> float:
         """Return the level of every verdict."""
@@ -157,6 +164,23 @@ def list_everywhere_rows(comparison: Comparison) -> list[dict[str, Any]]:
     return [
         {**comparison.about, **_flat(summary.columns), "sentence": summary.sentence}
         for summary in comparison.everywhere
+    ]
+
+
+def list_pooled_rows(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return one flat row for each environment: its pooled ratio, or why it has none."""
+    return [
+        {
+            **comparison.about,
+            "environment": pooled.environment,
+            "configurations": pooled.configurations,
+            "pooled_ratio": pooled.ratio,
+            "level": pooled.level,
+            **_flat({"pooled_ci": pooled.interval, "prediction_ci": pooled.prediction}),
+            "tau": pooled.tau,
+            "why_not_pooled": pooled.why_not,
+        }
+        for pooled in comparison.pooled
     ]
 
 
