@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
@@ -11,11 +13,22 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.access.rights import get_editable, get_readable, require_maker_of
 from dashboard.planning.experiment_forms import ExperimentForm, read_typed_values
+from dashboard.planning.unsaved_views import make_data, read_page
 from dashboard.typed_requests import Request
 from experiments.execution import lifecycle
 from experiments.imports.imported_runs import forget
-from experiments.models import Experiment
+from experiments.models import Experiment, UnsavedForm
 from experiments.notify import enqueue_tick
+from experiments.planning.unsaved_forms import (
+    Page,
+    find_kept,
+    forget_kept,
+    hash_stored,
+    hash_values,
+    list_kept,
+    name_key,
+    open_page,
+)
 
 COPIED = (
     "question",
@@ -36,6 +49,11 @@ COPIED = (
 )
 
 
+SAVED_ELSEWHERE = (
+    "This draft was saved in another tab, or by somebody else, since this page was opened. Open it "
+    "in a new tab to see what was saved. Pressed once more, the button saves what stands here in "
+    "its place."
+)
 REFUSED = {"save": "Not saved", "launch": "Not launched"}
 """What was tried -> what the summary says while something stands against it."""
 
@@ -61,10 +79,7 @@ def _form(request: Request, experiment: Experiment) -> HttpResponse:
     action = request.POST.get("action", "")
     refused = REFUSED.get(action) or REFUSED.get(request.POST.get("attempted", ""), "")
     if request.method == "GET":
-        initial = {"cluster": request.GET["cluster"]} if "cluster" in request.GET else {}
-        return _page(
-            request, ExperimentForm(instance=experiment, initial=initial, user=request.user)
-        )
+        return _open(request, experiment)
     if action == "cluster" or request.htmx.trigger_name == "cluster":
         initial = read_typed_values(ExperimentForm, request.POST)
         fresh = ExperimentForm(instance=Experiment(), initial=initial, user=request.user)
@@ -78,16 +93,63 @@ def _form(request: Request, experiment: Experiment) -> HttpResponse:
     if not valid:
         return _page(request, form, refused=refused)
     with transaction.atomic():  # the row and its lists of workloads and environments
+        if seen := _find_newer(request, experiment):
+            form.add_error(None, SAVED_ELSEWHERE)
+            return _page(request, form, refused=refused, seen=seen)
         saved = form.save()
+        if page := read_page(request.POST):
+            forget_kept(request.user, page.key)
     return _launch(request, saved) if action == "launch" else redirect(saved)
 
 
+def _open(request: Request, experiment: Experiment) -> HttpResponse:
+    """Show the form, with what was typed into it and not saved."""
+    key = name_key(experiment) if experiment.pk else request.GET.get("unsaved", "")
+    row = find_kept(request.user, key) if key else None
+    if row:
+        form = ExperimentForm(make_data(row), instance=experiment, user=request.user)
+        form.forgive_what_is_missing()
+    else:
+        initial = {"cluster": request.GET["cluster"]} if "cluster" in request.GET else {}
+        form = ExperimentForm(instance=experiment, initial=initial, user=request.user)
+    others = [] if experiment.pk else [one for one in list_kept(request.user) if one != row]
+    seen = (row.values.get("seen") or [""])[0] if row else ""
+    page = open_page(experiment, row)
+    return _page(request, form, seen=seen, page=page, kept=row, others=others)
+
+
+def _find_newer(request: Request, experiment: Experiment) -> str:
+    """Return the hash of the stored draft if the page was opened before it was saved last."""
+    seen = request.POST.get("seen", "")
+    if not (experiment.pk and seen):
+        return ""
+    stored = hash_stored(experiment, ExperimentForm.Meta.fields)
+    return stored if stored != seen else ""
+
+
 def _page(
-    request: Request, form: ExperimentForm, fragment: str = "", refused: str = ""
+    request: Request,
+    form: ExperimentForm,
+    fragment: str = "",
+    refused: str = "",
+    *,
+    seen: str = "",
+    page: Page | None = None,
+    **context: Any,
 ) -> HttpResponse:
     attempted = next((action for action, message in REFUSED.items() if message == refused), "")
-    context = {"form": form, "refused": refused, "attempted": attempted}
+    context |= {"form": form, "refused": refused, "attempted": attempted}
+    if not fragment:
+        context["page"] = page or read_page(request.POST) or open_page(form.instance, None)
+        context["seen"] = seen or request.POST.get("seen") or _hash_shown(form)
     return render(request, f"planning/form.html{fragment}", context)
+
+
+def _hash_shown(form: ExperimentForm) -> str:
+    """Return the hash of the draft that the form was opened with; "" of a new one."""
+    if not form.instance.pk:
+        return ""
+    return hash_values({name: form.initial.get(name) for name in ExperimentForm.Meta.fields})
 
 
 @require_POST
@@ -119,6 +181,7 @@ def _launch(request: Request, experiment: Experiment) -> HttpResponse:
     except lifecycle.NotLaunchable as refusal:
         messages.error(request, f"Saved, but not launched. {refusal}")
         return redirect(experiment)
+    UnsavedForm.objects.filter(experiment=experiment).delete()
     enqueue_tick(experiment.cluster_id)
     messages.success(request, "Launched. The design can no longer be changed.")
     return redirect(experiment)

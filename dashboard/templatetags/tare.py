@@ -147,13 +147,17 @@ def dot(css: str) -> SafeString:
     return format_html('<i class="{}">{}</i>', css, shape("square"))
 
 
+WRITTEN = {"seconds": "%Y-%m-%d %H:%M:%S UTC", "clock": "%H:%M UTC"}
+"""How times are written that are more, or less, precise than minutes of a day."""
+
+
 @register.filter
 def when(value: datetime | None, precision: str = "minutes") -> SafeString:
     """Return a time in UTC; the reader's browser turns it into local time."""
     if value is None:
         return SafeString('<span class="muted">–</span>')
     utc = value.astimezone(UTC)
-    text = utc.strftime("%Y-%m-%d %H:%M:%S UTC" if precision == "seconds" else "%Y-%m-%d %H:%M UTC")
+    text = utc.strftime(WRITTEN.get(precision, "%Y-%m-%d %H:%M UTC"))
     return format_html(
         '<time datetime="{}" data-when="{}">{}</time>',
         utc.isoformat(timespec="seconds"),

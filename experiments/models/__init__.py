@@ -20,6 +20,7 @@ from experiments.models.results import Measurement, RunFile, Series, Snapshot
 from experiments.models.run import Event, Job, Run
 from experiments.models.saved_view import SavedView
 from experiments.models.service_sign import ServiceSign
+from experiments.models.unsaved_form import UnsavedForm
 from experiments.models.user import Role, User
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "ShareLink",
     "Snapshot",
     "StagedImage",
+    "UnsavedForm",
     "User",
     "Waiver",
     "Workload",

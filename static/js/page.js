@@ -8,6 +8,7 @@ const ofThisYear = {
   month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
 };
 const seconds = new Intl.DateTimeFormat(undefined, ofThisYear);
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const earlier = new Intl.DateTimeFormat(undefined, { ...ofThisYear, year: "numeric" });
 
 // The page says UTC; the reader's own zone is shown instead, and UTC on hover.
@@ -16,7 +17,7 @@ function showLocalTimes(root) {
     time.title = time.textContent;
     const moment = new Date(time.dateTime);
     const exact = moment.getFullYear() === new Date().getFullYear() ? seconds : earlier;
-    const form = time.dataset.when === "seconds" ? exact : minutes;
+    const form = { seconds: exact, clock }[time.dataset.when] ?? minutes;
     time.textContent = form.format(moment);
   }
 }

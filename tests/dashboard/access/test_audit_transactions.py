@@ -178,6 +178,10 @@ ADDRESSES_NOT_LOGGED = {
     "image_match": OPERATION,
     "experiment_archive": "its entries are one statement; tests of labels try them",
     **dict.fromkeys(("experiments_selected", "runs_selected"), "by labels and events, as alone"),
+    **dict.fromkeys(
+        ("experiment_keep_new", "experiment_keep", "experiment_discard"),
+        "changes what its owner alone sees",
+    ),
     **dict.fromkeys(("saved_view_save", "saved_view_delete"), "changes what its owner alone sees"),
 }
 

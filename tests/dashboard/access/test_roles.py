@@ -29,6 +29,7 @@ from experiments.models import (
     RunFile,
     SavedView,
     ShareLink,
+    UnsavedForm,
     User,
     Workload,
 )
@@ -111,6 +112,9 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "experiment_new": (GET, "", Role.RESEARCHER),
     "experiment_import": (GET, "", Role.RESEARCHER),
     "experiment_edit": (GET, "draft", Role.RESEARCHER),
+    "experiment_keep_new": (POST, "", Role.RESEARCHER),
+    "experiment_keep": (POST, "draft", Role.RESEARCHER),
+    "experiment_discard": (POST, "unsaved form", Role.RESEARCHER),
     "environment_inspect": (POST, "environment", Role.RESEARCHER),
     "experiment_inspect": (POST, "draft", Role.RESEARCHER),
     "experiment_waive": (POST, "draft", Role.RESEARCHER),
@@ -246,6 +250,9 @@ def mine(site: Site) -> Callable[[User], dict[str, list[Any]]]:
             "host key": [shown.pk],
             "credential": [key.pk],
             "visibility": ["experiment", results.pk],
+            "unsaved form": [
+                UnsavedForm.objects.create(owner=owner, key="mine", tab="x", kept_at=now).key
+            ],
             "saved view": [SavedView.objects.create(owner=owner, page="runs", name="mine").pk],
             "link": [link.token.reveal()],
             "link of": ["experiment", results.pk, link.pk],
