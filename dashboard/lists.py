@@ -86,7 +86,8 @@ class Filter(forms.Form):
     def __init__(
         self, request: OpenRequest, *, query: QueryDict | None = None, leave_out: Sequence[str] = ()
     ) -> None:
-        super().__init__(request.GET if query is None else query, auto_id="filter_%s")
+        self.query = request.GET if query is None else query
+        super().__init__(self.query, auto_id="filter_%s")
         self.user = request.user
         for name in leave_out:
             del self.fields[name]
@@ -107,6 +108,27 @@ class Filter(forms.Form):
     @property
     def is_active(self) -> bool:
         return any(self.data.get(name) for name in self.fields)
+
+    @property
+    def chips(self) -> list[tuple[str, str, str]]:
+        """Return label and value of each filter in force but the search, and the address without.
+
+        Whoever removes one begins at the first page.
+        """
+        chips = []
+        for name, field in self.fields.items():
+            value = self.value_of(name)
+            if name == "q" or not value:
+                continue
+            has_texts = type(field) is forms.ChoiceField  # of rows, the row itself is the value
+            texts: dict[Any, str] = dict(field.choices) if has_texts else {}  # type: ignore[attr-defined]
+            rest = self.query.copy()
+            for key in (name, "page"):
+                rest.pop(key, None)
+            chips.append(
+                (str(field.label or name.title()), texts.get(value, str(value)), rest.urlencode())
+            )
+        return chips
 
     def value_of(self, name: str) -> Any:
         return self.cleaned_data.get(name)

@@ -66,8 +66,30 @@ document.addEventListener("htmx:afterSwap", () => {
   live.querySelectorAll(".scroll").forEach((box, index) => {
     box.scrollLeft = replaced.scrolled[index] ?? 0;
   });
+  announceEnd(live);
   replaced = null;
 });
+
+// A live part that has ended says so, once: it is not asked for again.
+function announceEnd(live) {
+  const announcement = document.getElementById("announcement");
+  const text = live.dataset.ended;
+  if (text && announcement.textContent !== text) announcement.textContent = text;
+}
+
+// How many rows are selected; without this script their boxes alone say it.
+function countSelected() {
+  const text = document.querySelector("[data-selected]");
+  if (!text) return;
+  const all = document.querySelector("#selection [name='all']");
+  const count = document.querySelectorAll("tbody input[form='selection']:checked").length;
+  text.textContent = all?.checked ? "All selected" : `${count} selected`;
+}
+
+countSelected();
+document.addEventListener("change", countSelected);
+document.addEventListener("reset", () => setTimeout(countSelected)); // after the boxes
+window.addEventListener("pageshow", countSelected);
 
 document.addEventListener("click", async (event) => {
   const copy = event.target.closest("[data-copy]");

@@ -143,3 +143,15 @@ def test_verdicts_of_many_are_read_with_as_many_queries_as_of_few(
             as_owner.get("/experiments/")
         counts.append(len(captured))
     assert counts[0] == counts[1] <= 15
+
+
+def test_each_filter_in_force_can_be_removed_alone(
+    as_owner: Client, three: list[Experiment]
+) -> None:
+    query = {"q": "?", "mine": "me", "tag": "new & old", "state": "odd", "page": "2"}
+    soup = BeautifulSoup(as_owner.get("/experiments/", query).content, "html.parser")
+    chips = {chip.span.text: chip.a["href"] for chip in soup.select(".chips li")}  # type: ignore[union-attr]
+    assert list(chips) == ["Owner me", "Tag new & old"]  # what is no state filters nothing
+    assert chips["Tag new & old"] == "?q=%3F&mine=me&state=odd"
+    for chip in soup.select(".chips a"):
+        assert as_owner.get("/experiments/" + str(chip["href"])).status_code == 200
