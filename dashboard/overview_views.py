@@ -13,15 +13,18 @@ from django_htmx.http import HttpResponseClientRefresh
 
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.access.permissions import may_see_operations
-from experiments.comparisons import read_comparisons
+from experiments.comparisons import read_comparisons, read_kept_verdicts
+from experiments.execution.ended_since import list_ended_since
 from experiments.execution.overdue_visits import find_overdue_of_clusters
 from experiments.execution.progress import measure_progress
 from experiments.health.processes import list_missing, read_processes
-from experiments.models import Cluster, Experiment
+from experiments.models import Cluster, Experiment, LastVisit, User
 from experiments.notify import is_valkey_there
 
 RECENT = 3
 ALIVE = 20
+ENDED = 8
+"""Experiments that have ended since the last visit."""
 
 
 @require_GET
@@ -48,10 +51,26 @@ def overview(request: Request) -> HttpResponse:
         return fragment if context["is_live"] else HttpResponseClientRefresh()
     if may_see_operations(request.user):
         context["missing"] = list_missing(read_processes())
+    context |= _read_ended(request.user)
     rows = visible.filter(archived_at=None).with_results().without_plan()
     ended = rows.select_related("baseline").newest_first()[:RECENT]
     context["comparisons"] = read_comparisons(list(ended))
     return render(request, "overview.html", context)
+
+
+def _read_ended(user: User) -> dict[str, Any]:
+    """Return what has ended since the last visit; nothing for somebody who comes first."""
+    visited_at = LastVisit.objects.note_visit(user)
+    if visited_at is None:
+        return {}
+    rows = list_ended_since(user, visited_at, ENDED + 1)
+    shown = rows[:ENDED]
+    all_progress, all_verdicts = measure_progress(shown), read_kept_verdicts(shown)
+    return {
+        "visited_at": visited_at,
+        "ended": [(row, all_progress[row.pk], all_verdicts.get(row.pk, {})) for row in shown],
+        "more_ended": len(rows) > ENDED,
+    }
 
 
 @login_not_required

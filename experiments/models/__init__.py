@@ -8,6 +8,7 @@ from experiments.models.cluster_use import ClusterUse, GPUMonth
 from experiments.models.experiment import Experiment
 from experiments.models.images import Image, ImageImport, StagedImage
 from experiments.models.kept_comparison import KeptComparison
+from experiments.models.last_visit import LastVisit
 from experiments.models.link import ShareLink
 from experiments.models.live_reading import LiveReading
 from experiments.models.node_samples import NodeSamples
@@ -40,6 +41,7 @@ __all__ = [
     "ImageImport",
     "Job",
     "KeptComparison",
+    "LastVisit",
     "LiveReading",
     "Measurement",
     "NodeSamples",
