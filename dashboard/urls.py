@@ -32,7 +32,7 @@ from dashboard.execution import (
 from dashboard.health import health_views
 from dashboard.images import image_import_views, image_views
 from dashboard.imports import import_views
-from dashboard.planning import draft_views, unsaved_views, workload_views
+from dashboard.planning import draft_views, script_views, unsaved_views, workload_views
 from dashboard.presets import preset_views
 from dashboard.search import search_views
 from dashboard.software import environment_views, parity_views, recipe_views
@@ -59,6 +59,7 @@ urlpatterns = [
         name="experiments_selected",
     ),
     path("experiments/new/", draft_views.new, name="experiment_new"),
+    path("experiments/new/script/", script_views.script, name="experiment_script"),
     path("experiments/new/keep/", unsaved_views.keep_new, name="experiment_keep_new"),
     path("experiments/<int:pk>/keep/", unsaved_views.keep, name="experiment_keep"),
     path("experiments/unsaved/<slug:key>/", unsaved_views.discard, name="experiment_discard"),

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.access.rights import get_editable, get_readable, require_maker_of
 from dashboard.planning.experiment_forms import ExperimentForm, read_typed_values
+from dashboard.planning.script_views import describe_script
 from dashboard.planning.unsaved_views import make_data, read_page
 from dashboard.typed_requests import Request
 from experiments.execution import lifecycle
@@ -87,9 +88,10 @@ def _form(request: Request, experiment: Experiment) -> HttpResponse:
     form = ExperimentForm(request.POST, instance=experiment, user=request.user)
     valid = form.is_valid()
     if action not in REFUSED:
+        script = {} if request.htmx else describe_script(form, request.POST)
         if not refused:
             form.forgive_what_is_missing()
-        return _page(request, form, "#consequences" if request.htmx else "", refused)
+        return _page(request, form, "#consequences" if request.htmx else "", refused, **script)
     if not valid:
         return _page(request, form, refused=refused)
     with transaction.atomic():  # the row and its lists of workloads and environments

@@ -30,7 +30,9 @@ from experiments.models import (
 from experiments.planning import rules
 from experiments.planning.rules import Forecast
 from experiments.planning.scale_rules import suggest_scale
+from experiments.statistics import numbers
 from experiments.statistics.interim_analyses import MOST_ANALYSES
+from experiments.statistics.verdicts import FEWEST
 from runners.workloads import WORKLOADS
 from runners.workloads.results import Metric
 
@@ -304,6 +306,22 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         """Return whether any rule on nodes is filled in, or wrong."""
         names = ("reject_swap", "reject_throttled", "reject_below_mhz")
         return any(self[name].value() or (self.is_bound and self[name].errors) for name in names)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return what stands against no launch but should be known before it, with the cure."""
+        if not (self.forecast and self.forecast.runs):
+            return []
+        repeats = self.cleaned_data.get("repeats") or FEWEST
+        few = (
+            f"With {numbers.count(repeats, 'repeat')} every verdict is provisional: plan {FEWEST} "
+            "or more."
+        )
+        waiting = [
+            f"{sentence} It can be saved now and launched once the image is in place."
+            for sentence in self.waiting
+        ]
+        return [*filter(None, [self.gpu_hours_warning, repeats < FEWEST and few]), *waiting]
 
     @cached_property
     def outlooks(self) -> list[Outlook]:

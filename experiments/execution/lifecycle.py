@@ -17,9 +17,10 @@ from experiments.comparisons import EXCLUDED_AFTER, TRIED_AGAIN, compare_experim
 from experiments.design import compute_hash, draw_seed
 from experiments.execution.further_attempts import NotDone, find_further_attempts, require_use
 from experiments.execution.moves import move, move_all, record_event
+from experiments.execution.planned_jobs import make_job, make_runs
 from experiments.models import Experiment, Job, Run, RunFile, User
 from experiments.planning import rules
-from experiments.planning.freeze import freeze_definition, make_workload_of_repeat
+from experiments.planning.freeze import freeze_definition
 from experiments.planning.interim import read_stage
 from experiments.software import frozen_parity, parity_reports
 
@@ -131,43 +132,14 @@ def _create_jobs(experiment: Experiment, plan: dict[str, Any]) -> None:
     """Create the jobs and runs of the frozen plan."""
     workloads = {row.pk: row for row in experiment.workloads.all()}
     jobs = Job.objects.bulk_create(
-        Job(
-            experiment=experiment,
-            cluster_id=experiment.cluster_id,
-            workload_id=int(block["workload"]),
-            scale=block["scale"],
-            repeat=block["repeat"],
-            block=index,
-            payload_hash=plan["payload"],
-            gpu_seconds=rules.compute_gpu_seconds(
-                workloads[int(block["workload"])],
-                scale=block["scale"],
-                runs=len(block["environments"]),
-                cooldown_seconds=experiment.cooldown_seconds,
-            ),
-        )
+        make_job(experiment, workloads[int(block["workload"])], block, index, plan["payload"])
         for index, block in enumerate(plan["blocks"])
     )
     Run.objects.bulk_create(
         (
-            Run(
-                experiment=experiment,
-                job=job,
-                workload_id=job.workload_id,
-                environment_id=int(environment),
-                scale=job.scale,
-                repeat=job.repeat,
-                position=position,
-                spec={
-                    "workload": make_workload_of_repeat(
-                        plan["workloads"][block["workload"]], job.repeat
-                    ),
-                    "environment": plan["environments"][environment],
-                    **({"reject": plan["reject"]} if "reject" in plan else {}),
-                },
-            )
+            run
             for job, block in zip(jobs, plan["blocks"], strict=True)
-            for position, environment in enumerate(block["environments"])
+            for run in make_runs(experiment, job, block, plan)
         ),
         batch_size=1000,
     )

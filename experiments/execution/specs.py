@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from experiments.design import Scale
-from experiments.models import Job, Partition, SentFile
+from experiments.models import Job, Partition, Run, SentFile
 from experiments.planning import rules
 from experiments.planning.scale_rules import count_processes_on_a_node
 from runners.jobs import EnvironmentSpec, JobSpec, Launch, Resources, RunSpec
@@ -19,8 +20,11 @@ def name_job_directory(job: Job) -> str:
     return f"{job.cluster.work_directory.rstrip('/')}/jobs/{job.uid}-{job.attempt}"
 
 
-def make_job_spec(job: Job) -> JobSpec:
-    """Return the job's specification, from the frozen plan and never from today's catalogue."""
+def make_job_spec(job: Job, planned: Sequence[Run] | None = None) -> JobSpec:
+    """Return the job's specification, from the frozen plan and never from today's catalogue.
+
+    `planned` are the runs of a job that is not stored.
+    """
     runs = tuple(
         RunSpec(
             uid=run.uid,
@@ -30,7 +34,9 @@ def make_job_spec(job: Job) -> JobSpec:
             environment=make_environment_spec(run.spec["environment"]),
             time_limit_seconds=run.spec["workload"]["time_limit_seconds"],
         )
-        for run in sorted(job.runs.all(), key=lambda run: run.position)
+        for run in sorted(
+            job.runs.all() if planned is None else planned, key=lambda run: run.position
+        )
     )
     return JobSpec(
         uid=job.uid,

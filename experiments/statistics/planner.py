@@ -7,6 +7,7 @@ exactly, sd² = ln(1 + CV²).
 """
 
 import math
+from functools import lru_cache
 
 from experiments.statistics.estimates import LARGEST_LOG, Arm, Estimate
 from experiments.statistics.values import ALPHA
@@ -59,6 +60,7 @@ def _chance_within(truth: Estimate, limit: float, alpha: float) -> float:
     )
 
 
+@lru_cache(maxsize=4096)  # a form asks again with every key that is typed
 def count_repeats_needed(
     sd: float, margin: float, *, paired: bool, alpha: float = ALPHA
 ) -> int | None:
@@ -76,6 +78,7 @@ def count_repeats_needed(
     )
 
 
+@lru_cache(maxsize=4096)
 def count_repeats_to_detect(sd: float, difference: float, *, paired: bool) -> int | None:
     """Return the fewest repeats that find a ratio of 1 + `difference`; None if over a thousand."""
     return find_fewest(
@@ -87,6 +90,7 @@ def count_repeats_to_detect(sd: float, difference: float, *, paired: bool) -> in
     )
 
 
+@lru_cache(maxsize=4096)
 def compute_smallest_margin(sd: float, repeats: int, *, paired: bool) -> float:
     """Return the smallest margin that `repeats` prove if the ratio is truly 1."""
     truth = expect_estimate(sd, repeats, paired=paired)

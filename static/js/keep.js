@@ -10,3 +10,15 @@ for (const name of ["htmx:sendError", "htmx:responseError", "htmx:timeout"]) {
     event.target.replaceChildren(message);
   });
 }
+
+// The job script is fetched where it is looked at, and again whenever the cost beside it was.
+function refreshScript() {
+  const script = document.getElementById("script");
+  if (script?.closest("details").open) window.htmx.trigger(script, "refresh");
+}
+document.addEventListener("toggle", (event) => {
+  if (event.target.id === "job-script-panel") refreshScript();
+}, true);
+document.addEventListener("htmx:afterSwap", (event) => {
+  if (event.target.id === "consequences") refreshScript(); // and not each field that came with it
+});

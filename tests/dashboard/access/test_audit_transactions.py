@@ -164,7 +164,7 @@ EVENTS = "events of the experiment tell it"
 VISIT = "asks a worker to look at a cluster, and changes nothing of ours"
 OPERATION = "the row of the operation or the import tells it"
 ADDRESSES_NOT_LOGGED = {
-    **dict.fromkeys(("login", "logout", "workload_try"), "changes no row"),
+    **dict.fromkeys(("login", "logout", "workload_try", "experiment_script"), "changes no row"),
     **dict.fromkeys(("old_operation", "old_readers"), "leads to another address"),
     **dict.fromkeys(("experiment_new", "experiment_edit", "experiment_clone"), DRAFT),
     **dict.fromkeys(("experiment_launch", "experiment_cancel", "experiment_stop"), EVENTS),

@@ -112,6 +112,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "experiment_new": (GET, "", Role.RESEARCHER),
     "experiment_import": (GET, "", Role.RESEARCHER),
     "experiment_edit": (GET, "draft", Role.RESEARCHER),
+    "experiment_script": (POST, "", Role.RESEARCHER),
     "experiment_keep_new": (POST, "", Role.RESEARCHER),
     "experiment_keep": (POST, "draft", Role.RESEARCHER),
     "experiment_discard": (POST, "unsaved form", Role.RESEARCHER),
