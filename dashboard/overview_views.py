@@ -11,6 +11,9 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 from django_htmx.http import HttpResponseClientRefresh
 
+from dashboard.comparisons.diagnosis import diagnose
+from dashboard.comparisons.strips import make_strips
+from dashboard.execution.matrix import estimate_all_left
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.access.permissions import may_see_operations
 from experiments.comparisons import read_comparisons, read_kept_verdicts
@@ -42,6 +45,7 @@ def overview(request: Request) -> HttpResponse:
         "preparing": [cluster for cluster in clusters if cluster.preparing],
         "is_new": not visible.exists(),
     }
+    context["all_left"] = estimate_all_left(shown, context["all_progress"])
     live = {row.cluster_id for row in shown if context["all_progress"][row.pk].has_live_jobs}
     context["overdue"] = find_overdue_of_clusters(clusters, followed=live)
     context["is_live"] = context["alive"] or context["preparing"] or not clusters
@@ -53,8 +57,11 @@ def overview(request: Request) -> HttpResponse:
         context["missing"] = list_missing(read_processes())
     context |= _read_ended(request.user)
     rows = visible.filter(archived_at=None).with_results().without_plan()
-    ended = rows.select_related("baseline").newest_first()[:RECENT]
-    context["comparisons"] = read_comparisons(list(ended))
+    ended = rows.select_related("baseline", "cluster").newest_first()[:RECENT]
+    context["results"] = [
+        (comparison, diagnose(comparison), make_strips(comparison))
+        for comparison in read_comparisons(list(ended))
+    ]
     return render(request, "overview.html", context)
 
 

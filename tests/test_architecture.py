@@ -161,7 +161,7 @@ ROOMS = {
         "execution": "access charts comparisons environment_symbols form_styles lists software "
         "templatetags typed_requests",
         "glossary_views": "typed_requests",
-        "overview_views": "typed_requests",
+        "overview_views": "comparisons execution typed_requests",
         "settings": "environment",
         "apps": "access",
         "urls": "access catalogue clusters comparisons docs execution glossary_views health images "

@@ -22,8 +22,8 @@ from django.db.models.functions import Now
 from dashboard.environment_symbols import assign_symbols
 from experiments.comparisons import choose_primary_metric
 from experiments.comparisons.warm_ups import collect_warm_ups
-from experiments.execution.progress import Tally
-from experiments.models import Environment, Experiment, Measurement, Run, Workload
+from experiments.execution.progress import Progress, Tally
+from experiments.models import Environment, Experiment, Job, Measurement, Run, Workload
 from runners.workloads import Metric
 
 # The strip of a cell is drawn on a canvas this wide.
@@ -126,27 +126,54 @@ class Matrix:
         Waiting in queues is no part of it: how long a run takes is measured by its own clock. The
         rest of a run that goes on for longer than usual counts as nothing.
         """
-        known = [(pace.usual, pace.ended) for pace in self.paces if pace.usual is not None]
-        if not known or not any(pace.planned + pace.running for pace in self.paces):
-            return None
-        of_all = sum(usual * ended for usual, ended in known) / sum(ended for _, ended in known)
-        rest, longest = 0.0, 0.0
-        for pace in self.paces:
-            usual = of_all if pace.usual is None else pace.usual
-            rest += pace.planned * (usual + cooldown_seconds)
-            rest += max(pace.running * usual - pace.elapsed, 0.0)
-            if pace.planned:
-                longest = max(longest, usual)
-            elif pace.running:
-                longest = max(longest, usual - pace.youngest)
-        return max(rest / max(at_once, 1), longest)
+        return estimate_seconds_left(self.paces, at_once=at_once, cooldown_seconds=cooldown_seconds)
+
+
+def estimate_seconds_left(
+    paces: Sequence[Pace], *, at_once: int, cooldown_seconds: float = 0
+) -> float | None:
+    """Return how long runs that are left take, as `Matrix.seconds_left` says."""
+    known = [(pace.usual, pace.ended) for pace in paces if pace.usual is not None]
+    if not known or not any(pace.planned + pace.running for pace in paces):
+        return None
+    of_all = sum(usual * ended for usual, ended in known) / sum(ended for _, ended in known)
+    rest, longest = 0.0, 0.0
+    for pace in paces:
+        usual = of_all if pace.usual is None else pace.usual
+        rest += pace.planned * (usual + cooldown_seconds)
+        rest += max(pace.running * usual - pace.elapsed, 0.0)
+        if pace.planned:
+            longest = max(longest, usual)
+        elif pace.running:
+            longest = max(longest, usual - pace.youngest)
+    return max(rest / max(at_once, 1), longest)
+
+
+def estimate_all_left(
+    experiments: Sequence[Experiment], all_progress: Mapping[int, Progress]
+) -> dict[int, float]:
+    """Return how many seconds each experiment still runs, by its key, with one query for all.
+
+    Those of which that is not known are missing.
+    """
+    cells = _count_cells(experiments)
+    estimates = {
+        row.pk: estimate_seconds_left(
+            cells[row.pk][1],
+            at_once=all_progress[row.pk].jobs[Job.State.RUNNING],
+            cooldown_seconds=row.cooldown_seconds,
+        )
+        for row in experiments
+        if row.pk in cells
+    }
+    return {key: seconds for key, seconds in estimates.items() if seconds}
 
 
 def build_matrix(experiment: Experiment) -> Matrix:
     """Count the runs of every cell; at most seven queries, however many runs there are."""
     index = assign_symbols(experiment)
     environments = sorted(experiment.environments.all(), key=lambda row: index[row.name])
-    states, paces = _states(experiment)
+    states, paces = _count_cells([experiment]).get(experiment.pk, ({}, []))
     workloads = [
         (row, choose_primary_metric(experiment, row))
         for row in experiment.workloads.order_by("name")
@@ -170,10 +197,12 @@ def build_matrix(experiment: Experiment) -> Matrix:
     return Matrix([(row, index[row.name]) for row in environments], rows, Tally(total), paces)
 
 
-def _states(
-    experiment: Experiment,
-) -> tuple[dict[tuple[int, str, int], Counter[str]], list[Pace]]:
+def _count_cells(
+    experiments: Sequence[Experiment],
+) -> dict[int, tuple[dict[tuple[int, str, int], Counter[str]], list[Pace]]]:
     """Return how many runs of each cell are in which state, and how long they take.
+
+    By the experiment's key; one without runs is missing.
 
     A run that has ended by its journal is not left, although its job is still running.
     """
@@ -183,7 +212,8 @@ def _states(
     is_clocked = Q(began_at__isnull=False, ended_at__isnull=False) & ~failed
     is_running = Q(state=Run.State.RUNNING, ended_at=None)
     counts = {state: Count("pk", filter=Q(state=state)) for state in Run.State.values}
-    cells = experiment.runs.order_by().values("workload", "scale", "environment")
+    runs = Run.objects.filter(experiment__in=[row.pk for row in experiments]).order_by()
+    cells = runs.values("experiment", "workload", "scale", "environment")
     rows: Iterable[Mapping[str, Any]] = cells.annotate(
         **{f"of_{state}": count for state, count in counts.items()},
         usual=Median(took, filter=is_clocked, output_field=DurationField()),
@@ -192,9 +222,9 @@ def _states(
         elapsed=Sum(runs_for, filter=is_running),
         youngest=Min(runs_for, filter=is_running),
     )
-    states: dict[tuple[int, str, int], Counter[str]] = {}
-    paces = []
+    by_experiment: dict[int, tuple[dict[tuple[int, str, int], Counter[str]], list[Pace]]] = {}
     for row in rows:
+        states, paces = by_experiment.setdefault(row["experiment"], ({}, []))
         counted = Counter({state: count for state in counts if (count := row[f"of_{state}"])})
         states[row["workload"], row["scale"], row["environment"]] = counted
         usual, elapsed, youngest = (
@@ -205,7 +235,7 @@ def _states(
         paces.append(
             Pace(usual, row["ended"], planned, row["under_way"], elapsed or 0.0, youngest or 0.0)
         )
-    return states, paces
+    return by_experiment
 
 
 def _values(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import timedelta
 
 import pytest
+from bs4 import BeautifulSoup
 from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone
@@ -80,16 +82,38 @@ def test_what_is_being_set_up_is_told_with_how_far_it_is(site: Site, as_owner: C
     assert POLLS in as_owner.get(cluster, headers=HTMX).content.decode()
 
 
+def test_the_overview_says_how_long_experiments_still_run(
+    alive: Experiment, as_owner: Client
+) -> None:
+    def read_left() -> str:
+        soup = BeautifulSoup(as_owner.get("/").content, "html.parser")
+        (row,) = soup.select(".running")
+        return row.select_one(".left").text.strip()  # type: ignore[union-attr]
+
+    Run.objects.update(began_at=None, ended_at=None)
+    assert read_left() == ""  # nobody knows how long a run takes
+    began = timezone.now() - timedelta(hours=2)
+    ended = alive.runs.filter(state=Run.State.SUCCEEDED)
+    ended.update(began_at=began, ended_at=began + timedelta(hours=1))
+    assert read_left().startswith("about 2 h")
+
+
 def test_many_verdicts_are_counted_where_they_are_told_in_short(
     site: Site, people: People, as_owner: Client
 ) -> None:
     made = measured(site, people.owner, scales=[f"1x{gpus}" for gpus in range(1, 8)], blocks=3)
-    for address in (reverse("overview"), made.get_absolute_url()):
-        page = as_owner.get(address).content.decode()
-        assert "7 verdicts" in page
-        assert "PROVISIONAL: 7" in page
-        assert "in all 7 configurations" in page
-        assert page.count("slower than bare metal") == 0
+    page = as_owner.get(made.get_absolute_url()).content.decode()
+    assert "7 verdicts" in page
+    assert "PROVISIONAL: 7" in page
+    assert "in all 7 configurations" in page
+    assert page.count("slower than bare metal") == 0
+    soup = BeautifulSoup(as_owner.get(reverse("overview")).content, "html.parser")
+    (result,) = soup.select(".result")
+    text = " ".join(result.text.split())
+    assert "slower than bare metal in all 7 configurations." in text
+    assert "PROVISIONAL: 7" in text
+    assert [item.text.split() for item in result.select(".counted li")] == [["7", "SLOWER"]]
+    assert len(result.select("svg.ratios .ratio")) == 7
     address = reverse("comparison", args=[made.pk])
     assert "7 of 7" in as_owner.get(address, headers=HTMX).content.decode()
     whole = as_owner.get(show_all_sections(address)).content.decode()
