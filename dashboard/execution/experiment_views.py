@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import QuerySet
+from django.db.models import Case, Q, QuerySet, Value, When
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -46,6 +46,7 @@ RUN_SORTS = {
     "began": "began_at",
 }
 FAILURES_SHOWN = 5
+COPIES_SHOWN = 5
 
 
 @by_link
@@ -95,7 +96,7 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
     if context["pauses"] or row.cluster.retry_at:
         may_try = request.user.is_authenticated and not why_not_check(row.cluster, request.user)
         context["may_try"] = may_try
-    context |= _tab(request, row, context["tab"])
+    context |= _read_copies(request, row) | _tab(request, row, context["tab"])
     context["attempts"] = {}
     context |= prepare_report(row)
     if context["can_edit"]:
@@ -117,11 +118,31 @@ def _failed(row: Experiment) -> QuerySet[Run]:
     return failed.order_by("-ended_at", "pk")
 
 
+def _read_copies(request: OpenRequest, row: Experiment) -> dict[str, Any]:
+    """Return what the experiment is a copy of, and its copies, as far as they may be viewed."""
+    is_source = Q(pk=row.copied_from_id)
+    rows = Experiment.objects.visible_to(request.user).filter(Q(copied_from=row.pk) | is_source)
+    source_first = Case(When(is_source, then=Value(0)), default=Value(1))
+    related = list(rows.order_by(source_first, "-pk").only("question")[: COPIES_SHOWN + 2])
+    source = next((other for other in related if other.pk == row.copied_from_id), None)
+    copies = [other for other in related if other is not source]
+    return {
+        "copied_from": source,
+        "copies": copies[:COPIES_SHOWN],
+        "has_more_copies": len(copies) > COPIES_SHOWN,
+    }
+
+
 def _tab(request: OpenRequest, row: Experiment, tab: str) -> dict[str, Any]:
     """Return the rows of one tab, a page of them."""
     if tab == "runs":
         runs = row.runs.select_related("workload", "environment", "job")
-        return {"listing": make_listing(request, runs, sorts=RUN_SORTS, default="place")}
+        state = request.GET.get("state", "")
+        state = state if state in Run.State else ""
+        if state:
+            runs = runs.filter(state=state)
+        listing = make_listing(request, runs, sorts=RUN_SORTS, default="place")
+        return {"listing": listing, "only_state": state}
     if tab == "jobs":
         jobs = row.jobs.select_related("workload", "repairs").defer("script", "repairs__script")
         return {"listing": make_listing(request, jobs, sorts={"block": "block"}, default="block")}

@@ -205,7 +205,7 @@ def clone(request: Request, pk: int) -> HttpResponse:
         raise PermissionDenied("Runs that others have made cannot be launched again.")
     copied = {name: getattr(source, name) for name in COPIED}
     with transaction.atomic():
-        draft = Experiment.objects.create(owner=request.user, **copied)
+        draft = Experiment.objects.create(owner=request.user, copied_from_id=source.pk, **copied)
         draft.workloads.set(source.workloads.all())
         draft.environments.set(source.environments.all())
     messages.success(request, "A draft with the same definition. The first one is untouched.")

@@ -127,6 +127,9 @@ class Experiment(Shared):
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="experiments"
     )
     created_at = models.DateTimeField(auto_now_add=True)
+    copied_from = models.ForeignKey(
+        "self", null=True, editable=False, on_delete=models.SET_NULL, related_name="copies"
+    )
 
     order_seed = models.BigIntegerField(null=True, editable=False)
     plan = models.JSONField(null=True, editable=False)
