@@ -32,7 +32,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "warm_up": "experiments#warm-up",
         "cooldown_seconds": "experiments#cool-down-between-runs",
         **dict.fromkeys(
-            ("reject_below_mhz", "reject_swap", "reject_throttled"), "experiments#rejected-runs"
+            ("reject_below_mhz", "reject_swap", "reject_throttled", "rejected_again"),
+            "experiments#rejected-runs",
         ),
         "visibility": "experiments#visibility",
         "groups": "experiments#visibility",

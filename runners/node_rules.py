@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from runners.node_samples import PAGED, REASONS, Samples
+from runners.node_samples import PAGED, REASONS, SLOWDOWNS, Samples
 
 SWAP, THROTTLED, LEAST_MHZ = "swap", "throttled", "least_mhz"
+AGAIN = "again"
+"""How often rejected runs of a block are planned again: beside the rules, and none itself."""
 OF_GPUS = (THROTTLED, LEAST_MHZ)
 NAMES = {SWAP: "swap", THROTTLED: "slowed GPUs", LEAST_MHZ: "clocks of GPUs in use"}
 OTHER = "another rule"
@@ -23,8 +25,6 @@ _MARKS = {
     LEAST_MHZ: re.compile(r"GPU \d+ had a mean clock of "),
 }
 """By which the message of a rejected run tells its rules."""
-SLOWDOWNS = 0x8 | 0x20 | 0x40 | 0x80
-"""Bits of REASONS by which heat or the hardware slows a GPU down. A power cap is usual."""
 IN_USE = 50.0
 """Per cent: a GPU that does less lowers its clock by itself."""
 

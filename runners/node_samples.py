@@ -42,8 +42,9 @@ GPU_UNITS = {
 UNITS = NODE_UNITS | GPU_UNITS
 GPU_FACTORS = (1.0, 2.0**20, 1.0, 1e6, 1.0)
 """From the units of nvidia-smi: per cent, MiB, W, MHz, °C."""
+IDLE = 0x1
 REASONS = {
-    0x1: "idle",
+    IDLE: "idle",
     0x2: "clocks set for applications",
     0x4: "power cap",
     0x8: "hardware slowdown",
@@ -54,6 +55,8 @@ REASONS = {
     0x100: "clocks of the display",
 }
 """Why a GPU's clocks are below their highest, by the bits that its driver sets."""
+SLOWDOWNS = 0x8 | 0x20 | 0x40 | 0x80
+"""Bits of REASONS by which heat or the hardware slows a GPU down. A power cap is usual."""
 _WHOLE = re.compile(r"[0-9]{1,18}")
 _DECIMAL = re.compile(r"[0-9]{1,18}(\.[0-9]{1,9})?")
 _MOMENT = re.compile(r"(\d{4})/(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{1,6})")
@@ -261,5 +264,5 @@ def _count_reasons(track: Sequence[Sample]) -> dict[str, int]:
     return {
         name: count
         for bit, name in REASONS.items()
-        if bit != 0x1 and (count := sum(bool(int(bits) & bit) for _, bits in track))
+        if bit != IDLE and (count := sum(bool(int(bits) & bit) for _, bits in track))
     }

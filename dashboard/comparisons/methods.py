@@ -328,7 +328,8 @@ def _repairs(comparison: ExperimentComparison) -> Iterator[str]:
     count = _count_as_subject(blocks, "block was", "blocks were")
     text = (
         f"{count} completed by a second job, because the first one ended before all of its runs "
-        "had begun; their runs are further apart in time."
+        "had begun, or because rules of the plan rejected some; their runs are further apart in "
+        "time."
     )
     if on_any_node:
         text += f" For {on_any_node:,} of them any node was allowed."

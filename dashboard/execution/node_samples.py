@@ -9,7 +9,17 @@ from typing import Any
 from experiments.design import Scale
 from experiments.models import LiveReading, NodeSamples, Run
 from experiments.statistics import numbers
-from runners.node_samples import CPU, GPU_UNITS, MEMORY, PAGED, SWAP, UNITS
+from runners.node_samples import (
+    CPU,
+    GPU_UNITS,
+    IDLE,
+    MEMORY,
+    PAGED,
+    REASONS,
+    SLOWDOWNS,
+    SWAP,
+    UNITS,
+)
 
 DRAWN = ("GPU use", "GPU memory", "GPU power", "GPU clock", CPU, MEMORY)
 WIDTH, HEIGHT = 500, 100
@@ -90,16 +100,29 @@ def describe_node_use(
         rows=[_describe_row(track) for track in tracks],
         samples=content["samples"],
         seconds=content["seconds"],
-        slower=[
-            f"GPU {gpu}: {reason} in {count:,} of {content['samples']:,} samples."
-            for gpu, counts in content["reasons"].items()
-            for reason, count in counts.items()
-        ],
+        slower=_describe_slowdowns(content["reasons"], content["samples"]),
         is_first_of=nodes,
         problem=content["problem"],
         odd_lines=content["odd_lines"],
         is_live=is_live,
     )
+
+
+def _describe_slowdowns(reasons: Mapping[str, Mapping[str, int]], samples: int) -> list[str]:
+    """Return a sentence for each reason for which clocks were held back; a power cap is the last.
+
+    It is usual on many nodes, and what is not usual shall be seen first.
+    """
+    sentences = []
+    for bit, reason in sorted(REASONS.items(), key=lambda item: not item[0] & SLOWDOWNS):
+        counts = {gpu: of_gpu[reason] for gpu, of_gpu in reasons.items() if reason in of_gpu}
+        if not counts or bit == IDLE:
+            continue
+        gpus = f"GPU{'s' * (len(counts) > 1)} {', '.join(counts)}"
+        least, most = min(counts.values()), max(counts.values())
+        times = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+        sentences.append(f"{gpus}: {reason} in {times} of {samples:,} samples.")
+    return sentences
 
 
 def _draw(name: str, tracks: Sequence[Mapping[str, Any]]) -> NodeChart:

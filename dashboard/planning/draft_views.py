@@ -47,6 +47,7 @@ COPIED = (
     "reject_swap",
     "reject_throttled",
     "reject_below_mhz",
+    "rejected_again",
 )
 
 

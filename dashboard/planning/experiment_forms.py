@@ -163,6 +163,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             "reject_swap",
             "reject_throttled",
             "reject_below_mhz",
+            "rejected_again",
             "visibility",
             "groups",
         )
@@ -180,6 +181,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             "reject_swap": "The node used its swap.",
             "reject_throttled": "A GPU was slowed down.",
             "reject_below_mhz": "Least clock of GPUs",
+            "rejected_again": "Try rejected runs again",
         }
         help_texts: ClassVar = {
             "question": "Such as: does Apptainer slow ResNet-50 down on our A100 nodes?",
@@ -188,6 +190,8 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             "reject_swap": "Pages went to it or came from it during the run.",
             "reject_throttled": "By heat or by its hardware. A power cap alone rejects nothing.",
             "reject_below_mhz": "A GPU had a lower mean clock while it was in use. Empty: any.",
+            "rejected_again": "In their block, by another job on the same node, at most so often "
+            "for each block. 0: they stay failed.",
             "repeats": "Independent repetitions, n. With fewer than five, every verdict is "
             "provisional.",
         }
@@ -197,6 +201,8 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         self.user = user
         self.fields["cooldown_seconds"].unit = "s"  # type: ignore[attr-defined]
         self.fields["reject_below_mhz"].unit = "MHz"  # type: ignore[attr-defined]
+        self.fields["rejected_again"].unit = "times"  # type: ignore[attr-defined]
+        self.fields["rejected_again"].required = False
         self.fields["warm_up"].required = False  # the model knows the usual one
         self.fields["margin"].unit = "%"  # type: ignore[attr-defined]
         self._field("cluster").queryset = Cluster.objects.usable_by(user)
@@ -296,6 +302,9 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
                 self.add_error(name, ValidationError(message, code=code))
         return cleaned
 
+    def clean_rejected_again(self) -> int:
+        return self.cleaned_data["rejected_again"] or 0
+
     @property
     def checked_rules(self) -> list[forms.BoundField]:
         """Return the rules on nodes that are ticked or not."""
@@ -305,7 +314,9 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
     def rejects(self) -> bool:
         """Return whether any rule on nodes is filled in, or wrong."""
         names = ("reject_swap", "reject_throttled", "reject_below_mhz")
-        return any(self[name].value() or (self.is_bound and self[name].errors) for name in names)
+        names_of_all = (*names, "rejected_again")
+        is_wrong = self.is_bound and any(self[name].errors for name in names_of_all)
+        return is_wrong or any(self[name].value() for name in names)
 
     @property
     def warnings(self) -> list[str]:

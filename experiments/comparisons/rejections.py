@@ -16,6 +16,8 @@ from runners.node_rules import name_violated_rules
 
 REJECTED = "rejected"
 """The reason of a failed run that a rule of the plan rejects."""
+REJECTED_AGAIN = "rejected, tried again by rule"
+"""An event for each rejected run that the plan had run again: why it was rejected."""
 PASSED = (Run.State.SUCCEEDED, Run.State.EXCLUDED)
 """States of runs that the rules let pass; what a person did with them later is another matter."""
 
@@ -75,7 +77,10 @@ class JudgedRuns:
     """What the rules of a plan said of all runs of an experiment."""
 
     def __init__(self, experiment: Experiment) -> None:
-        """Read the runs: two statements where rules have rejected any, and none without rules."""
+        """Read the runs: two statements where rules have rejected any, and none without rules.
+
+        Those that were run again count as often as they were rejected. It takes one statement more.
+        """
         self.baseline = experiment.baseline.name
         self._sides: dict[tuple[int, str], dict[str, _Side]] = {}
         self._everywhere: dict[tuple[str, int | None], Judged] = {}
@@ -83,7 +88,12 @@ class JudgedRuns:
             return
         columns = ("workload_id", "scale", "environment__name", "repeat")
         rejected = experiment.runs.filter(state=Run.State.FAILED, reason=REJECTED).order_by()
-        for workload, scale, name, repeat, message in rejected.values_list(*columns, "message"):
+        messages = [*rejected.values_list(*columns, "message")]
+        if experiment.rejected_again:
+            again = experiment.events.filter(what=REJECTED_AGAIN, run__isnull=False).order_by()
+            of_runs = [f"run__{column}" for column in columns]
+            messages += again.values_list(*of_runs, "why")
+        for workload, scale, name, repeat, message in messages:
             side = self._find(workload, scale, name)
             side.rejected[repeat] += 1
             side.judged[repeat] += 1

@@ -54,5 +54,6 @@ def why_across_jobs(
     allowed = f" For {any_node} of them any node was allowed." if any_node else ""
     return (
         f"In {count(blocks, 'block')} the two runs were of two jobs, because the first one ended "
-        f"before all of its runs had begun: they are further apart in time than others.{allowed}"
+        "before all of its runs had begun, or rules of the plan rejected some: they are further "
+        f"apart in time than others.{allowed}"
     )

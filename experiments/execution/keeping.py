@@ -20,6 +20,7 @@ from experiments.execution.journals import read_times
 from experiments.execution.late_files import compute_next_look
 from experiments.execution.moves import Move, lock_in_order, move_each, record_event
 from experiments.execution.node_samples import keep_samples
+from experiments.execution.rejected_again import plan_rejected_again
 from experiments.execution.run_ends import (
     Ending,
     RunEnd,
@@ -231,7 +232,9 @@ def _end_jobs(endings: Sequence[Ending]) -> None:
         }
         moves.setdefault(to, []).append(Move(job, message, columns))
     for to, group in moves.items():
-        plan_by_rule(move_each(group, Job.State.COLLECTING, to))
+        ended = move_each(group, Job.State.COLLECTING, to)
+        plan_by_rule(ended)
+        plan_rejected_again(ended)
 
 
 def describe_outside(job: Job, record: Record) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Repairs of blocks: a new job runs the runs that never began, and none that have begun."""
+"""Repairs of blocks: a new job runs the runs that never began, and none that have begun.
+
+Of those that have begun only what the plan's rules have rejected, by `rejected_again`.
+"""
 
 from __future__ import annotations
 
@@ -58,9 +61,18 @@ def repair(job: Job, by: User, *, same_node: bool) -> Job:
 
 
 def plan_second_job(
-    first: Job, runs: Sequence[Run], *, node: str, why: str = "", by: User | None = None
+    first: Job,
+    runs: Sequence[Run],
+    *,
+    node: str,
+    cause: str = "never began",
+    why: str = "",
+    by: User | None = None,
 ) -> Job:
-    """Plan a job for runs of `first` that never began, on `node` or, if that is empty, on any."""
+    """Plan a job for runs of `first` that have no outcome, on `node` or, if that is empty, on any.
+
+    `cause` says why they have none, followed by "in" and the first job.
+    """
     with transaction.atomic():
         second = Job.objects.create(
             experiment_id=first.experiment_id,
@@ -85,7 +97,7 @@ def plan_second_job(
             first.experiment,
             REPAIRED,
             job=second,
-            why=f"{names}: never began in {first} and will be run {where}, in this order{why}",
+            why=f"{names}: {cause} in {first} and will be run {where}, in this order{why}",
             by=by,
         )
         for run in runs:

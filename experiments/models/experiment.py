@@ -20,6 +20,7 @@ from experiments.models.visibility import Shared, SharedQuerySet
 from runners import node_rules
 from runners.workloads import choose_repeat_seed
 
+MOST_AGAIN = 5
 MOST_MHZ = 100_000
 MOST_ANALYSES = 5
 """Interim analyses, as many as `statistics.interim_analyses` has levels for."""
@@ -122,6 +123,11 @@ class Experiment(Shared):
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(MOST_MHZ)],
         help_text="Reject runs in which a GPU in use had a lower mean clock.",
+    )
+    rejected_again = models.PositiveSmallIntegerField(
+        default=0,
+        validators=[MaxValueValidator(MOST_AGAIN)],
+        help_text="How often rejected runs of a block are planned again, by a job of their own.",
     )
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="experiments"
@@ -235,7 +241,10 @@ class Experiment(Shared):
             node_rules.THROTTLED: self.reject_throttled,
             node_rules.LEAST_MHZ: self.reject_below_mhz,
         }
-        return {name: value for name, value in rules.items() if value}
+        rules = {name: value for name, value in rules.items() if value}
+        if rules and self.rejected_again:
+            rules[node_rules.AGAIN] = self.rejected_again
+        return rules
 
     @property
     def rejection_texts(self) -> list[str]:

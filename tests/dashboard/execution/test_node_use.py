@@ -98,6 +98,17 @@ def test_lines_stay_in_their_box(values: list[float], gpus: int, has_gaps: bool)
             assert 0 <= int(y) <= HEIGHT
 
 
+def test_slowdowns_are_told_by_reason_and_the_usual_one_last() -> None:
+    samples = sampled(gpus=3, count=10)
+    for gpu in range(3):
+        samples.reasons[gpu] = [(time, 0x4 if gpu else 0x44) for time in samples.times]
+    samples.reasons[2] = samples.reasons[2][:4]
+    assert describe_node_use(describe_run(samples, 0, 100)).slower == [
+        "GPU 0: hardware thermal slowdown in 10 of 10 samples.",
+        "GPUs 0, 1, 2: power cap in 4 to 10 of 10 samples.",
+    ]
+
+
 def test_a_page_of_eight_gpus_stays_small() -> None:
     use = describe_node_use(describe_run(sampled(gpus=8, count=5000), 0, 25_000))
     assert sum(len(line) for chart in use.charts for line in chart.lines) < 50_000

@@ -367,15 +367,24 @@ def test_metrics_of_the_workloads_chosen_come_first(as_owner: Client, site: Site
 
 
 def test_rules_that_reject_runs_are_part_of_the_draft(as_owner: Client, site: Site) -> None:
-    typed = {"reject_swap": "on", "reject_below_mhz": "1500"}
+    typed = {"reject_swap": "on", "reject_below_mhz": "1500", "rejected_again": "2"}
     as_owner.post(NEW, asked(site, **typed) | {"action": "save"})
     draft = Experiment.objects.get()
-    assert draft.rejection_rules == {"swap": True, "least_mhz": 1500}
+    assert draft.rejection_rules == {"swap": True, "least_mhz": 1500, "again": 2}
     page = as_owner.get(f"{draft.get_absolute_url()}edit/").content.decode()
     assert re.search(r'<details[^>]* id="reject" open>', page)
     as_owner.post(reverse("experiment_clone", args=[draft.pk]))
     copy = Experiment.objects.exclude(pk=draft.pk).get()
     assert copy.rejection_rules == draft.rejection_rules
+
+
+@pytest.mark.parametrize("typed", ["-1", "6", "1.5", "1e9", "9" * 30, "x", "\0"])
+def test_how_often_rejected_runs_are_tried_again_has_a_limit(
+    as_owner: Client, site: Site, typed: str
+) -> None:
+    assert list(problems(as_owner, site, rejected_again=typed)) == ["rejected_again"]
+    as_owner.post(NEW, asked(site, reject_swap="on", rejected_again="") | {"action": "save"})
+    assert Experiment.objects.get().rejection_rules == {"swap": True}
 
 
 @pytest.mark.parametrize("typed", ["0", "-1", "1.5", "1e9", "9" * 30, "x", "\0"])

@@ -39,7 +39,11 @@ def wait_until_all_have_ended(made: Experiment) -> list[Job]:
 
 
 @pytest.mark.usefixtures("renewed_once")
-def test_more_jobs_take_no_more_statements(experiment: Make) -> None:
+def test_more_jobs_take_no_more_statements(
+    experiment: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whether there is a sample in the time of so short a run is a matter of chance.
+    monkeypatch.setattr("experiments.execution.node_samples.describe_run", lambda *_: {})
     made = experiment(repeats=8)
     jobs = wait_until_all_have_ended(made)
     # Not all were seen to run: those that were not are moved by statements of their own.

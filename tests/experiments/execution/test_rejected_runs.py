@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from unittest import mock
 
 import pytest
 
-from experiments.execution import run_ends
+from experiments.comparisons.rejections import REJECTED_AGAIN, JudgedRuns
+from experiments.execution import lifecycle, run_ends
+from experiments.execution.attempts_by_rule import NOT_TRIED
+from experiments.execution.sending_rights import REPAIRED
 from experiments.models import Experiment, Measurement, Run
 from experiments.planning.freeze import freeze_definition
+from experiments.statistics.unequal_rejections import Judged
+from runners.node_rules import Judgement
 from runners.node_samples import PAGED, Samples
-from tests.conftest import finish
+from tests.conftest import finish, tick_until
 
 pytestmark = pytest.mark.django_db
 Make = Callable[..., Experiment]
@@ -56,6 +63,95 @@ def test_a_run_too_short_for_samples_counts_and_says_so(experiment: Make) -> Non
     for run in made.runs.all():
         assert run.state == Run.State.SUCCEEDED
         assert run.message.endswith("The plan's rules on swap were not applied: no samples.")
+
+
+@contextmanager
+def rejecting(count: int, *names: str) -> Iterator[None]:
+    """Have the first `count` runs of each of these environments rejected."""
+    judged: Counter[str] = Counter()
+
+    def judge(run: Run, *_: object) -> Judgement:
+        judged[run.environment.name] += 1
+        is_bad = run.environment.name in names and judged[run.environment.name] <= count
+        return Judgement(("the node swapped",) if is_bad else ())
+
+    with mock.patch.object(run_ends, "judge_node", judge):
+        yield
+
+
+def test_a_rejected_run_is_tried_again_in_its_block_on_its_node(experiment: Make) -> None:
+    made = experiment(repeats=1, reject_swap=True, rejected_again=2)
+    with rejecting(1, "other"):
+        finish(made)
+    first, second = made.jobs.order_by("pk")
+    kept, again = first.runs.get(), second.runs.get()
+    assert (kept.environment.name, again.environment.name) == ("bare metal", "other")
+    assert {kept.state, again.state} == {Run.State.SUCCEEDED}
+    assert (second.repairs, second.block, second.node) == (first, first.block, kept.node)
+    assert kept.node
+    assert kept.ended_at
+    assert again.began_at
+    assert kept.ended_at < again.began_at
+    assert Measurement.objects.filter(run=kept).exists()
+    assert Measurement.objects.filter(run=again).exists()
+    (event,) = made.events.filter(what=REJECTED_AGAIN)
+    assert (event.run, event.job) == (again, second)
+    assert event.why == "By the plan's rules: the node swapped."
+    assert "will be run on" in made.events.get(job=second, run=None, what=REPAIRED).why
+    place = (again.workload_id, again.scale)
+    counted = [JudgedRuns(made).count(place, name) for name in ("bare metal", "other")]
+    assert counted == [Judged(0, 1), Judged(1, 2)], "the warning hears of what was run again"
+    assert not made.events.filter(what=NOT_TRIED).exists()
+
+
+def test_a_block_is_tried_again_as_often_as_its_plan_allows(experiment: Make) -> None:
+    made = experiment(repeats=2, reject_swap=True, rejected_again=2)
+    with rejecting(99, "other"):
+        finish(made)
+    assert made.events.filter(what=REJECTED_AGAIN).count() == 4
+    assert made.jobs.count() == 6
+    runs = made.runs.filter(environment__name="other")
+    assert set(runs.values_list("state", "reason")) == {("failed", "rejected")}
+    assert made.runs.filter(state=Run.State.SUCCEEDED).count() == 2
+    for event in made.events.filter(what=NOT_TRIED):
+        assert event.why == "rejected: its block has been, 2 times, as many as the plan allows"
+    assert made.events.filter(what=NOT_TRIED).count() == 2
+
+
+def test_a_block_of_which_nothing_is_left_may_run_anywhere(experiment: Make) -> None:
+    made = experiment(repeats=1, reject_swap=True, rejected_again=1)
+    with rejecting(1, "bare metal", "other"):
+        finish(made)
+    first, second = made.jobs.order_by("pk")
+    assert (first.runs.count(), second.runs.count(), second.node) == (0, 2, "")
+    assert list(second.runs.order_by("position").values_list("state", flat=True)) == [
+        *("succeeded", "succeeded")
+    ]
+
+
+def test_rejected_runs_stay_failed_where_the_plan_says_nothing(experiment: Make) -> None:
+    made = experiment(repeats=1, reject_swap=True)
+    with rejecting(1, "other"):
+        finish(made)
+    assert made.jobs.count() == 1
+    assert made.runs.get(environment__name="other").reason == "rejected"
+
+
+def test_nothing_is_tried_again_of_a_cancelled_experiment(experiment: Make) -> None:
+    made = experiment(repeats=1, reject_swap=True, rejected_again=1)
+    with rejecting(1, "other"):
+        tick_until(made.cluster, lambda: made.runs.filter(ended_at__isnull=False).exists())
+        lifecycle.cancel(made, made.owner)
+        finish(made)
+    assert made.jobs.count() == 1
+
+
+def test_trying_again_is_frozen_with_the_rules_alone(experiment: Make) -> None:
+    made = experiment(repeats=1, rejected_again=3)
+    assert "reject" not in freeze_definition(made, 1), "there is nothing to try again"
+    made.reject_swap = True
+    assert freeze_definition(made, 1)["reject"] == {"swap": True, "again": 3}
+    assert made.rejection_texts == ["pages went to swap or came from it"]
 
 
 def test_without_rules_plans_are_what_they_were(experiment: Make) -> None:
