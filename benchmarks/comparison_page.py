@@ -1,4 +1,4 @@
-"""Comparing: 36 configurations x 2 environments x 10 runs, and the page of 1,000 runs."""
+"""Comparing: 36 configurations x 2 environments x 10 runs, and pages of 1,000 and 20,000 runs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,26 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 BASE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(BASE))
 
 from benchmarks.servers import run_servers
 
+if TYPE_CHECKING:
+    from django.test import Client
+
 CONFIGURATIONS, RUNS = 36, 10
 COMPARE_GOAL, PAGE_GOAL = 0.100, 0.300
 STEPS = 1000
 ENVIRONMENTS, WORKLOADS, SCALES, REPEATS = 5, 5, ("1x1", "1x4"), 20
 """The large page shows 1,000 runs in 200 jobs."""
+MANY_REPEATS, FEW_STEPS = 400, 20
+"""The largest one 20,000 runs in 4,000 jobs; of so many, few steps each."""
+KEPT_GOAL, LIVE_GOAL = 0.150, 0.010
+KEPT_SIZE, LIVE_SIZE = 500, 10
+"""Goals in kB, before compression."""
 
 
 def main() -> None:
@@ -121,11 +130,53 @@ def page() -> None:
     runs = ENVIRONMENTS * WORKLOADS * len(SCALES)
     print_row(f"comparison page, {runs * REPEATS:,} runs", slow, PAGE_GOAL, slow / quick)
     print_row(f"  {runs * 2:,} runs", quick)
+    compare_many_runs(client)
     trained = median_seconds(get(make_experiment(REPEATS, trained=True)))
     print_row("  1,000 runs with losses and spreads", trained, PAGE_GOAL, trained / slow)
 
 
-def make_experiment(repeats: int, *, trained: bool = False) -> int:
+def compare_many_runs(client: Client) -> None:
+    """Measure the page of 20,000 runs as a worker has kept it, and its live fragment."""
+    from experiments.comparisons import keep_comparison
+    from experiments.models import Experiment, Job, Run
+
+    pk = make_experiment(MANY_REPEATS, steps=FEW_STEPS)
+    client.force_login(Experiment.objects.get(pk=pk).owner)
+    address = f"/experiments/{pk}/comparison/"
+    runs = ENVIRONMENTS * WORKLOADS * len(SCALES) * MANY_REPEATS
+    began = time.perf_counter()
+    assert keep_comparison(pk) == "kept"
+    print_row(f"{runs:,} runs compared by a worker", time.perf_counter() - began)
+
+    def measure(label: str, query: str, seconds: float, kilobytes: int, **headers: str) -> None:
+        sizes, own = [], []
+
+        def fetch() -> None:
+            began = time.process_time()
+            response = client.get(address + query, headers=headers)
+            own.append(time.process_time() - began)
+            assert response.status_code in (200, 204), response.status_code
+            sizes.append(len(response.content))
+
+        took = median_seconds(fetch)
+        print_row(f"{label}, {sizes[-1] / 1000:,.0f} of {kilobytes} kB", took, seconds)
+        print_row("    own processor time", statistics.median(own))
+
+    measure("  its page, kept", "", KEPT_GOAL, KEPT_SIZE)
+    for section in ("runs", "full_results", "warm_up"):
+        measure(f"  its page, {section}", f"?section={section}", KEPT_GOAL, KEPT_SIZE)
+    last = Job.objects.filter(experiment=pk).latest("pk")
+    Job.objects.filter(pk=last.pk).update(state=Job.State.RUNNING, ended_at=None)
+    Run.objects.filter(job=last).update(state=Run.State.RUNNING)
+    keep_comparison(pk)
+    live = {"hx-request": "true"}
+    measure("  live fragment, new data", "?part=live&shown=old", LIVE_GOAL, LIVE_SIZE, **live)
+    page = client.get(address).content.decode()
+    shown = page.partition("part=live&amp;shown=")[2].partition('"')[0]
+    measure("  live fragment, no news", f"?part=live&shown={shown}", LIVE_GOAL, LIVE_SIZE, **live)
+
+
+def make_experiment(repeats: int, *, trained: bool = False, steps: int = STEPS) -> int:
     """Make a public experiment whose runs have ended, with steps and snapshots; return its pk.
 
     With `trained`, its runs also have the losses and spreads that further panels show.
@@ -183,27 +234,27 @@ def make_experiment(repeats: int, *, trained: bool = False) -> int:
                     value = draw.lognormvariate(-3, 0.01)
                     runs.append(run)
                     numbers.append(Measurement(run=run, metric="step_time", value=value, unit="s"))
-                    steps = [value * draw.lognormvariate(0, 0.02) for _ in range(STEPS)]
+                    values = [value * draw.lognormvariate(0, 0.02) for _ in range(steps)]
                     series.append(
                         add_step_summary(
-                            Series(run=run, metric="step_time", values=steps, unit="s")
+                            Series(run=run, metric="step_time", values=values, unit="s")
                         )
                     )
                     if trained:
                         run.spec = {"workload": {"kind": "cnn", "parameters": {"seed": repeat}}}
-                        spread = {"step_time_sd": statistics.stdev(steps), "tail_ratio": 1.05}
+                        spread = {"step_time_sd": statistics.stdev(values), "tail_ratio": 1.05}
                         numbers += [
                             Measurement(run=run, metric=name, value=number, unit=unit)
                             for (name, number), unit in zip(spread.items(), "s1", strict=True)
                         ]
-                        losses = [draw.lognormvariate(0, 0.1) for _ in range(STEPS)]
+                        losses = [draw.lognormvariate(0, 0.1) for _ in range(steps)]
                         series.append(
                             add_step_summary(
                                 Series(run=run, metric="loss", values=losses, unit="1")
                             )
                         )
     for rows in (jobs, runs, numbers, series):
-        type(rows[0]).objects.bulk_create(rows)
+        type(rows[0]).objects.bulk_create(rows, batch_size=5_000)
     return int(experiment.pk)
 
 

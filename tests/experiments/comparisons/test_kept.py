@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import zlib
@@ -418,3 +419,20 @@ def test_odd_numbers_of_verdicts_are_left_out(odd: Any) -> None:
     assert read_kept_verdicts([fresh(experiment)]) == {experiment.pk: {"SLOWER": 1}}
     KeptComparison.objects.update(verdicts=odd)
     assert read_kept_verdicts([fresh(experiment)]) == {}
+
+
+@pytest.mark.parametrize("was_enabled", [True, False])
+@pytest.mark.parametrize("damage", [None, b"x" * 500])
+def test_reading_leaves_the_search_for_garbage_as_it_was(
+    damage: bytes | None, was_enabled: bool
+) -> None:
+    experiment = ended()
+    keep_comparison(experiment.pk)
+    if damage:
+        KeptComparison.objects.update(content=damage)
+    try:
+        (gc.enable if was_enabled else gc.disable)()
+        read_comparison(fresh(experiment))
+        assert gc.isenabled() is was_enabled
+    finally:
+        gc.enable()
