@@ -9,7 +9,7 @@ from dashboard import glossary_views, overview_views
 from dashboard.access import account_views, audit_views, link_views, visibility_views
 from dashboard.access.log_in import AdminLoginForm, LoginForm
 from dashboard.catalogue import catalogue_views
-from dashboard.clusters import cluster_views, credential_views
+from dashboard.clusters import cluster_views, credential_views, new_cluster_views
 from dashboard.comparisons import (
     comparison_views,
     export_views,
@@ -179,6 +179,19 @@ urlpatterns = [
     path("catalogue/workloads/<int:pk>/edit/", workload_views.edit, name="workload_edit"),
     path("catalogue/workloads/<int:pk>/delete/", workload_views.delete, name="workload_delete"),
     path("clusters/", cluster_views.clusters, name="clusters"),
+    path("clusters/new/", new_cluster_views.new, name="cluster_new"),
+    path("clusters/new/<int:pk>/", new_cluster_views.address, name="cluster_draft_address"),
+    path(
+        "clusters/new/<int:pk>/host-key/", new_cluster_views.host_key, name="cluster_draft_host_key"
+    ),
+    path(
+        "clusters/new/<int:pk>/credential/",
+        new_cluster_views.credential,
+        name="cluster_draft_credential",
+    ),
+    path("clusters/new/<int:pk>/test/", new_cluster_views.test, name="cluster_draft_test"),
+    path("clusters/new/<int:pk>/confirm/", new_cluster_views.confirm, name="cluster_draft_confirm"),
+    path("clusters/new/<int:pk>/discard/", new_cluster_views.discard, name="cluster_draft_discard"),
     path("clusters/<int:pk>/", cluster_views.cluster, name="cluster"),
     path("clusters/<int:pk>/limits/", cluster_views.take_limits, name="cluster_limits"),
     path("pauses/<int:pk>/try/", cluster_views.try_pause, name="pause_try"),

@@ -21,6 +21,7 @@ from rq import Queue
 
 from experiments.models import (
     CheckReport,
+    ClusterReading,
     ConnectionTest,
     HostKey,
     ImageImport,
@@ -29,7 +30,12 @@ from experiments.models import (
 )
 
 TASKS = "experiments.execution.tasks"
-VISITS = {CheckReport: "check", HostKey: "fetch_host_key", ConnectionTest: "test_connection"}
+VISITS = {
+    CheckReport: "check",
+    HostKey: "fetch_host_key",
+    ConnectionTest: "test_connection",
+    ClusterReading: "read_cluster",
+}
 # A queue of its own for what takes minutes: a tick must not wait behind it.
 BULK = "bulk"
 OWN_QUEUE_SECONDS = 60
@@ -65,7 +71,7 @@ def get_queue(name: str) -> Queue:
     )
 
 
-def enqueue_visit(row: CheckReport | HostKey | ConnectionTest) -> None:
+def enqueue_visit(row: CheckReport | HostKey | ConnectionTest | ClusterReading) -> None:
     """Ask for the visit that somebody has requested; the clock asks again if this is lost."""
     _enqueue_on_commit(VISITS[type(row)], row.pk)
 

@@ -101,8 +101,10 @@ ROOMS = {
         "untrusted",
         "job_failures": "exit_codes records schedulers terminal",
         "probes": "errors transports untrusted",
-        "gate": "claims directories live_files probes runner schedulers submissions transports",
+        "gate": "claims directories live_files probes runner runtimes schedulers submissions "
+        "transports",
         "preflight": "errors exit_codes gate jobs probes runtimes schedulers transports untrusted",
+        "cluster_reading": "errors jobs preflight probes runtimes schedulers transports untrusted",
     },
     "experiments": {
         "design": "",

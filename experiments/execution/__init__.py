@@ -4,6 +4,7 @@ import experiments.execution.build_operations  # its kinds of operations
 import experiments.execution.inspect_operations  # its kinds of operations
 import experiments.execution.retention_operations  # its kinds of operations
 import experiments.execution.staging_operations  # noqa: F401  (its kinds of operations)
+from experiments.execution.cluster_readings import read_cluster
 from experiments.execution.connection_test_visits import test_connection, try_log_in
 from experiments.execution.connections import connect, find_visitor
 from experiments.execution.file_copies import copy_file
@@ -21,6 +22,7 @@ __all__ = [
     "explain_partition_problem",
     "fetch_host_key",
     "find_visitor",
+    "read_cluster",
     "receive",
     "send",
     "test_connection",

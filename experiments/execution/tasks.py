@@ -42,6 +42,12 @@ def test_connection(pk: int) -> str:
     return execution.test_connection(pk)
 
 
+def read_cluster(pk: int) -> str:
+    """Ask a host for its key, or a cluster for what it offers, as was requested."""
+    close_old_connections()
+    return execution.read_cluster(pk)
+
+
 def send(pk: int) -> str:
     """Send an image's archive to its cluster, however long that takes."""
     close_old_connections()

@@ -4,6 +4,7 @@ from experiments.models.audit import AuditEntry
 from experiments.models.catalogue import Environment, SentFile, Workload
 from experiments.models.checks import CheckReport, ConnectionTest, HostKey
 from experiments.models.cluster import Cluster, Credential, Origin, Partition, Runtime
+from experiments.models.cluster_draft import ClusterDraft, ClusterReading
 from experiments.models.cluster_use import ClusterUse, GPUMonth
 from experiments.models.experiment import Experiment
 from experiments.models.images import Image, ImageImport, StagedImage
@@ -28,6 +29,8 @@ __all__ = [
     "AuditEntry",
     "CheckReport",
     "Cluster",
+    "ClusterDraft",
+    "ClusterReading",
     "ClusterUse",
     "ConnectionTest",
     "Credential",

@@ -13,7 +13,8 @@ from runners.directories import COPY, LIST, LIST_EACH, PACK
 from runners.live_files import LIVE
 from runners.probes import PROBES, login_node
 from runners.runner import JOURNALS, STARTED, TAIL
-from runners.schedulers import direct, grid_engine, grid_engine_queues, slurm
+from runners.runtimes import RUNTIMES
+from runners.schedulers import direct, grid_engine, grid_engine_queues, slurm, slurm_offers
 from runners.submissions import SEND_JOBS
 from runners.transports.base import APPEND, FINISH, READ, SENT, WRITE
 
@@ -65,6 +66,15 @@ CHECKS = (
     Command("free inodes", ("sh", "-c", login_node.INODES, "df", "<work>")),
     Command("file system", ("sh", "-c", login_node.FILE_SYSTEM, "stat", "<work>")),
     Command("quota", ("sh", "-c", login_node.QUOTA, "quota", "<work>")),
+    Command("home directory", ("sh", "-c", login_node.HOME)),
+    Command("cores and memory", ("sh", "-c", login_node.MACHINE)),
+    Command("GPUs", ("nvidia-smi", "-L")),
+    *(
+        Command(f"version of {runtime.label}", tuple(runtime().build_version_command("")))
+        for kind, runtime in RUNTIMES.items()
+        if runtime.command and kind != "pyxis"
+    ),
+    Command("whether Pyxis is there", ("sh", "-c", login_node.PYXIS)),
 )
 SLURM = (
     Command("submitting", ("bash", "-c", slurm.SUBMIT, "sbatch", "...", "<path>/job.sh"), "slurm"),
@@ -91,6 +101,9 @@ SLURM = (
     ),
     Command("version", ("sbatch", "--version"), "slurm"),
     Command("partitions", ("sinfo", "--noheader", "--format=%R|%a|%l|%D|%T|%G"), "slurm"),
+    Command("partitions and nodes", slurm_offers.SIZES, "slurm"),
+    Command("limits of partitions", slurm_offers.LIMITS, "slurm"),
+    Command("accounts", ("sh", "-c", slurm_offers.ASSOCIATIONS), "slurm"),
     Command("a trial", ("bash", "-c", slurm.TRIAL, "sbatch", "...", "<text>"), "slurm"),
     Command(
         "a check on a node",

@@ -22,3 +22,7 @@ QUOTA = NEAREST + (
 SPACE = NEAREST + 'df -Pk -- "$where"'
 INODES = NEAREST + 'df -Pi -- "$where"'
 FILE_SYSTEM = NEAREST + 'stat -f -c %T -- "$where"'
+HOME = 'printf "%s\\n" "$HOME"'
+MACHINE = 'nproc; sed -n "s/^MemTotal: *\\([0-9]*\\) kB/\\1/p" /proc/meminfo'
+# srun is there without the plug-in, too, which adds its options.
+PYXIS = "srun --help 2>/dev/null | grep -qe --container-image && echo installed"

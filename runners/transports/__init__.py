@@ -3,6 +3,7 @@
 from runners.transports.base import Completed, Transport
 from runners.transports.certificates import Certificate, parse_certificate
 from runners.transports.keys import fingerprint_public_key, format_public_key, load_private_key
+from runners.transports.known_hosts import parse_known_hosts_line
 from runners.transports.local import Local
 from runners.transports.ssh import SSH, SSHAddress, scan_host_key
 
@@ -20,5 +21,6 @@ __all__ = [
     "format_public_key",
     "load_private_key",
     "parse_certificate",
+    "parse_known_hosts_line",
     "scan_host_key",
 ]

@@ -19,6 +19,7 @@ from experiments.liveness import mark_alive
 from experiments.models import (
     CheckReport,
     Cluster,
+    ClusterReading,
     ConnectionTest,
     HostKey,
     ImageImport,
@@ -134,7 +135,7 @@ def enqueue_waiting(retried_at: dict[str, float], now: float) -> None:
     clock = database_now()
     asked = {"began_at": None, "ended_at": None, "requested_at__gt": clock - LONGEST}
     late = clock - timedelta(seconds=WAITING_SECONDS)
-    for model in (CheckReport, HostKey, ConnectionTest):
+    for model in (CheckReport, HostKey, ConnectionTest, ClusterReading):
         for row in model._default_manager.filter(requested_at__lt=late, **asked):
             enqueue_visit(row)
     if not is_bulk_free():

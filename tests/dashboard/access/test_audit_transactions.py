@@ -162,6 +162,7 @@ NOT_LOGGED = {Operation}
 DRAFT = "a draft decides nothing before its launch"
 EVENTS = "events of the experiment tell it"
 VISIT = "asks a worker to look at a cluster, and changes nothing of ours"
+STEP = "a cluster that is being added: its last step has tests of its own"
 OPERATION = "the row of the operation or the import tells it"
 ADDRESSES_NOT_LOGGED = {
     **dict.fromkeys(("login", "logout", "workload_try", "experiment_script"), "changes no row"),
@@ -173,6 +174,9 @@ ADDRESSES_NOT_LOGGED = {
     **dict.fromkeys(("job_retry", "job_repair", "job_any_node", "job_collect"), EVENTS),
     **dict.fromkeys(("cluster_check", "cluster_connection", "credential_test"), VISIT),
     **dict.fromkeys(("host_key_fetch", "run_file_fetch"), VISIT),
+    **dict.fromkeys(("cluster_new", "cluster_draft_address", "cluster_draft_host_key"), STEP),
+    **dict.fromkeys(("cluster_draft_credential", "cluster_draft_test"), STEP),
+    **dict.fromkeys(("cluster_draft_confirm", "cluster_draft_discard"), STEP),
     **dict.fromkeys(("environment_inspect", "experiment_inspect", "staged_verify"), OPERATION),
     **dict.fromkeys(("operation_cancel", "image_import_cancel", "image_import_dismiss"), OPERATION),
     "image_match": OPERATION,

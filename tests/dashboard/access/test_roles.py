@@ -18,6 +18,7 @@ from experiments.access import permissions
 from experiments.access.permissions import MAKERS
 from experiments.models import (
     Cluster,
+    ClusterDraft,
     Environment,
     Experiment,
     HostKey,
@@ -165,6 +166,13 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "environment_delete": (POST, "environment", Role.RESEARCHER),
     "cluster_check": (POST, "cluster", Role.RESEARCHER),
     "cluster_try": (POST, "cluster", Role.RESEARCHER),
+    "cluster_new": (GET, "", Role.CLUSTER_ADMINISTRATOR),
+    "cluster_draft_address": (GET, "cluster draft", Role.CLUSTER_ADMINISTRATOR),
+    "cluster_draft_host_key": (GET, "cluster draft", Role.CLUSTER_ADMINISTRATOR),
+    "cluster_draft_credential": (GET, "cluster draft", Role.CLUSTER_ADMINISTRATOR),
+    "cluster_draft_test": (GET, "cluster draft", Role.CLUSTER_ADMINISTRATOR),
+    "cluster_draft_confirm": (GET, "cluster draft", Role.CLUSTER_ADMINISTRATOR),
+    "cluster_draft_discard": (POST, "cluster draft", Role.CLUSTER_ADMINISTRATOR),
     "credentials": (GET, "", Role.CLUSTER_ADMINISTRATOR),
     "credential_new": (GET, "", Role.CLUSTER_ADMINISTRATOR),
     "credential_import": (GET, "", Role.CLUSTER_ADMINISTRATOR),
@@ -248,6 +256,9 @@ def mine(site: Site) -> Callable[[User], dict[str, list[Any]]]:
                 ImageImport.objects.create(owner=owner, kind="upload", reference="it").pk
             ],
             "cluster": [cluster.pk],
+            "cluster draft": [
+                ClusterDraft.objects.create(owner=owner, name="new", host="login.example").pk
+            ],
             "host key": [shown.pk],
             "credential": [key.pk],
             "visibility": ["experiment", results.pk],

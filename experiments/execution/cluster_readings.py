@@ -1,0 +1,85 @@
+"""Readings of clusters: a worker asks, at a person's request, what a cluster offers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+
+from experiments.clusters.cluster_drafts import make_cluster
+from experiments.execution.connection_test_visits import make_entry_check
+from experiments.execution.connections import Link, make_ssh_address
+from experiments.execution.guard import end_on_failure, make_storable
+from experiments.models import ClusterReading
+from runners.cluster_reading import Reading
+from runners.cluster_reading import read_cluster as ask_cluster
+from runners.errors import TryAgain
+from runners.preflight import Check, find_worst_outcome
+from runners.transports import Local, scan_host_key
+
+CHANGED = Check(
+    "Connection",
+    "Entry",
+    "failed",
+    "The address, host key or credential was changed after this was asked for.",
+    "Read again.",
+)
+RELATIONS = ("draft__credential", "draft__jump_host", "cluster__credential", "cluster__jump_host")
+
+
+def read_cluster(pk: int) -> str:
+    """Make a requested reading, once, and return its outcome."""
+    if not ClusterReading.objects.filter(pk=pk, began_at=None).update(began_at=timezone.now()):
+        return "begun already"
+    with end_on_failure(lambda problem: _end(pk, Reading([problem]))):
+        reading = ClusterReading.objects.select_related(*RELATIONS).get(pk=pk)
+        if reading.kind == ClusterReading.Kind.HOST_KEY:
+            return _fetch_key(reading)
+        answer = _ask(reading)
+        _end(pk, answer)
+    return find_worst_outcome(answer.checks)
+
+
+def _ask(reading: ClusterReading) -> Reading:
+    draft = reading.draft
+    if draft and draft.access_digest != reading.digest:
+        return Reading([CHANGED])
+    cluster = make_cluster(draft) if draft else reading.cluster
+    assert cluster
+    scheduler = draft.scheduler if draft else cluster.scheduler
+    asked = {"scheduler": scheduler, "work_directory": cluster.work_directory}
+    if cluster.transport == "local":
+        return ask_cluster(Local(), **asked)
+    try:
+        link = Link(make_ssh_address(cluster))
+    except TryAgain as problem:
+        return Reading([make_entry_check(cluster, problem)])
+    with link:
+        return ask_cluster(link, **asked)
+
+
+def _fetch_key(reading: ClusterReading) -> str:
+    """Fetch the key that a draft's host shows, for a person to compare."""
+    draft = reading.draft
+    assert draft
+    try:
+        link = Link(make_ssh_address(draft.jump_host)) if draft.jump_host else None
+        key = scan_host_key(draft.host, draft.port, jump=link)
+    except TryAgain as error:
+        problem = Check("Connection", "Host key", "failed", make_storable(str(error)))
+        _end(reading.pk, Reading([problem]))
+        return "failed"
+    is_same = draft.address_digest == reading.digest
+    _end(reading.pk, Reading([] if is_same else [CHANGED]), key=key if is_same else "")
+    return "fetched"
+
+
+def _end(pk: int, answer: Reading, *, key: str = "") -> None:
+    found: dict[str, Any] = answer.found.as_json() if answer.found else {}
+    ClusterReading.objects.filter(pk=pk, ended_at=None).update(
+        ended_at=timezone.now(),
+        outcome=find_worst_outcome(answer.checks),
+        rows=[check.as_json() for check in answer.checks],
+        found=found,
+        key=key,
+    )
