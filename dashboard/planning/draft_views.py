@@ -87,6 +87,8 @@ def _form(request: Request, experiment: Experiment) -> HttpResponse:
         fresh = ExperimentForm(instance=Experiment(), initial=initial, user=request.user)
         return _page(request, fresh, "#fields" if request.htmx else "", refused)
     form = ExperimentForm(request.POST, instance=experiment, user=request.user)
+    if request.htmx.trigger_name == "workload_filter":
+        return _page(request, form, "#workloads")
     valid = form.is_valid()
     if action not in REFUSED:
         script = {} if request.htmx else describe_script(form, request.POST)

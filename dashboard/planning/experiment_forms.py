@@ -8,11 +8,13 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.forms.models import ModelChoiceIteratorValue
 from django.http import QueryDict
 from django.utils import timezone
 
 from dashboard.form_styles import PercentField, Styled
 from dashboard.planning.power import Outlook, estimate_outlooks
+from dashboard.planning.workload_choices import choose_offered
 from dashboard.typed_requests import parse_whole_number
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.clusters import preflights
@@ -216,8 +218,13 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         self._field("partition").queryset = Partition.objects.filter(cluster=self.chosen_cluster)
         workloads = Workload.objects.visible_to(user).launchable()
         self._field("workloads").queryset = workloads
+        text = self.data.get("workload_filter", "") if self.is_bound else ""
+        self.offered = choose_offered(workloads, self._chosen_keys(), text)
+        self._field("workloads").widget.choices = [
+            (ModelChoiceIteratorValue(row.pk, row), str(row)) for row in self.offered.rows
+        ]
         self._field("primary_metric").choices = list_metric_choices(
-            workloads, self._chosen_workloads(workloads)
+            self.offered.rows, self.offered.chosen
         )
         if not self.is_bound and not self.instance.pk:
             self._suggest()
@@ -225,11 +232,11 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         self.gpu_hours_warning = ""
         self.waiting: list[str] = []
 
-    def _chosen_workloads(self, workloads: Iterable[Workload]) -> list[Workload]:
-        """Return those that are ticked, of those that there are to choose from."""
+    def _chosen_keys(self) -> set[int]:
+        """Return the keys of the workloads that are ticked."""
         chosen = self["workloads"].value() or []
-        keys = {str(getattr(item, "pk", item)) for item in chosen}
-        return [row for row in workloads if str(row.pk) in keys]
+        keys = (parse_whole_number(str(getattr(item, "pk", item))) for item in chosen)
+        return {key for key in keys if key is not None}
 
     def _field(self, name: str) -> Any:
         return self.fields[name]
