@@ -318,6 +318,15 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         return [self["reject_swap"], self["reject_throttled"]]
 
     @property
+    def has_unusual_design(self) -> bool:
+        """Return whether any field that is folded away is filled in otherwise, or wrong."""
+        usual = {"design": "paired", "warm_up": "fixed", "looks": "1", "cooldown_seconds": "0"}
+        return any(
+            str(self[name].value() or text) != text or (self.is_bound and self[name].errors)
+            for name, text in usual.items()
+        )
+
+    @property
     def rejects(self) -> bool:
         """Return whether any rule on nodes is filled in, or wrong."""
         names = ("reject_swap", "reject_throttled", "reject_below_mhz")

@@ -122,7 +122,10 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("htmx:afterSettle", () => {
   for (const problems of document.querySelectorAll(".problems[id$='_error']")) {
     const field = document.getElementById(problems.id.replace(/_error$/, ""));
-    if (problems.childElementCount) field?.setAttribute("aria-invalid", "true");
+    if (problems.childElementCount) {
+      field?.setAttribute("aria-invalid", "true");
+      problems.closest("details")?.setAttribute("open", ""); // what is wrong is never out of sight
+    }
     else field?.removeAttribute("aria-invalid");
   }
 });

@@ -387,6 +387,23 @@ def test_how_often_rejected_runs_are_tried_again_has_a_limit(
     assert Experiment.objects.get().rejection_rules == {"swap": True}
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"design": "independent"}, {"looks": "2", "repeats": "10"}, {"cooldown_seconds": "x"}],
+)
+def test_what_is_unusual_or_wrong_is_not_folded_away(
+    as_owner: Client, site: Site, changes: dict[str, str]
+) -> None:
+    def is_open(answer: Any) -> bool:
+        part = BeautifulSoup(answer.content, "html.parser").select_one("details#design")
+        assert part
+        return part.has_attr("open")
+
+    assert not is_open(as_owner.get(NEW))
+    assert not is_open(as_owner.post(NEW, asked(site) | {"action": "preview"}))
+    assert is_open(as_owner.post(NEW, asked(site, **changes) | {"action": "preview"}))
+
+
 @pytest.mark.parametrize("typed", ["0", "-1", "1.5", "1e9", "9" * 30, "x", "\0"])
 def test_a_clock_that_is_none_is_refused_at_its_field(
     as_owner: Client, site: Site, typed: str

@@ -25,6 +25,7 @@ def test_the_script_follows_what_is_typed(page: Page, open_page: Open, site: Sit
     expect(script.locator("pre")).to_contain_text("#!/bin/bash")
     page.get_by_label("Block").fill("4")
     expect(script).to_contain_text("Block 4 of 5")
+    page.get_by_text("Design, warm-up and interim analyses").click()
     page.get_by_label("Cool-down between runs").fill("17")
     expect(script.locator("pre")).to_contain_text("cool_down 17")
     expect(page.get_by_label("Cool-down between runs")).to_be_focused()
