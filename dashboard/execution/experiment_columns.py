@@ -17,6 +17,9 @@ from experiments.execution.progress import Progress
 from experiments.models import Experiment
 from experiments.statistics import numbers
 
+LONGEST_NAME = 20
+"""Characters of a name that stays in one line, although it has hyphens."""
+
 
 @dataclass(frozen=True)
 class ExperimentColumn:
@@ -116,7 +119,9 @@ def _draw(column: ExperimentColumn, row: Experiment, progress: Progress) -> Safe
     if value in (None, ""):
         reason = "not launched yet" if row.is_draft else ""
         return format_html('<td class="{} muted" title="{}">–</td>', column.css, reason)
-    return format_html('<td class="{}">{}</td>', column.css, value)
+    is_name = len(str(value)) <= LONGEST_NAME and " " not in str(value)
+    css = f"{column.css} nowrap".strip() if is_name else column.css  # cluster-17, in one line
+    return format_html('<td class="{}">{}</td>', css, value)
 
 
 def _draw_verdicts(row: Experiment) -> SafeString:

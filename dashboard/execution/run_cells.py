@@ -23,7 +23,7 @@ from experiments.models import Run
 from experiments.planning.workloads import format_value
 from experiments.statistics import numbers
 
-LONGEST_QUESTION, LONGEST_TEXT = 52, 80
+LONGEST_QUESTION, LONGEST_TEXT, LONGEST_NAME = 52, 80, 20
 SIGNIFICANT = 4
 MISSING = mark_safe('<td class="num muted">–</td>')
 NO_TEXT = mark_safe('<td class="muted">–</td>')
@@ -159,6 +159,8 @@ def _draw_text(value: Any) -> SafeString:
     text = str(value)
     if len(text) > LONGEST_TEXT:
         text = Truncator(text).chars(LONGEST_TEXT)
+    if len(text) <= LONGEST_NAME and " " not in text:
+        return format_html('<td class="nowrap">{}</td>', text)  # gpu-node-0017, in one line
     return format_html("<td>{}</td>", text)
 
 
