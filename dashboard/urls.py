@@ -33,7 +33,7 @@ from dashboard.health import health_views
 from dashboard.images import image_import_views, image_views
 from dashboard.imports import import_views
 from dashboard.planning import draft_views, script_views, unsaved_views, workload_views
-from dashboard.presets import preset_views
+from dashboard.presets import own_preset_views, preset_views
 from dashboard.search import search_views
 from dashboard.software import environment_views, parity_views, recipe_views
 
@@ -171,6 +171,14 @@ urlpatterns = [
         name="environment_delete",
     ),
     path("catalogue/presets/", preset_views.presets, name="presets"),
+    path("experiments/<int:pk>/preset/", own_preset_views.new, name="own_preset_new"),
+    path("catalogue/presets/own/<int:pk>/", own_preset_views.edit, name="own_preset_edit"),
+    path("catalogue/presets/own/<int:pk>/use/", own_preset_views.use, name="own_preset_use"),
+    path(
+        "catalogue/presets/own/<int:pk>/delete/",
+        own_preset_views.delete,
+        name="own_preset_delete",
+    ),
     path("catalogue/presets/<slug:key>/", preset_views.preset, name="preset"),
     path("catalogue/workloads/", workload_views.kinds, name="workload_kinds"),
     path("catalogue/workloads/new/", workload_views.new, name="workload_new"),

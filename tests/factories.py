@@ -23,6 +23,7 @@ from experiments.models import (
     Job,
     Measurement,
     Operation,
+    OwnPreset,
     Partition,
     PublishedTable,
     Role,
@@ -34,6 +35,7 @@ from experiments.models import (
     User,
     Workload,
 )
+from experiments.presets.own_presets import describe_definition
 
 PASSWORD = "a balance with one empty pan"
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -250,6 +252,17 @@ TABLE = """gpus,environment,mean_s,standard_error_s,runs
 2,bare metal,60,0.5,5
 2,Apptainer,60.5,0.5,5
 """
+
+
+class OwnPresetFactory(DjangoModelFactory[OwnPreset]):
+    """A preset of a definition whose rows are all there."""
+
+    class Meta:
+        model = OwnPreset
+
+    name = factory.Sequence(lambda n: f"preset {n}")
+    owner = factory.SubFactory(UserFactory)
+    definition = factory.LazyFunction(lambda: describe_definition(ExperimentFactory()))
 
 
 class PublishedTableFactory(DjangoModelFactory[PublishedTable]):

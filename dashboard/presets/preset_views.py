@@ -10,14 +10,22 @@ from django.views.decorators.http import require_GET, require_http_methods
 from dashboard.access.rights import require_maker_of
 from dashboard.presets.preset_forms import PresetForm
 from dashboard.typed_requests import Request
-from experiments.models import Experiment
+from experiments.access.permissions import list_changeable_keys
+from experiments.models import Experiment, OwnPreset
 from experiments.presets import PRESETS
 
 
 @require_GET
 def presets(request: Request) -> HttpResponse:
-    """List all presets."""
-    return render(request, "presets/list.html", {"presets": PRESETS.values()})
+    """List one's own presets, those of one's groups, and those of papers."""
+    rows = OwnPreset.objects.visible_to(request.user).select_related("owner")
+    own = list(rows.prefetch_related("groups"))
+    context = {
+        "presets": PRESETS.values(),
+        "own": sorted(own, key=lambda row: row.owner_id != request.user.pk),
+        "changeable": list_changeable_keys(request.user, own),
+    }
+    return render(request, "presets/list.html", context)
 
 
 @require_maker_of(Experiment)

@@ -22,6 +22,7 @@ from experiments.models import (
     Image,
     ImageImport,
     Operation,
+    OwnPreset,
     Partition,
     PublishedTable,
     Role,
@@ -39,6 +40,7 @@ Row = TypeVar("Row", bound=models.Model)
 MAKERS: dict[type[models.Model], Role] = {
     Experiment: Role.RESEARCHER,
     PublishedTable: Role.RESEARCHER,
+    OwnPreset: Role.RESEARCHER,
     Workload: Role.RESEARCHER,
     Environment: Role.RESEARCHER,
     Image: Role.RESEARCHER,

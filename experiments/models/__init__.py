@@ -14,6 +14,7 @@ from experiments.models.link import ShareLink
 from experiments.models.live_reading import LiveReading
 from experiments.models.node_samples import NodeSamples
 from experiments.models.operation import Operation
+from experiments.models.own_preset import OwnPreset
 from experiments.models.parity import EnvironmentInspection, Waiver
 from experiments.models.pause import Pause
 from experiments.models.published_table import PublishedTable
@@ -50,6 +51,7 @@ __all__ = [
     "NodeSamples",
     "Operation",
     "Origin",
+    "OwnPreset",
     "Partition",
     "Pause",
     "PublishedTable",

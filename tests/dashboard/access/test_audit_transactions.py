@@ -68,6 +68,7 @@ from tests.factories import (
     EnvironmentFactory,
     ExperimentFactory,
     ImageFactory,
+    OwnPresetFactory,
     PublishedTableFactory,
     WorkloadFactory,
 )
@@ -115,6 +116,9 @@ CHANGES: dict[str, tuple[str, Prepare]] = {
     ),
     "table_delete": ("publishedtable", posts("table_delete", PublishedTableFactory)),
     "preset": ("workload", choose_preset),
+    "own_preset_new": ("ownpreset", posts("own_preset_new", ExperimentFactory, name="mine")),
+    "own_preset_edit": ("ownpreset", posts("own_preset_edit", OwnPresetFactory, name="other")),
+    "own_preset_delete": ("ownpreset", posts("own_preset_delete", OwnPresetFactory)),
     "experiment_import": ("workload", lambda case: partial(imported, case.person)),
     "experiment_delete, of an import": ("workload", forget_import),
     "experiment_labels": (
@@ -168,6 +172,7 @@ ADDRESSES_NOT_LOGGED = {
     **dict.fromkeys(("login", "logout", "workload_try", "experiment_script"), "changes no row"),
     **dict.fromkeys(("old_operation", "old_readers"), "leads to another address"),
     **dict.fromkeys(("experiment_new", "experiment_edit", "experiment_clone"), DRAFT),
+    "own_preset_use": DRAFT,
     **dict.fromkeys(("experiment_launch", "experiment_cancel", "experiment_stop"), EVENTS),
     **dict.fromkeys(("experiment_pause", "experiment_continue"), EVENTS),
     **dict.fromkeys(("experiment_retry_unsent", "experiment_waive", "run_exclude"), EVENTS),

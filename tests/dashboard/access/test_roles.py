@@ -24,6 +24,7 @@ from experiments.models import (
     HostKey,
     Image,
     ImageImport,
+    OwnPreset,
     Pause,
     PublishedTable,
     Role,
@@ -34,6 +35,7 @@ from experiments.models import (
     User,
     Workload,
 )
+from experiments.presets.own_presets import describe_definition
 from tests.dashboard.conftest import Site, measured
 from tests.factories import (
     ClusterFactory,
@@ -142,6 +144,10 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "table_new": (GET, "", Role.RESEARCHER),
     "table_edit": (GET, "table", Role.RESEARCHER),
     "table_delete": (POST, "table", Role.RESEARCHER),
+    "own_preset_new": (GET, "results", Role.RESEARCHER),
+    "own_preset_edit": (GET, "own preset", Role.RESEARCHER),
+    "own_preset_use": (POST, "own preset", Role.RESEARCHER),
+    "own_preset_delete": (POST, "own preset", Role.RESEARCHER),
     "presets": (GET, "", Role.VIEWER),
     "preset": (GET, "preset", Role.RESEARCHER),
     "workload_kinds": (GET, "", Role.VIEWER),
@@ -266,6 +272,11 @@ def mine(site: Site) -> Callable[[User], dict[str, list[Any]]]:
                 UnsavedForm.objects.create(owner=owner, key="mine", tab="x", kept_at=now).key
             ],
             "saved view": [SavedView.objects.create(owner=owner, page="runs", name="mine").pk],
+            "own preset": [
+                OwnPreset.objects.create(
+                    owner=owner, name="mine", definition=describe_definition(results)
+                ).pk
+            ],
             "link": [link.token.reveal()],
             "link of": ["experiment", results.pk, link.pk],
         }
