@@ -433,7 +433,7 @@ def test_without_javascript_the_theme_is_the_systems(
         backgrounds[theme] = page.locator("body").evaluate(style)
         page.emulate_media(media="print", color_scheme=theme)
         assert page.locator("body").evaluate(style) != "rgb(20, 23, 26)", "paper is white"
-    assert backgrounds == {"light": "rgb(245, 245, 243)", "dark": "rgb(20, 23, 26)"}
+    assert backgrounds == {"light": "rgb(253, 253, 252)", "dark": "rgb(20, 23, 26)"}
 
 
 def test_the_switch_darkens_page_and_plots_and_is_remembered(
