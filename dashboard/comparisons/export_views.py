@@ -9,6 +9,7 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
 from dashboard.access.rights import by_link, get_readable, get_readable_table
+from dashboard.comparisons.panel_base import Rows
 from dashboard.comparisons.panels import collect_csv_rows, collect_exported_rows, latex_file
 from dashboard.comparisons.safe_files import (
     make_file_name,
@@ -16,9 +17,20 @@ from dashboard.comparisons.safe_files import (
     make_safe_table,
     stream_csv,
 )
+from dashboard.comparisons.table_files import Ending, send_table
 from dashboard.typed_requests import OpenRequest
-from experiments.comparisons import Comparison, list_run_rows, read_comparison
+from experiments.comparisons import (
+    Comparison,
+    describe_source,
+    list_run_rows,
+    make_measurements_table,
+    make_runs_table,
+    make_series_table,
+    read_comparison,
+)
+from experiments.comparisons.comparison_keys import identify_method
 from experiments.comparisons.published_tables import TableComparison, compare_published
+from experiments.comparisons.typed_tables import infer_columns, make_table
 from experiments.execution.progress import measure_progress
 from experiments.models import Experiment, PublishedTable
 from experiments.statistics.interim_analyses import get_level, schedule
@@ -56,6 +68,16 @@ def comparison_tex(request: OpenRequest, pk: int) -> HttpResponseBase:
 
 @by_link
 @require_GET
+def comparison_parquet(request: OpenRequest, pk: int) -> HttpResponseBase:
+    """Send the experiment's comparison as a Parquet file."""
+    experiment = get_readable(request, pk)
+    comparison = read_comparison(experiment)
+    facts = describe_source(experiment)
+    return _parquet(request, comparison, facts, waiting=comparison.stage.waiting)
+
+
+@by_link
+@require_GET
 def table_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the comparison of a published table as a CSV file."""
     return _csv(_comparison_of(request, pk))
@@ -68,6 +90,16 @@ def table_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     comparison = _comparison_of(request, pk)
     about = {"table": _about_table(comparison.row), "left_out": comparison.left_out}
     return _json(comparison, about)
+
+
+@by_link
+@require_GET
+def table_parquet(request: OpenRequest, pk: int) -> HttpResponseBase:
+    """Send the comparison of a published table as a Parquet file."""
+    comparison = _comparison_of(request, pk)
+    row = comparison.row
+    facts = {"question": row.question, "source": row.source, "margin": repr(row.margin)}
+    return _parquet(request, comparison, {**facts, "method": identify_method()})
 
 
 @by_link
@@ -105,6 +137,33 @@ def runs_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     return make_json_response(content, make_file_name(experiment, "runs", ".json"))
 
 
+@by_link
+@require_GET
+def runs_parquet(request: OpenRequest, pk: int) -> HttpResponseBase:
+    """Send all runs of the experiment with their measurements as a Parquet file."""
+    experiment = get_readable(request, pk)
+    table = make_runs_table(experiment)
+    return send_table(table, request.user, "parquet", "runs", experiment)
+
+
+@by_link
+@require_GET
+def measurements(request: OpenRequest, pk: int, ending: Ending) -> HttpResponseBase:
+    """Send the measurements of all runs of the experiment, a row for each."""
+    experiment = get_readable(request, pk)
+    table = make_measurements_table(experiment)
+    return send_table(table, request.user, ending, "measurements", experiment)
+
+
+@by_link
+@require_GET
+def series(request: OpenRequest, pk: int, ending: Ending) -> HttpResponseBase:
+    """Send what all runs of the experiment recorded step by step, a row for each step."""
+    experiment = get_readable(request, pk)
+    table = make_series_table(experiment)
+    return send_table(table, request.user, ending, "series", experiment)
+
+
 def _comparison_of(request: OpenRequest, pk: int) -> TableComparison:
     """Return the comparison of a table; Http404 if the table cannot be read any more."""
     try:
@@ -114,11 +173,22 @@ def _comparison_of(request: OpenRequest, pk: int) -> TableComparison:
 
 
 def _csv(comparison: Comparison, *, waiting: str = "") -> HttpResponseBase:
-    """Return the rows as a CSV file; before any verdict one row that says when it comes."""
-    rows = collect_csv_rows(comparison)
-    if waiting and not rows:
-        rows = [{**comparison.about, "waiting": waiting}]
+    rows = _list_rows(comparison, waiting)
     return stream_csv(rows, make_file_name(comparison, "comparison", ".csv"))
+
+
+def _parquet(
+    request: OpenRequest, comparison: Comparison, facts: dict[str, str], *, waiting: str = ""
+) -> HttpResponseBase:
+    rows = _list_rows(comparison, waiting)
+    table = make_table(infer_columns(rows), rows, facts)
+    return send_table(table, request.user, "parquet", "comparison", comparison)
+
+
+def _list_rows(comparison: Comparison, waiting: str) -> Rows:
+    """Return the rows of a file; before any verdict one row that says when it comes."""
+    rows = collect_csv_rows(comparison)
+    return rows if rows or not waiting else [{**comparison.about, "waiting": waiting}]
 
 
 def _json(comparison: Comparison, about: dict[str, Any]) -> HttpResponseBase:

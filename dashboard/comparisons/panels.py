@@ -13,6 +13,7 @@ from typing import Any
 from django.urls import reverse
 
 from dashboard.comparisons import anatomy, latex
+from dashboard.comparisons.export_list import Files, list_files
 from dashboard.comparisons.figures import Panel as ScalingPanel
 from dashboard.comparisons.figures import (
     Plot,
@@ -63,25 +64,6 @@ MOST_OPEN = 4
 """Groups whose plots and tables are seen at once; where there are more, each is opened by who wants
 it, and on paper all are."""
 BATCHES: dict[str, Batch] = {"strong": "total", "weak": "per GPU"}
-EXPORTS = (
-    ("Comparison, CSV", "comparison_csv"),
-    ("Comparison, JSON", "comparison_json"),
-    ("Comparison, LaTeX", "comparison_tex"),
-    ("Forest plot, PDF", "forest_pdf"),
-    ("Forest plot, SVG", "forest_svg"),
-    ("Forest plot, PNG", "forest_png"),
-    ("Runs, CSV", "runs_csv"),
-    ("Runs, JSON", "runs_json"),
-)
-TABLE_EXPORTS = (
-    ("Comparison, CSV", "table_csv"),
-    ("Comparison, JSON", "table_json"),
-    ("Comparison, LaTeX", "table_tex"),
-    ("Forest plot, PDF", "table_forest_pdf"),
-    ("Forest plot, SVG", "table_forest_svg"),
-    ("Forest plot, PNG", "table_forest_png"),
-    ("The table as given", "table_text"),
-)
 
 
 class ForestPlot(Panel[Comparison]):
@@ -438,13 +420,16 @@ class Export(Panel[Comparison]):
     name = "export"
     heading = "Export"
 
-    def compute(self, comparison: Comparison, request: OpenRequest) -> list[tuple[str, str]]:
-        files = TABLE_EXPORTS if isinstance(comparison, TableComparison) else EXPORTS
-        pages = count_pages(comparison, request)
+    def compute(
+        self, comparison: Comparison, request: OpenRequest
+    ) -> list[tuple[Files, list[tuple[str, str]]]]:
+        """Return each kind of data with its formats and their addresses."""
+        files = list_files(
+            of_table=isinstance(comparison, TableComparison), pages=count_pages(comparison, request)
+        )
         return [
-            (label, page_address(comparison, view, view))
-            for label, view in files
-            if "forest" not in view or pages == 1 or (pages and view.endswith("pdf"))
+            (row, [(label, page_address(comparison, view, view)) for label, view in row.formats])
+            for row in files
         ]
 
 

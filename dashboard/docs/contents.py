@@ -17,6 +17,7 @@ GROUPS = {
         "runtimes": "container runtimes: what each setting becomes, GPUs, modes",
         "parity": "reports, waivers, one lock file for both",
         "lists": "columns, filters, saved views",
+        "exports": "files of results, runs and steps: CSV, JSON, Parquet",
         "statistics": "estimates, intervals, verdicts, stamps, power, calibration",
         "imports": "logs of others as experiments",
         "measurements": "bare metal and Apptainer on NVIDIA H200",

@@ -9,9 +9,11 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
 
 from dashboard.comparisons.safe_files import stream_table
+from dashboard.comparisons.table_files import send_table
 from dashboard.execution.run_cells import draw_table, write_cells, write_heads
 from dashboard.execution.run_columns import FACT
 from dashboard.execution.run_conditions import SIGNS
+from dashboard.execution.run_list_tables import make_list_table
 from dashboard.execution.run_listing import RunList, keep_state, read_run_list
 from dashboard.lists import Listing
 from dashboard.typed_requests import Request
@@ -55,6 +57,13 @@ def runs(request: Request) -> HttpResponse:
 def runs_file(request: Request) -> StreamingHttpResponse:
     """Send the runs of a list as a CSV file, with the columns that it shows."""
     return send_runs(read_run_list(request))
+
+
+@require_GET
+def runs_parquet(request: Request) -> StreamingHttpResponse:
+    """Send the runs of a list as a Parquet file, with the columns that it shows."""
+    table = make_list_table(read_run_list(request))
+    return send_table(table, request.user, "parquet", "runs")
 
 
 def send_runs(run_list: RunList) -> StreamingHttpResponse:

@@ -20,6 +20,12 @@ from experiments.comparisons.kept import (
 )
 from experiments.comparisons.rejections import Rejections
 from experiments.comparisons.run_rows import list_run_rows
+from experiments.comparisons.run_tables import (
+    describe_source,
+    make_measurements_table,
+    make_runs_table,
+    make_series_table,
+)
 
 __all__ = [
     "COLLECTED_AFTER",
@@ -32,12 +38,16 @@ __all__ = [
     "Rejections",
     "choose_primary_metric",
     "compare_experiment",
+    "describe_source",
     "is_decided",
     "keep_comparison",
     "list_comparison_rows",
     "list_everywhere_rows",
     "list_pooled_rows",
     "list_run_rows",
+    "make_measurements_table",
+    "make_runs_table",
+    "make_series_table",
     "read_comparison",
     "read_comparisons",
     "read_kept_verdicts",

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from django.db.models import F
+
 from experiments.comparisons.compared_runs import (
     choose_primary_metric,
     list_baseline_first,
     read_samples,
 )
 from experiments.comparisons.exclusions import list_exclusions
+from experiments.comparisons.typed_tables import ROWS_AT_ONCE
 from experiments.comparisons.warm_ups import collect_warm_ups
 from experiments.models import Experiment
 from runners.ends import name_cause
@@ -29,8 +32,10 @@ def list_run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
     compared = {sample.run: sample.value for group in samples.values() for sample in group}
     excluded = {exclusion.run: exclusion.columns for exclusion in list_exclusions(experiment)}
     start_of_run = {uid: start for group in starts.values() for uid, start in group.starts.items()}
-    runs = experiment.runs.select_related("job__repairs", "workload", "environment", "snapshot")
-    for run in runs.prefetch_related("measurements").order_by("job__block", "position"):
+    runs = experiment.runs.select_related("job__repairs", "workload", "environment")
+    runs = runs.annotate(snapshot_hash=F("snapshot__content_hash"))
+    ordered = runs.prefetch_related("measurements").order_by("job__block", "position")
+    for run in ordered.iterator(chunk_size=ROWS_AT_ONCE):
         numbers = {
             f"{number.metric} ({number.unit})": number.value for number in run.measurements.all()
         }
@@ -54,7 +59,7 @@ def list_run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
             "attempt": run.job.attempt,
             "repairs_job": run.job.repairs.uid if run.job.repairs else None,
             "scheduler_id": run.job.scheduler_id,
-            "snapshot": run.snapshot.content_hash if run.snapshot else None,
+            "snapshot": run.snapshot_hash,
             **numbers,
             "compared": compared.get(run.uid),
             **excluded.get(run.uid, {}),

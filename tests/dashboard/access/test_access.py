@@ -50,8 +50,22 @@ OF_AN_EXPERIMENT = (
     "comparison_json",
     "runs_csv",
     "runs_json",
+    "comparison_parquet",
+    "runs_parquet",
+    "measurements_csv",
+    "measurements_parquet",
+    "series_csv",
+    "series_parquet",
 )
-OF_A_TABLE = ("table", "table_robustness", "table_csv", "table_json", "table_tex", "table_text")
+OF_A_TABLE = (
+    "table",
+    "table_robustness",
+    "table_csv",
+    "table_json",
+    "table_tex",
+    "table_parquet",
+    "table_text",
+)
 ACTIONS_OF_AN_OWNER = (
     "experiment_launch",
     "experiment_cancel",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from datetime import timedelta
@@ -19,6 +20,7 @@ from django.urls import reverse
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from experiments import migrations
 from experiments.access.anonymity import Anonymity
@@ -61,7 +63,11 @@ def visitor(address: str) -> Client:
 
 
 def body(answer: Any) -> str:
+    """Return all that an answer says; of a Parquet file its columns and rows."""
     content = b"".join(answer.streaming_content) if answer.streaming else answer.content
+    if answer["content-type"] == "application/vnd.apache.parquet":
+        table = parquet.read_table(io.BytesIO(content))
+        return f"{table.schema.to_string(truncate_metadata=False)} {table.to_pylist()}"
     return str(content.decode())
 
 

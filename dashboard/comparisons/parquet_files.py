@@ -1,0 +1,132 @@
+"""Tables as Parquet files, written a part of a table at a time."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+from experiments.comparisons.typed_tables import (
+    Batch,
+    TypedColumn,
+    TypedTable,
+    read_number,
+    read_time,
+    write_text,
+)
+
+ROWS_OF_A_PART = 100_000
+"""Rows that are kept until they are written as one part ("row group"), at least."""
+
+
+class Pieces(io.RawIOBase):
+    """A file that keeps what is written to it until it is taken, so that it can be sent."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, piece: Any) -> int:
+        self._pieces.append(bytes(piece))
+        self._size += len(piece)
+        return len(piece)
+
+    def tell(self) -> int:
+        return self._size
+
+    def take(self) -> list[bytes]:
+        """Return what was written since the last time."""
+        pieces, self._pieces = self._pieces, []
+        return pieces
+
+
+def write_parquet(table: TypedTable) -> Iterator[bytes]:
+    """Yield the Parquet file of a table piece by piece.
+
+    A file whose sending broke off has no end, and no program reads it.
+    """
+    import pyarrow as pa  # lazily: processes that write none do without 50 MB
+    from pyarrow.parquet import ParquetWriter
+
+    schema = _make_schema(table)
+    file = Pieces()
+    with ParquetWriter(file, schema, compression="snappy") as writer:
+        kept: list[Any] = []
+        rows = 0
+        for batch in table.batches:
+            kept.append(_make_record_batch(batch, table.columns, schema))
+            rows += len(kept[-1])
+            if rows >= ROWS_OF_A_PART:
+                writer.write_table(pa.Table.from_batches(kept, schema))
+                kept, rows = [], 0
+                yield from file.take()
+        if kept:
+            writer.write_table(pa.Table.from_batches(kept, schema))
+    yield from file.take()
+
+
+@cache
+def _list_types() -> dict[str, Any]:
+    import pyarrow as pa
+
+    return {
+        "text": pa.string(),
+        "whole": pa.int64(),
+        "number": pa.float64(),
+        "time": pa.timestamp("us", tz="UTC"),
+        "flag": pa.bool_(),
+    }
+
+
+def _make_schema(table: TypedTable) -> Any:
+    """Return the columns with their types; units stand at each, and once more in the file's facts.
+
+    Only readers by Arrow know what stands at a column.
+    """
+    import pyarrow as pa
+
+    told = {column.name: _describe(column) for column in table.columns if _describe(column)}
+    facts = {f"tare.{name}": text for name, text in table.facts.items()}
+    if told:
+        facts["tare.columns"] = json.dumps(told, ensure_ascii=False)
+    types = _list_types()
+    fields = [
+        pa.field(column.name, types[column.kind], metadata=_describe(column) or None)
+        for column in table.columns
+    ]
+    return pa.schema(fields, metadata=facts)
+
+
+def _describe(column: TypedColumn) -> dict[str, str]:
+    known = {"unit": column.unit, "about": column.about}
+    return {name: text for name, text in known.items() if text}
+
+
+def _make_record_batch(batch: Batch, columns: Sequence[TypedColumn], schema: Any) -> Any:
+    import pyarrow as pa
+
+    types = _list_types()
+    arrays = [
+        pa.array(_convert(values, column.kind), types[column.kind])
+        for values, column in zip(batch, columns, strict=True)
+    ]
+    return pa.record_batch(arrays, schema=schema)
+
+
+def _convert(values: Sequence[Any], kind: str) -> Any:
+    """Return values of one kind; arrays of numbers are so already."""
+    if hasattr(values, "dtype") or isinstance(values, range):
+        return values
+    match kind:
+        case "number":
+            return [read_number(value) for value in values]
+        case "time":
+            return [read_time(value) for value in values]
+        case "text":
+            return [None if value is None else write_text(value) for value in values]
+    return values

@@ -1,0 +1,131 @@
+"""The runs of an experiment, their measurements and their steps, as tables with typed columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from experiments.comparisons.comparison_keys import identify_method
+from experiments.comparisons.run_rows import list_run_rows
+from experiments.comparisons.series import BINARY
+from experiments.comparisons.typed_tables import (
+    ROWS_AT_ONCE,
+    Batch,
+    TypedColumn,
+    TypedTable,
+    make_table,
+)
+from experiments.models import Experiment, Measurement, Series
+from experiments.statistics.steps import read_array
+
+SERIES_AT_ONCE = 50
+"""Series that are fetched at once: of a hundred thousand steps each, 40 MB."""
+ABOUT_RUN = (
+    TypedColumn("run"),
+    TypedColumn("job"),
+    TypedColumn("block", "whole", about="from 1"),
+    TypedColumn("position", "whole", about="run order in the job"),
+    TypedColumn("repeat", "whole"),
+    TypedColumn("workload"),
+    TypedColumn("environment"),
+    TypedColumn("scale", about="nodes x GPUs or processes"),
+    TypedColumn("state"),
+)
+ENDS = (
+    TypedColumn("reason"),
+    TypedColumn("cause"),
+    TypedColumn("message"),
+    TypedColumn("exit_code", "whole"),
+    TypedColumn("node"),
+    TypedColumn("began_at", "time"),
+    TypedColumn("ended_at", "time"),
+    TypedColumn("attempt", "whole"),
+    TypedColumn("repairs_job"),
+    TypedColumn("scheduler_id"),
+    TypedColumn("snapshot"),
+)
+COMPARED = (
+    TypedColumn("compared", "number", about="the value that the comparison uses"),
+    TypedColumn("excluded_by"),
+    TypedColumn("excluded_at", "time"),
+    TypedColumn("excluded_because"),
+    TypedColumn("excluded_after_a_verdict", "flag"),
+    TypedColumn("shape"),
+    TypedColumn("warm_up_steps", "whole"),
+    TypedColumn("trend"),
+    TypedColumn("mean_after_warm_up (s)", "number", "s"),
+)
+NODE = TypedColumn("node")
+METRIC, UNIT = TypedColumn("metric"), TypedColumn("unit", about="1 for a bare number")
+VALUE = TypedColumn("value", "number", about="in the unit of its row")
+STEP = TypedColumn("step", "whole", about="from 1; the last one of those that a value is of")
+
+
+def describe_source(experiment: Experiment) -> dict[str, str]:
+    """Return what a file says about its experiment, and about the code that computed it."""
+    return {
+        "question": experiment.question,
+        "experiment": str(experiment.pk),
+        "plan_hash": experiment.plan_hash,
+        "margin": repr(experiment.margin),
+        "method": identify_method(),
+    }
+
+
+def make_runs_table(experiment: Experiment) -> TypedTable:
+    """Return a row for each run, with the columns of the CSV file and all that it might have."""
+    measured = Measurement.objects.filter(run__experiment=experiment).order_by("metric", "unit")
+    metrics = [
+        TypedColumn(f"{metric} ({unit})", "number", unit)
+        for metric, unit in measured.values_list("metric", "unit").distinct()
+    ]
+    columns = (*ABOUT_RUN, *ENDS, *metrics, *COMPARED)
+    return make_table(columns, list_run_rows(experiment), describe_source(experiment))
+
+
+def make_measurements_table(experiment: Experiment) -> TypedTable:
+    """Return a row for each measurement of each run."""
+    columns = (*ABOUT_RUN, NODE, METRIC, VALUE, UNIT)
+    return TypedTable(columns, _read_measurements(experiment), describe_source(experiment))
+
+
+def make_series_table(experiment: Experiment) -> TypedTable:
+    """Return a row for each step of each series: of step times, losses and whatever was recorded.
+
+    A batch is one series; its values are a numpy array.
+    """
+    columns = (*ABOUT_RUN, NODE, METRIC, UNIT, STEP, VALUE)
+    return TypedTable(columns, _read_steps(experiment), describe_source(experiment))
+
+
+_OF_RUN = (
+    *("run__uid", "run__job__uid", "run__job__block", "run__position", "run__repeat"),
+    *("run__workload__name", "run__environment__name", "run__scale", "run__state", "run__node"),
+)
+_BLOCK = 2
+"""The place of the block among them, which counts from 0 in the database."""
+_ORDER = ("run__job__block", "run__position", "run", "metric")
+
+
+def _read_measurements(experiment: Experiment) -> Iterator[Batch]:
+    rows = Measurement.objects.filter(run__experiment=experiment).order_by(*_ORDER)
+    values = rows.values_list(*_OF_RUN, "metric", "value", "unit")
+    batch: list[tuple[Any, ...]] = []
+    for row in values.iterator(chunk_size=ROWS_AT_ONCE):
+        batch.append((*row[:_BLOCK], row[_BLOCK] + 1, *row[_BLOCK + 1 :]))
+        if len(batch) == ROWS_AT_ONCE:
+            yield list(zip(*batch, strict=True))
+            batch = []
+    if batch:
+        yield list(zip(*batch, strict=True))
+
+
+def _read_steps(experiment: Experiment) -> Iterator[Batch]:
+    rows = Series.objects.filter(run__experiment=experiment).order_by(*_ORDER)
+    series = rows.values_list(*_OF_RUN, "metric", "unit", "steps", BINARY)
+    for *about, steps, array in series.iterator(chunk_size=SERIES_AT_ONCE):
+        about[_BLOCK] += 1
+        values = read_array(array)
+        places = range(1, len(values) + 1) if steps is None else steps
+        count = min(len(places), len(values))
+        yield [*([value] * count for value in about), places[:count], values[:count]]
