@@ -39,7 +39,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "groups": "experiments#visibility",
     },
     "ClusterForm": {
-        "name": "clusters#step-by-step",
+        "name": "clusters#add-a-cluster",
         "enabled": _JOBS,
         "visibility": _VISIBILITY,
         "groups": _VISIBILITY,

@@ -28,6 +28,7 @@ TASKS = {
         tasks.check,
         tasks.fetch_host_key,
         tasks.test_connection,
+        tasks.read_cluster,
         tasks.send,
         tasks.receive,
         tasks.copy_file,

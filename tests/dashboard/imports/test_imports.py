@@ -250,7 +250,8 @@ def test_the_machine_of_logs_is_a_record(experiment: Experiment, people: People)
     )
     assert people.client("admin").post(check).status_code == 403
     assert experiment.question in detail
-    assert "K80 machine" not in client.get("/").content.decode()  # no dot: it never answers
+    its_page = reverse("cluster", args=[experiment.cluster_id])
+    assert its_page not in client.get("/").content.decode()  # no dot: it never answers
     form = client.get("/experiments/new/").content.decode()
     assert "K80 machine" not in form
     assert "synthetic_resnet50" not in form
