@@ -58,11 +58,11 @@ def _edit_address(request: Request, draft: ClusterDraft) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             drafts.save_draft(form.instance)
+            if not form.instance.host_key:
+                enqueue_visit(drafts.request_host_key(form.instance))
         except drafts.NotDone as problem:
             form.add_error(None, str(problem))
         else:
-            if not form.instance.host_key:
-                enqueue_visit(drafts.request_host_key(form.instance))
             return redirect("cluster_draft_host_key", form.instance.pk)
     others = request.user.cluster_drafts.exclude(pk=draft.pk)
     return _render(request, draft, "address", form=form, others=others)

@@ -34,6 +34,13 @@ DIED = Check(
     "This was asked for, and no worker brought an answer.",
     "Do Redis and `manage.py worker` run? Then try again.",
 )
+CHANGED = Check(
+    "Connection",
+    "Entry",
+    "failed",
+    "The address, host key or credential was changed after this was asked for.",
+    "Read again.",
+)
 # What a check advises for a cluster that is stored already reads otherwise here.
 CURES = {
     "Host name": "Correct the host in step 1. A name that only the centre’s own machines know "
@@ -81,7 +88,12 @@ def save_draft(draft: ClusterDraft) -> None:
 
 
 def request_host_key(draft: ClusterDraft) -> ClusterReading:
-    """Store a request for the key that the host shows, or return the one under way."""
+    """Store a request for the key that the host shows, or return the one under way.
+
+    Raises NotDone where the way to the host takes a key that the draft's owner may not use.
+    """
+    if draft.jump_host:
+        require_usable_keys(draft.owner, draft.jump_host)
     digest = draft.address_digest
     return _request(ClusterReading.Kind.HOST_KEY, draft.owner, draft=draft, digest=digest)
 
@@ -102,25 +114,36 @@ def require_usable_key(draft: ClusterDraft) -> None:
     """Raise NotDone unless the draft has keys that its owner may use, on all of the way."""
     if draft.credential is None:
         raise NotDone("Choose a credential first.")
-    hops = make_cluster(draft).list_hops()
+    require_usable_keys(draft.owner, make_cluster(draft))
+
+
+def require_usable_keys(person: User, cluster: Cluster) -> None:
+    """Raise NotDone unless `person` may use the keys of all hosts on the way to a cluster."""
+    hops = cluster.list_hops()
     keys = {hop.credential_id for hop in hops if hop.credential_id is not None}
-    if Credential.objects.usable_by(draft.owner).filter(pk__in=keys).count() < len(keys):
+    if Credential.objects.usable_by(person).filter(pk__in=keys).count() < len(keys):
         raise NotDone("A key on the way to this cluster is not yours to use: choose another one.")
 
 
-def _request(kind: ClusterReading.Kind, by: User, **of: object) -> ClusterReading:
-    rows = ClusterReading.objects.filter(
-        kind=kind, ended_at=None, **{name: row for name, row in of.items() if name != "digest"}
-    )
-    rows.filter(requested_at__lt=timezone.now() - LONGEST).update(
-        ended_at=timezone.now(), outcome=DIED.outcome, rows=[DIED.as_json()]
-    )
-    row = ClusterReading(kind=kind, owner=by, **of)
+def _request(
+    kind: ClusterReading.Kind, by: User, *, draft: ClusterDraft, digest: str
+) -> ClusterReading:
+    """Store a request about a draft as it is now, or return the one under way."""
+    under_way = ClusterReading.objects.filter(kind=kind, draft=draft, ended_at=None)
+    for rows, check in (
+        (under_way.filter(requested_at__lt=timezone.now() - LONGEST), DIED),
+        (under_way.exclude(digest=digest), CHANGED),
+    ):
+        rows.update(ended_at=timezone.now(), outcome=check.outcome, rows=[check.as_json()])
+    row = ClusterReading(kind=kind, owner=by, draft=draft, digest=digest)
     try:
         with transaction.atomic():
             row.save()
     except IntegrityError:  # one is under way, and one at a time is enough
-        return rows.get()
+        found = under_way.first()
+        if found is None:
+            raise NotDone("This was changed in another tab meanwhile: look again.") from None
+        return found
     return row
 
 

@@ -6,23 +6,28 @@ from typing import Any
 
 from django.utils import timezone
 
-from experiments.clusters.cluster_drafts import make_cluster
+from experiments.clusters.cluster_drafts import (
+    CHANGED,
+    NotDone,
+    make_cluster,
+    require_usable_keys,
+)
 from experiments.execution.connection_test_visits import make_entry_check
 from experiments.execution.connections import Link, make_ssh_address
 from experiments.execution.guard import end_on_failure, make_storable
-from experiments.models import ClusterReading
+from experiments.models import Cluster, ClusterReading, User
 from runners.cluster_reading import Reading
 from runners.cluster_reading import read_cluster as ask_cluster
 from runners.errors import TryAgain
 from runners.preflight import Check, find_worst_outcome
 from runners.transports import Local, scan_host_key
 
-CHANGED = Check(
+NOT_ALLOWED = Check(
     "Connection",
     "Entry",
     "failed",
-    "The address, host key or credential was changed after this was asked for.",
-    "Read again.",
+    "A key on the way to this cluster is not yours to use.",
+    "Choose another jump host in step 1, or another credential in step 3.",
 )
 RELATIONS = ("draft__credential", "draft__jump_host", "cluster__credential", "cluster__jump_host")
 
@@ -47,6 +52,8 @@ def _ask(reading: ClusterReading) -> Reading:
     cluster = make_cluster(draft) if draft else reading.cluster
     assert cluster
     scheduler = draft.scheduler if draft else cluster.scheduler
+    if draft and not _may_use_keys(draft.owner, cluster):
+        return Reading([NOT_ALLOWED])
     asked = {"scheduler": scheduler, "work_directory": cluster.work_directory}
     if cluster.transport == "local":
         return ask_cluster(Local(), **asked)
@@ -62,6 +69,9 @@ def _fetch_key(reading: ClusterReading) -> str:
     """Fetch the key that a draft's host shows, for a person to compare."""
     draft = reading.draft
     assert draft
+    if draft.jump_host and not _may_use_keys(draft.owner, draft.jump_host):
+        _end(reading.pk, Reading([NOT_ALLOWED]))
+        return "failed"
     try:
         link = Link(make_ssh_address(draft.jump_host)) if draft.jump_host else None
         key = scan_host_key(draft.host, draft.port, jump=link)
@@ -72,6 +82,15 @@ def _fetch_key(reading: ClusterReading) -> str:
     is_same = draft.address_digest == reading.digest
     _end(reading.pk, Reading([] if is_same else [CHANGED]), key=key if is_same else "")
     return "fetched"
+
+
+def _may_use_keys(person: User, cluster: Cluster) -> bool:
+    """Return whether `person` may still use the keys of all hosts on the way to a cluster."""
+    try:
+        require_usable_keys(person, cluster)
+    except NotDone:
+        return False
+    return True
 
 
 def _end(pk: int, answer: Reading, *, key: str = "") -> None:

@@ -23,7 +23,7 @@ def plan_rejected_again(ended: Sequence[Job]) -> None:
     """Plan a second job for what the plan's rules have rejected of jobs that came to their end.
 
     It runs on the node of the first one, within the same block: pairs are made within a node. Where
-    all of the first job was rejected there is nothing to pair with, and any node will do.
+    all of the block was rejected there is nothing to pair with, and any node will do.
     """
     keys = [
         job.pk for job in ended if job.state == Job.State.DONE and job.experiment.rejected_again
@@ -50,16 +50,17 @@ def plan_rejected_again(ended: Sequence[Job]) -> None:
         limit = runs[0].spec.get("reject", {}).get(AGAIN, 0)
         block = job.experiment_id, job.block
         if counts[block] >= limit:
-            why = f"rejected: its block has been, {counts[block]} times, as many as the plan allows"
+            why = f"rejected, and tried again {counts[block]} times, the most that the plan allows"
             record_event(job.experiment, NOT_TRIED, job=job, why=why)
             continue
         counts[block] += 1
-        is_whole = len(runs) == job.runs.count()
+        others = Run.objects.filter(experiment=job.experiment_id, job__block=job.block)
+        is_alone = not others.exclude(pk__in=[run.pk for run in runs]).exists()
         messages = {run.pk: run.message for run in runs}
         second = plan_second_job(
             job,
             runs,
-            node="" if is_whole else find_node(job),
+            node="" if is_alone else job.node or find_node(job),
             cause="rejected by the plan’s rules",
             why=f", time {counts[block]} of {limit}",
         )

@@ -99,7 +99,7 @@ class ClusterReading(models.Model):
     )
     digest = models.CharField(max_length=64, blank=True, help_text="Of the draft, when asked.")
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
     requested_at = models.DateTimeField(auto_now_add=True)
     began_at = models.DateTimeField(null=True)

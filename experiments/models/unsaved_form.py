@@ -39,6 +39,11 @@ class UnsavedForm(models.Model):
         return self.question or "an experiment without a question yet"
 
     @property
+    def state(self) -> str:
+        """Return what changes whenever the form is kept."""
+        return f"{self.tab} {self.kept_at.timestamp():.6f}"
+
+    @property
     def question(self) -> str:
         """Return the question as it was typed, cut to a line."""
         return str((self.values.get("question") or [""])[0]).strip()[:120]

@@ -36,7 +36,7 @@ class KeptElsewhere(Exception):
 class Page:
     """A form in a tab of a browser.
 
-    `before` is the tab whose values it was opened with, "" where nothing was kept.
+    `before` is the state of what it was opened with, "" where nothing was kept.
     """
 
     key: str
@@ -48,7 +48,7 @@ def open_page(experiment: Experiment, row: UnsavedForm | None) -> Page:
     """Return a page of its own, for the form of `experiment` with what `row` has kept."""
     tab = secrets.token_hex(8)
     if row:
-        return Page(row.key, tab, row.tab)
+        return Page(row.key, tab, row.state)
     return Page(name_key(experiment) if experiment.pk else secrets.token_hex(8), tab)
 
 
@@ -85,7 +85,7 @@ def keep_values(
             key=page.key[:40],
             defaults={"experiment": experiment, "tab": page.tab[:40], "kept_at": Now()},
         )
-        if not (is_new or anyway or row.tab in (page.tab, page.before)):
+        if not (is_new or anyway or row.tab == page.tab or row.state == page.before):
             raise KeptElsewhere(row.kept_at)
         UnsavedForm.objects.filter(pk=row.pk).update(
             values=cleaned, tab=page.tab[:40], kept_at=Now()

@@ -66,6 +66,11 @@ def is_unequal(first: Judged, second: Judged) -> bool:
     return compute_fisher_p(first, second) < ALPHA
 
 
+def _find_excess(baseline: Judged, environment: Judged) -> int:
+    """Return a number above 0 where the environment's share is the larger one, below it if not."""
+    return environment.rejected * baseline.total - baseline.rejected * environment.total
+
+
 def explain_unequal(
     baseline: Judged,
     environment: Judged,
@@ -77,11 +82,13 @@ def explain_unequal(
     """Return why a verdict is to be read with care for its rejections; "" where it is not.
 
     `names` are those of baseline and environment. Few rejections in each of many configurations
-    add up: they count where both sides differ over all of them, and here too.
+    add up: they count where both sides differ over all of them, and here in the same direction.
     """
     is_here = is_unequal(baseline, environment)
     is_everywhere = is_unequal(baseline_everywhere, environment_everywhere) and (
-        baseline.rejected * environment.total != environment.rejected * baseline.total
+        _find_excess(baseline, environment)
+        * _find_excess(baseline_everywhere, environment_everywhere)
+        > 0
     )
     if not (is_here or is_everywhere):
         return ""
@@ -93,8 +100,7 @@ def explain_unequal(
             f" In all configurations together: {environment_everywhere.text} and "
             f"{baseline_everywhere.text} (p {numbers.p_value(p_everywhere)})."
         )
-    more = environment.rejected * baseline.total > baseline.rejected * environment.total
-    left = names[1] if more else names[0]
+    left = names[1] if _find_excess(baseline, environment) > 0 else names[0]
     return (
         f"Rules of the plan rejected {environment.text} of {names[1]} and {baseline.text} of "
         f"{names[0]} (Fisher’s exact test: p {p}).{everywhere} What is left of {left} ran under "

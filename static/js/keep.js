@@ -22,3 +22,16 @@ document.addEventListener("toggle", (event) => {
 document.addEventListener("htmx:afterSwap", (event) => {
   if (event.target.id === "consequences") refreshScript(); // and not each field that came with it
 });
+
+// A form that was sent is not kept any more: it would come back as one that nobody has saved.
+let isSent = false;
+document.addEventListener("submit", (event) => {
+  const kept = event.target.querySelector("#kept");
+  if (!kept || event.defaultPrevented) return;
+  isSent = true;
+  window.htmx.trigger(kept, "htmx:abort");
+});
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (isSent && event.target.id === "kept") event.preventDefault();
+});
+addEventListener("pageshow", () => { isSent = false; }); // by the button Back

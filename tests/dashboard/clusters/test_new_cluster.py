@@ -460,3 +460,39 @@ def test_discarding_leaves_the_credential(client: Client, draft: ClusterDraft) -
     post(client, "discard", draft)
     assert not ClusterDraft.objects.exists()
     assert Credential.objects.exists()
+
+
+def test_a_corrected_address_is_asked_at_once(draft: ClusterDraft) -> None:
+    """The host that was wrong may not answer for a minute: nobody waits for it."""
+    wrong = cluster_drafts.request_host_key(draft)
+    draft.host = "right.example"
+    cluster_drafts.save_draft(draft)
+    asked = cluster_drafts.request_host_key(draft)
+    assert cluster_drafts.get_latest_key(draft).under_way == asked
+    wrong.refresh_from_db()
+    assert wrong.rows[0]["found"] == cluster_drafts.CHANGED.found
+    assert cluster_drafts.request_host_key(draft) == asked, "one at a time is enough"
+
+
+def test_no_jump_host_is_used_by_who_may_not_use_its_key(
+    draft: ClusterDraft, client: Client
+) -> None:
+    """Who may when the address is typed may not for ever."""
+    jump = ClusterFactory(credential=CredentialFactory(owner=draft.owner))
+    ClusterDraft.objects.filter(pk=draft.pk).update(jump_host=jump)
+    draft.refresh_from_db()
+    asked = cluster_drafts.request_host_key(draft)
+    Credential.objects.filter(pk=jump.credential_id).update(owner=UserFactory())
+    execution.read_cluster(asked.pk)
+    asked.refresh_from_db()
+    assert "not yours to use" in asked.rows[0]["found"]
+    post(client, "host_key", draft, fetch="yes")
+    assert ClusterReading.objects.filter(kind="host key").get() == asked
+    assert "not yours to use" in page(client, "host_key", draft)
+
+
+def test_a_person_who_has_begun_a_cluster_can_be_deleted(draft: ClusterDraft) -> None:
+    ClusterDraft.objects.update(credential=None)
+    Credential.objects.all().delete()
+    draft.owner.delete()
+    assert not ClusterReading.objects.exists()

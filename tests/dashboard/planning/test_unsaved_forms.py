@@ -136,6 +136,9 @@ def test_two_tabs_of_a_draft_do_not_overwrite_each_other_in_silence(
     third = Tab(as_owner, address)
     assert third.field("question")["value"] == "Two"
     assert b"Not kept" not in third.keep(site, question="Three").content
+    fourth = Tab(as_owner, address)
+    third.keep(site, question="Three, and more")
+    assert b"Not kept: another tab" in fourth.keep(site, question="Four").content
 
 
 def test_a_draft_that_was_saved_elsewhere_is_not_overwritten_in_silence(

@@ -114,8 +114,11 @@ def test_a_block_is_tried_again_as_often_as_its_plan_allows(experiment: Make) ->
     assert set(runs.values_list("state", "reason")) == {("failed", "rejected")}
     assert made.runs.filter(state=Run.State.SUCCEEDED).count() == 2
     for event in made.events.filter(what=NOT_TRIED):
-        assert event.why == "rejected: its block has been, 2 times, as many as the plan allows"
+        assert event.why == "rejected, and tried again 2 times, the most that the plan allows"
     assert made.events.filter(what=NOT_TRIED).count() == 2
+    for kept in made.runs.filter(environment__name="bare metal"):
+        again = made.jobs.filter(block=kept.job.block).exclude(pk=kept.job_id)
+        assert set(again.values_list("node", flat=True)) == {kept.node}, "a pair is of one node"
 
 
 def test_a_block_of_which_nothing_is_left_may_run_anywhere(experiment: Make) -> None:

@@ -102,3 +102,10 @@ def test_without_rejections_nothing_is_said(first: Judged, second: Judged) -> No
     none = Judged(0, first.total), Judged(0, second.total)
     assert explain(none) == ""
     assert bool(explain((first, second))) is is_unequal(first, second)
+
+
+def test_a_configuration_that_differs_the_other_way_is_not_stamped_for_all_of_them() -> None:
+    """Otherwise the sentence would say that the one is flattered, beside numbers of the other."""
+    everywhere = (Judged(10, 400), Judged(40, 400))
+    assert explain((Judged(2, 10), Judged(1, 10)), everywhere) == ""
+    assert "What is left of " + NAMES[1] in explain((Judged(1, 10), Judged(2, 10)), everywhere)
