@@ -32,6 +32,7 @@ from dashboard.execution import (
 from dashboard.health import health_views
 from dashboard.images import image_import_views, image_views
 from dashboard.imports import import_views
+from dashboard.notifications import notification_views
 from dashboard.planning import draft_views, script_views, unsaved_views, workload_views
 from dashboard.presets import own_preset_views, preset_views
 from dashboard.search import search_views
@@ -50,6 +51,10 @@ urlpatterns = [
     path("healthz/", overview_views.healthz, name="healthz"),
     path("login/", auth.LoginView.as_view(authentication_form=LoginForm), name="login"),
     path("account/password/", account_views.password, name="password_change"),
+    path("account/notifications/", notification_views.choices, name="notification_choices"),
+    path("notifications/", notification_views.notifications, name="notifications"),
+    path("notifications/read/", notification_views.read, name="notifications_read"),
+    path("notifications/<int:pk>/", notification_views.notification, name="notification"),
     path("logout/", auth.LogoutView.as_view(), name="logout"),
     path("experiments/", experiment_list_views.experiments, name="experiments"),
     path("experiments.csv", experiment_list_views.experiments_file, name="experiments_file"),

@@ -99,6 +99,11 @@ def enqueue_keep(experiment_pk: int) -> None:
     _enqueue_on_commit("keep", experiment_pk, queue=BULK)
 
 
+def enqueue_watch(experiment_pk: int) -> None:
+    """Ask whether an experiment's owner is to be told something; the clock asks again."""
+    _enqueue_on_commit("watch", experiment_pk)
+
+
 def is_bulk_free() -> bool:
     """Return whether no task waits in the queue `bulk`. Without Valkey none can be added."""
     try:

@@ -125,14 +125,15 @@ ROOMS = {
         "software": "access design images models notify planning",
         "presets": "access design models planning software",
         "comparisons": "design models notify planning program_files snapshots software statistics",
-        "execution": "access clusters comparisons design encryption images liveness models notify "
-        "planning snapshots software",
+        "notifications": "models",
+        "execution": "access clusters comparisons design encryption images liveness models "
+        "notifications notify planning snapshots software",
         "health": "execution models notify",
         "imports": "access comparisons execution models statistics",
         "admin": "access execution help_targets models software",
         "demo": "access clusters execution models software",
         "management": "access clusters comparisons demo encryption execution health images imports "
-        "liveness models notify software statistics",
+        "liveness models notifications notify software statistics",
         "apps": "execution settings_checks",
     },
     "dashboard": {
@@ -156,6 +157,7 @@ ROOMS = {
         "typed_requests",
         "health": "access typed_requests",
         "images": "access form_styles lists typed_requests uploads",
+        "notifications": "form_styles lists typed_requests",
         "catalogue": "access images lists typed_requests",
         "software": "access catalogue form_styles typed_requests",
         "imports": "access form_styles typed_requests uploads",
@@ -168,7 +170,7 @@ ROOMS = {
         "settings": "environment",
         "apps": "access",
         "urls": "access catalogue clusters comparisons docs execution glossary_views health images "
-        "imports overview_views planning presets search software",
+        "imports notifications overview_views planning presets search software",
         "wsgi": "",
     },
     "standalone": {

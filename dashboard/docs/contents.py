@@ -18,6 +18,7 @@ GROUPS = {
         "parity": "reports, waivers, one lock file for both",
         "lists": "columns, filters, saved views",
         "exports": "files of results, runs and steps: CSV, JSON, Parquet",
+        "notifications": "what Tare tells people, where, and what each person chooses",
         "statistics": "estimates, intervals, verdicts, stamps, power, calibration",
         "imports": "logs of others as experiments",
         "measurements": "bare metal and Apptainer on NVIDIA H200",

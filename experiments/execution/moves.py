@@ -11,7 +11,7 @@ from django.db.models import Model, QuerySet
 
 from experiments.execution.gpu_hours import count_gpu_time
 from experiments.models import Event, Experiment, Job, Operation, Run, User
-from experiments.notify import enqueue_keep
+from experiments.notify import enqueue_keep, enqueue_watch
 
 
 def record_event(
@@ -158,10 +158,14 @@ def _move_locked(model: Any, by_key: Mapping[int, Move[RowT]], before: str, to: 
 def _ask_for_comparisons(
     model: type[Job | Run], before: str, to: str, experiments: Iterable[int]
 ) -> None:
-    """Have comparisons kept anew where jobs have ended, or runs that had ended are others now."""
+    """Have comparisons kept anew where jobs have ended, or runs that had ended are others now.
+
+    And have their owners told.
+    """
     if to in Job.FINAL if model is Job else before in Run.FINAL:
         for experiment_pk in set(experiments):
             enqueue_keep(experiment_pk)
+            enqueue_watch(experiment_pk)
 
 
 def lock_in_order(rows: Sequence[Job]) -> None:

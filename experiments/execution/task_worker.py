@@ -33,6 +33,7 @@ TASKS = {
         tasks.receive,
         tasks.copy_file,
         tasks.keep,
+        tasks.watch,
     )
 }
 """What can be asked for, by the name under which RQ writes it down."""

@@ -7,6 +7,7 @@ from django.db import close_old_connections
 from experiments import execution
 from experiments.comparisons import keep_comparison
 from experiments.models import CheckReport, StagedImage
+from experiments.notifications import watch_experiment
 from experiments.notify import enqueue_tick, hand_over_tick
 
 
@@ -69,6 +70,14 @@ def copy_file(pk: int) -> str:
 
 
 def keep(pk: int) -> str:
-    """Compute an experiment's comparison and keep it, for the pages."""
+    """Compute an experiment's comparison and keep it, for the pages; tell of its verdicts."""
     close_old_connections()
-    return keep_comparison(pk)
+    outcome = keep_comparison(pk)
+    watch_experiment(pk)
+    return outcome
+
+
+def watch(pk: int) -> str:
+    """Tell an experiment's owner what has become of it."""
+    close_old_connections()
+    return watch_experiment(pk)

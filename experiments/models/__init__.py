@@ -13,6 +13,13 @@ from experiments.models.last_visit import LastVisit
 from experiments.models.link import ShareLink
 from experiments.models.live_reading import LiveReading
 from experiments.models.node_samples import NodeSamples
+from experiments.models.notification import (
+    NoticedExperiment,
+    Notification,
+    NotificationChoices,
+    NotificationKind,
+    NotificationWay,
+)
 from experiments.models.operation import Operation
 from experiments.models.own_preset import OwnPreset
 from experiments.models.parity import EnvironmentInspection, Waiver
@@ -49,6 +56,11 @@ __all__ = [
     "LiveReading",
     "Measurement",
     "NodeSamples",
+    "NoticedExperiment",
+    "Notification",
+    "NotificationChoices",
+    "NotificationKind",
+    "NotificationWay",
     "Operation",
     "Origin",
     "OwnPreset",

@@ -49,6 +49,9 @@ class User(AbstractUser):
     """A person. The role is the truth; Django's own two flags follow from it."""
 
     role = models.CharField(max_length=30, choices=Role.choices, default=Role.RESEARCHER)
+    unread_notifications = models.PositiveIntegerField(
+        default=0, editable=False, help_text="For the head of each page, without a statement."
+    )
 
     objects: ClassVar[People] = People()
 

@@ -30,6 +30,8 @@ FORMS = (
     "/experiments/",
     "/docs/",
     "/docs/statistics/",
+    "/notifications/",
+    "/account/notifications/",
 )
 INPUTS = {"textbox", "combobox", "checkbox", "radio", "spinbutton", "searchbox", "button", "link"}
 SMALL = """() => [...document.querySelectorAll('a, button, input, select, summary, textarea')]

@@ -32,12 +32,14 @@ from experiments.models import (
 from experiments.models.cluster import LONGEST_BACK_OFF
 from experiments.models.database_time import database_now
 from experiments.models.images import SILENCE
+from experiments.notifications import list_unwatched
 from experiments.notify import (
     enqueue_copy,
     enqueue_receive,
     enqueue_send,
     enqueue_tick,
     enqueue_visit,
+    enqueue_watch,
     is_bulk_free,
 )
 
@@ -72,6 +74,7 @@ class Command(BaseCommand):
                     enqueue_due(enqueued_at, time.monotonic())
                     enqueue_early(handled, time.monotonic())
                     enqueue_waiting(retried_at, time.monotonic())
+                    enqueue_watches(retried_at, time.monotonic())
                     sign.beat()
                     mark_alive(ALIVE_SECONDS)
                 except (OperationalError, InterfaceError) as error:
@@ -153,3 +156,12 @@ def enqueue_waiting(retried_at: dict[str, float], now: float) -> None:
         enqueue_receive(image_import)
     for file in RunFile.objects.to_be_copied().filter(Q(seen_at=None) | Q(seen_at__lt=silent))[:50]:
         enqueue_copy(file)
+
+
+def enqueue_watches(retried_at: dict[str, float], now: float) -> None:
+    """Have experiments looked at in which something may be new: the task may have been lost."""
+    if now - retried_at.get("watched", float("-inf")) < AGAIN_SECONDS:
+        return
+    retried_at["watched"] = now
+    for pk in list_unwatched():
+        enqueue_watch(pk)

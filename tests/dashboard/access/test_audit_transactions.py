@@ -171,6 +171,7 @@ OPERATION = "the row of the operation or the import tells it"
 ADDRESSES_NOT_LOGGED = {
     **dict.fromkeys(("login", "logout", "workload_try", "experiment_script"), "changes no row"),
     **dict.fromkeys(("old_operation", "old_readers"), "leads to another address"),
+    **dict.fromkeys(("notifications_read", "notification_choices"), "one's own notifications"),
     **dict.fromkeys(("experiment_new", "experiment_edit", "experiment_clone"), DRAFT),
     "own_preset_use": DRAFT,
     **dict.fromkeys(("experiment_launch", "experiment_cancel", "experiment_stop"), EVENTS),

@@ -24,6 +24,7 @@ from experiments.models import (
     HostKey,
     Image,
     ImageImport,
+    Notification,
     OwnPreset,
     Pause,
     PublishedTable,
@@ -66,6 +67,10 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "login": (GET, "", NOBODY),
     "logout": (POST, "", Role.VIEWER),
     "password_change": (GET, "", Role.VIEWER),
+    "notifications": (GET, "", Role.VIEWER),
+    "notification": (GET, "notification", Role.VIEWER),
+    "notifications_read": (POST, "", Role.VIEWER),
+    "notification_choices": (GET, "", Role.VIEWER),
     "overview": (GET, "", Role.VIEWER),
     "search": (GET, "", Role.VIEWER),
     "search_results": (GET, "", Role.VIEWER),
@@ -278,6 +283,11 @@ def mine(site: Site) -> Callable[[User], dict[str, list[Any]]]:
             "visibility": ["experiment", results.pk],
             "unsaved form": [
                 UnsavedForm.objects.create(owner=owner, key="mine", tab="x", kept_at=now).key
+            ],
+            "notification": [
+                Notification.objects.create(
+                    recipient=owner, kind="ended", subject="it", created_at=now, changed_at=now
+                ).pk
             ],
             "saved view": [SavedView.objects.create(owner=owner, page="runs", name="mine").pk],
             "own preset": [

@@ -1,0 +1,49 @@
+"""The form in which people choose what they are told, and how."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from dashboard.form_styles import Styled
+from experiments.models import NotificationChoices, NotificationKind, NotificationWay
+
+
+class ChoicesForm(Styled, forms.Form):
+    """A check box for each kind and way."""
+
+    def __init__(self, choices: NotificationChoices, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.choices = choices
+        for kind in NotificationKind:
+            chosen = choices.list_ways(kind)
+            for way in NotificationWay:
+                self.fields[f"{kind}-{way}"] = forms.BooleanField(
+                    required=False,
+                    initial=way in chosen,
+                    label=f"{kind.label}: {way.label}",
+                    widget=forms.CheckboxInput(attrs={"aria-label": f"{kind.label}: {way.label}"}),
+                )
+        self.style_fields()
+
+    @property
+    def ways(self) -> list[str]:
+        """Return the heads of the columns."""
+        return [way.label for way in NotificationWay]
+
+    @property
+    def rows(self) -> list[tuple[str, list[forms.BoundField]]]:
+        """Return each kind in words, with its check boxes."""
+        return [
+            (kind.label, [self[f"{kind}-{way}"] for way in NotificationWay])
+            for kind in NotificationKind
+        ]
+
+    def save(self) -> None:
+        """Store what was chosen."""
+        self.choices.ways = {
+            kind: [way for way in NotificationWay if self.cleaned_data[f"{kind}-{way}"]]
+            for kind in NotificationKind
+        }
+        self.choices.save()

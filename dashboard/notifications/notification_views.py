@@ -1,0 +1,81 @@
+"""The list of a person's notifications, and the page on which they are chosen."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.dateparse import parse_datetime
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from dashboard.lists import make_listing
+from dashboard.notifications.notification_forms import ChoicesForm
+from dashboard.typed_requests import Request, read_posted_text
+from experiments.models import NotificationChoices
+from experiments.notifications import (
+    count_unread,
+    describe_notification,
+    list_notifications,
+    mark_read,
+)
+
+PER_PAGE = 50
+
+
+@require_GET
+def notifications(request: Request) -> HttpResponse:
+    """Show the notifications of the person who asks, the last one first."""
+    rows = list_notifications(request.user).select_related("experiment")
+    listing = make_listing(
+        request,
+        rows.defer("experiment__plan"),
+        sorts={"changed": "changed_at"},
+        default="-changed",
+        per_page=PER_PAGE,
+    )
+    shown = [(row, describe_notification(row)) for row in listing.page]
+    unread = sum(row.read_at is None for row, _ in shown)
+    if unread != request.user.unread_notifications and listing.page.paginator.num_pages == 1:
+        count_unread(request.user)  # a right was taken or given since it was counted
+    until = max((row.changed_at for row, _ in shown), default=None)
+    context = {"listing": listing, "shown": shown, "until": until}
+    return render(request, "notifications/list.html", context)
+
+
+@require_GET
+def notification(request: Request, pk: int) -> HttpResponse:
+    """Lead to the page that a notification is about: it is read then."""
+    row = get_object_or_404(list_notifications(request.user).select_related("experiment"), pk=pk)
+    mark_read(request.user, pk=row.pk)
+    return redirect(describe_notification(row).address)
+
+
+@require_POST
+def read(request: Request) -> HttpResponse:
+    """Mark all as read that the page showed, or had shown before."""
+    mark_read(request.user, until=_parse_moment(read_posted_text(request, "until")))
+    return redirect("notifications")
+
+
+def _parse_moment(text: str) -> datetime | None:
+    """Return the moment that a page was shown; None, for all there is, if it does not say."""
+    try:
+        moment = parse_datetime(text)
+    except ValueError:  # a day that no month has
+        return None
+    return moment if moment and moment.tzinfo else None
+
+
+@require_http_methods(["GET", "POST"])
+def choices(request: Request) -> HttpResponse:
+    """Show and save what a person wants to be told, and how."""
+    row = NotificationChoices.objects.filter(pk=request.user.pk).first()
+    row = row or NotificationChoices(person=request.user)
+    form = ChoicesForm(row, request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid():
+        form.save()
+        messages.success(request, "Saved.")
+        return redirect("notification_choices")
+    return render(request, "notifications/choices.html", {"form": form})

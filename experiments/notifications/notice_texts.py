@@ -1,0 +1,60 @@
+"""The sentences of notifications, written when they are shown or sent: names may have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.urls import reverse
+
+from experiments.models import Notification, NotificationKind
+
+
+@dataclass(frozen=True)
+class NoticeText:
+    """A notification in words. The title is a question or a name that somebody has typed."""
+
+    what: str
+    title: str
+    sentence: str
+    address: str
+    """The page that it is about, without the site."""
+
+
+def describe_notification(row: Notification) -> NoticeText:
+    """Return the text of a notification."""
+    experiment = row.experiment
+    title = experiment.question if experiment else row.subject
+    address = experiment.get_absolute_url() if experiment else reverse("notifications")
+    if row.kind == NotificationKind.VERDICT and experiment:
+        address = reverse("comparison", args=[experiment.pk])
+        what = "Verdicts changed" if row.facts.get("earlier") else "Verdicts"
+        return NoticeText(what, title, _describe_verdicts(row.facts), address)
+    if row.kind == NotificationKind.FAILED:
+        return NoticeText("Runs failed", title, _describe_failures(row.facts), address)
+    return NoticeText("Ended", title, _describe_end(row.facts), address)
+
+
+def _describe_verdicts(facts: Mapping[str, Mapping[str, int]]) -> str:
+    """Return the verdicts, "EQUIVALENT 3, SLOWER 1", with those before where they were others."""
+    now, earlier = (_write_tally(facts.get(name) or {}) for name in ("verdicts", "earlier"))
+    return f"{now}; before: {earlier}." if earlier else f"{now}."
+
+
+def _write_tally(verdicts: Mapping[str, int]) -> str:
+    ordered = sorted(verdicts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{word} {count}" for word, count in ordered)
+
+
+def _describe_failures(facts: Mapping[str, int]) -> str:
+    failed, runs = facts.get("failed", 0), facts.get("runs", 0)
+    return f"{failed} of {runs} runs {'has' if failed == 1 else 'have'} failed so far."
+
+
+def _describe_end(facts: Mapping[str, int]) -> str:
+    parts = [
+        f"{facts.get(name, 0)} {name}"
+        for name in ("succeeded", "failed", "cancelled")
+        if facts.get(name) or name == "succeeded"
+    ]
+    return f"All {facts.get('runs', 0)} runs are over: {', '.join(parts)}."
