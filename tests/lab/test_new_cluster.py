@@ -16,7 +16,7 @@ from runners.transports import SSH
 from tests.lab.by_forms import Person
 from tests.lab.gated import gated, own
 
-pytestmark = [pytest.mark.lab, pytest.mark.django_db]
+pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
 
 
 def add_cluster(person: Person, lab: Lab, **address: str) -> Cluster:
@@ -25,7 +25,7 @@ def add_cluster(person: Person, lab: Lab, **address: str) -> Cluster:
     person.send(person.get("cluster_new"), "", **typed, **address)
     draft = ClusterDraft.objects.get()
 
-    def step(name: str, **fields: Any) -> Any:
+    def step(name: str, /, **fields: Any) -> Any:
         return person.send(person.get(f"cluster_draft_{name}", draft.pk), "", **fields)
 
     shown = person.get("cluster_draft_host_key", draft.pk)
@@ -39,7 +39,7 @@ def add_cluster(person: Person, lab: Lab, **address: str) -> Cluster:
     folder = f"{lab.work_directory}/step-by-step"
     step("test", work_directory=folder)
     draft.refresh_from_db()
-    step("confirm")
+    step("confirm", name="the lab")
     cluster = Cluster.objects.get()
     assert (cluster.work_directory, cluster.host_key) == (folder, lab.host_key)
     report = cluster.checkreports.get()
@@ -53,7 +53,7 @@ def test_a_cluster_with_slurm_is_added(person: Person, lab: Lab) -> None:
     (partition,) = cluster.partitions.all()  # the default one
     found = (partition.name, partition.nodes, partition.cpus_per_node, partition.time_limit_minutes)
     assert found == ("gpu", 2, 8, 60)
-    assert (partition.gpus_per_node, partition.gpu_model, partition.gres) == (4, "h100", "gpu:h100")
+    assert (partition.gpus_per_node, partition.gpu_model, partition.gres) == (4, "h100", "gpu")
     assert {"apptainer", "udocker"} <= set(cluster.runtimes.values_list("kind", flat=True))
 
 
