@@ -55,10 +55,12 @@ TASKS = {
     "check": "checks a cluster",
     "fetch_host_key": "fetches a host key",
     "test_connection": "tests a connection",
+    "read_cluster": "reads what a cluster offers",
     "send": "sends an image",
     "receive": "fetches an image",
     "copy_file": "copies a file of a run",
     "keep": "computes a comparison",
+    "watch": "looks for what owners are to be told",
 }
 """What a worker does in each task, in words."""
 
