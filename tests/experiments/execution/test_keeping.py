@@ -68,7 +68,8 @@ def test_more_jobs_take_no_more_statements(
         made.jobs.filter(pk__in=keys).update(state=Job.State.COLLECTING)
     assert set(made.jobs.values_list("state", flat=True)) == {"done"}
     assert set(made.runs.values_list("state", flat=True)) == {"succeeded"}
-    assert statements[0] == statements[1]
+    few, many = statements
+    assert len(many) <= len(few), set(many) ^ set(few)
 
 
 def test_each_run_and_job_has_its_event_and_all_that_a_page_shows(experiment: Make) -> None:
