@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
@@ -15,6 +16,7 @@ from django.utils import timezone
 
 from experiments import demo
 from experiments.management.commands import demo as command
+from experiments.management.commands import prepare_demo
 from experiments.management.commands.prepare_demo import PASSWORD_CHANGED
 from experiments.models import Cluster, Environment, User
 from tests.factories import AdminFactory
@@ -137,3 +139,23 @@ def test_the_lab_is_up_when_it_has_written_so_since_its_last_start(
         monkeypatch.setattr(command.time, "sleep", wait)
         assert command.wait_for_lab(tmp_path) == facts
         assert len(waits) == 3
+
+
+def test_demos_of_one_checkout_collect_static_files_one_after_the_other(
+    tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.STATIC_ROOT = tmp_path / "staticfiles"
+    collected = []
+
+    def collect(*args: object, **kwargs: object) -> None:
+        other = os.open(settings.STATIC_ROOT, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(other)
+        (settings.STATIC_ROOT / "staticfiles.json").touch()
+        collected.append(args)
+
+    monkeypatch.setattr(prepare_demo, "call_command", collect)
+    prepare_demo.collect_static_files()
+    prepare_demo.collect_static_files()  # whoever waited finds them there
+    assert collected == [("collectstatic",)]

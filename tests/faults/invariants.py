@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.models import Event, Experiment, Job, Run
+from runners.journals import read_lines
 
 ARROW = " → "
 FOLDER = "runs"
@@ -73,13 +74,27 @@ def _name(run: Run) -> str:
 
 
 def _list_results(work: Path, uids: set[str]) -> set[str]:
-    """Return the directories of these jobs' runs that came to their end with a result."""
+    """Return the directories of these jobs' runs that came to their end with a result.
+
+    Not of runs that were under way when their job was told to end: what a program writes then may
+    be less than it would have measured, and counts as cut off.
+    """
     return {
         "/".join(path.parts[-4:-1])
         for uid in uids
         for path in work.glob(f"jobs/{uid}-*/{FOLDER}/*/result.json")
-        if _read(path.with_name("exit_code")) == "0"
+        if _read(path.with_name("exit_code")) == "0" and not _was_cut_off(path.parent)
     }
+
+
+def _was_cut_off(directory: Path) -> bool:
+    """Return whether a job was told to end before this run of it had ended, by its journal."""
+    journal = directory.parent.parent / "journal.ndjson"
+    lines, _ = read_lines(journal.read_bytes() if journal.exists() else b"")
+    uid = directory.name.partition("-")[2]
+    events = [line["event"] for line in lines if line.get("run", uid) == uid]
+    before, terminated, _ = "\n".join(events).partition("terminated")
+    return bool(terminated) and "run ended" not in before
 
 
 def _read(path: Path) -> str:

@@ -86,7 +86,9 @@ class Site:
     def end_processes(self) -> None:
         """Kill all processes that are left, and wait for their ends."""
         for process in self.family:
-            process.kill()
+            # One that has ended is not killed: its number may be another process's by now.
+            if process.is_alive():
+                process.kill()
             process.join()
         self.family.clear()
 

@@ -328,3 +328,16 @@ def test_a_full_disk_stops_no_sampler(tmp_path: Path) -> None:
         shell.stdin.write(b"\n")
         shell.stdin.close()
     assert read_samples({NODE: (tmp_path / NODE).read_bytes()}).odd_lines == 0
+
+
+def test_whoever_has_the_number_of_a_tool_that_has_ended_is_left_alone() -> None:
+    text = re.search(r"^end_samples\(\) \{.*?^\} 2>/dev/null\n", TEMPLATE.read_text(), re.S | re.M)
+    assert text
+    bystander = subprocess.Popen(["sleep", "60"])
+    script = f"{text[0]}\nsleep 60 &\nown=$!\nsamplers=($own {bystander.pid})\nend_samples\n"
+    subprocess.run(["bash", "-c", f"{script}! kill -0 $own"], check=True, timeout=30)
+    try:
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()

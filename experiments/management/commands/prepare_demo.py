@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -21,6 +23,7 @@ WHY = "manage.py prepare_demo"
 
 # The cluster of the last start is gone. The `demo` command ends this pause when it is back.
 LONGEST_START = timedelta(hours=1)
+STATIC_FILES = settings.BASE_DIR / "static"
 PASSWORD_CHANGED = "password changed"  # noqa: S105 - what is printed
 
 
@@ -32,8 +35,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         call_command("migrate", verbosity=0)
-        if not (settings.STATIC_ROOT / "staticfiles.json").exists() or _newer_static_files():
-            call_command("collectstatic", interactive=False, verbosity=0)
+        collect_static_files()
         password = os.environ["TARE_DEMO_PASSWORD"]
         first = {"role": Role.SITE_ADMINISTRATOR, "password": make_password(password)}
         user = audit.keep(None, User, why=WHY, defaults={}, first=first, username="demo")
@@ -46,7 +48,22 @@ class Command(BaseCommand):
         )
 
 
-def _newer_static_files() -> bool:
-    collected = (settings.STATIC_ROOT / "staticfiles.json").stat().st_mtime
-    sources = (settings.BASE_DIR / "static").rglob("*")
-    return any(path.stat().st_mtime > collected for path in sources)
+def collect_static_files() -> None:
+    """Collect static files if they have changed; demos of one checkout do so one at a time."""
+    root = Path(settings.STATIC_ROOT)
+    root.mkdir(parents=True, exist_ok=True)
+    directory = os.open(root, os.O_RDONLY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        if _has_newer_static_files(root / "staticfiles.json"):
+            call_command("collectstatic", interactive=False, verbosity=0)
+    finally:
+        os.close(directory)
+
+
+def _has_newer_static_files(manifest: Path) -> bool:
+    """Return whether files have changed since the manifest was written, or there is none."""
+    if not manifest.exists():
+        return True
+    collected = manifest.stat().st_mtime
+    return any(path.stat().st_mtime > collected for path in STATIC_FILES.rglob("*"))

@@ -402,7 +402,8 @@ sample_node() {
             >>"$job/samples/node.txt"
         read -r -t "$1" -u "$pause"
     done
-    if [ -n "${2-}" ]; then kill -KILL "$2"; fi
+    # Another process may have the number of one that has ended.
+    if [ -n "${2-}" ] && grep -qszxF "TARE_SAMPLES=$job" "/proc/$2/environ"; then kill -KILL "$2"; fi
 }
 
 # Become the node's own tool, which writes a line for each GPU of the job every SECONDS. SECONDS
@@ -416,7 +417,7 @@ sample_gpus() {
         chosen=("--id=$CUDA_VISIBLE_DEVICES")
     fi
     fields=timestamp,index,utilization.gpu,memory.used,power.draw,clocks.sm,temperature.gpu
-    export TZ=UTC0
+    export TZ=UTC0 TARE_SAMPLES="$job"
     exec nvidia-smi "${chosen[@]}" --query-gpu="$fields,$reasons.active" \
         --format=csv,noheader,nounits --loop="$1"
 }
@@ -433,10 +434,16 @@ begin_samples() {
     samplers=("$!" "${samplers[@]}")
 }
 
-# End what samples. A tool that hangs in its driver is not waited for.
+# End what samples. A tool that hangs in its driver is not waited for; of one that has ended, another
+# process may have the number, which is no child of this script.
 end_samples() {
+    local sampler text
     if [ "${#samplers[@]}" = 0 ]; then return; fi
-    kill -KILL "${samplers[@]}"
+    for sampler in "${samplers[@]}"; do
+        if ! read -r text <"/proc/$sampler/stat"; then continue; fi
+        text=${text##*) ? }
+        if [ "${text%% *}" = "$$" ]; then kill -KILL "$sampler"; fi
+    done
     wait "${samplers[0]}"
 } 2>/dev/null
 
