@@ -59,6 +59,11 @@ urlpatterns = [
     path("experiments/", experiment_list_views.experiments, name="experiments"),
     path("experiments.csv", experiment_list_views.experiments_file, name="experiments_file"),
     path(
+        "experiments.parquet",
+        experiment_list_views.experiments_parquet,
+        name="experiments_file_parquet",
+    ),
+    path(
         "experiments/selected/",
         selection_views.selected_experiments,
         name="experiments_selected",

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET
 
 from dashboard.access.rights import by_link, get_readable, get_readable_table
 from dashboard.comparisons.diagnosis import diagnose
+from dashboard.comparisons.export_list import list_exports
 from dashboard.comparisons.panels import has_folds
 from dashboard.comparisons.sections import prepare_forest, prepare_sections
 from dashboard.comparisons.verdict_matrix import make_verdict_matrix
@@ -116,6 +117,12 @@ def _respond(request: OpenRequest, context: dict[str, Any]) -> HttpResponse:
     if comparison.has_numbers:
         context["forest"], context["forest_plot"] = prepare_forest(comparison, request)
         context["is_long"] = has_folds(comparison) and not context["sections"].is_all
+        figure = context["forest_plot"]
+        context["exports"] = list_exports(
+            context.get("table") or context["experiment"],
+            has_results=True,
+            pages=len(figure.pages) if figure else 0,
+        )
     return render(request, "comparisons/detail.html", context)
 
 

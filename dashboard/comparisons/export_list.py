@@ -1,9 +1,13 @@
-"""The files of a comparison, each kind of data with its formats."""
+"""What can be exported of an experiment or a published table, in the groups of its menu."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from django.urls import reverse
+
+from experiments.models import Experiment, PublishedTable
 
 FORMATS = {
     "csv": "CSV",
@@ -14,54 +18,105 @@ FORMATS = {
     "svg": "SVG",
     "png": "PNG",
 }
-FOREST = "Forest plot"
 
 
 @dataclass(frozen=True)
 class Files:
-    """What is exported, and the names of the views that send it, by format."""
+    """One kind of data, and the names of the views that send it, by format."""
 
     label: str
     about: str
+    """What the files hold, in one plain line."""
     views: Mapping[str, str]
-
-    @property
-    def formats(self) -> list[tuple[str, str]]:
-        """Return the label of each format with the name of its view."""
-        return [(FORMATS[ending], view) for ending, view in self.views.items()]
+    needs_results: bool = False
+    """Whether there are such files only where runs have succeeded."""
 
 
-def _name_views(prefix: str, endings: Sequence[str]) -> dict[str, str]:
+@dataclass(frozen=True)
+class Export:
+    """A line of the menu."""
+
+    label: str
+    about: str
+    links: list[tuple[str, str]]
+    """The label of each format with its address."""
+    is_print: bool = False
+    """Whether a button that prints the page stands beside the links."""
+
+
+@dataclass(frozen=True)
+class ExportGroup:
+    """Lines of the menu that belong together."""
+
+    heading: str
+    exports: list[Export]
+
+
+def _name_views(prefix: str, *endings: str) -> dict[str, str]:
     return {ending: f"{prefix}_{ending}" for ending in endings}
 
 
-RESULTS = "every number of the full results"
-DRAWN = "two columns, 180 mm; more widths below the figure"
-OF_EXPERIMENTS = (
-    Files("Comparison", RESULTS, _name_views("comparison", ("csv", "json", "parquet", "tex"))),
-    Files(FOREST, DRAWN, _name_views("forest", ("pdf", "svg", "png"))),
-    Files("Runs", "a row for each run", _name_views("runs", ("csv", "json", "parquet"))),
-    Files(
-        "Measurements",
-        "a row for each metric of each run",
-        _name_views("measurements", ("csv", "parquet")),
+RESULTS = "ratios, intervals, p values and verdicts; LaTeX with the methods"
+FOREST = "two columns, 180 mm; other widths and greys at the figure itself"
+PAGES = "all pages; single ones and other widths at the figure itself"
+SECTIONS = "the whole comparison on paper, or the page as it is"
+OF_EXPERIMENTS: Mapping[str, Sequence[Files]] = {
+    "Results": (
+        Files(
+            "Comparison", RESULTS, _name_views("comparison", "csv", "json", "parquet", "tex"), True
+        ),
     ),
-    Files("Steps", "a row for each recorded step", _name_views("series", ("csv", "parquet"))),
-)
-OF_TABLES = (
-    Files("Comparison", RESULTS, _name_views("table", ("csv", "json", "parquet", "tex"))),
-    Files(FOREST, DRAWN, _name_views("table_forest", ("pdf", "svg", "png"))),
-    Files("The table as given", "its text", {"csv": "table_text"}),
-)
+    "Figure": (Files("Forest plot", FOREST, _name_views("forest", "pdf", "svg", "png"), True),),
+    "Data": (
+        Files("Runs", "a row for each run", _name_views("runs", "csv", "json", "parquet")),
+        Files(
+            "Measurements",
+            "a row for each metric of each run",
+            _name_views("measurements", "csv", "parquet"),
+        ),
+        Files("Steps", "a row for each recorded step", _name_views("series", "csv", "parquet")),
+    ),
+}
+OF_TABLES: Mapping[str, Sequence[Files]] = {
+    "Results": (
+        Files("Comparison", RESULTS, _name_views("table", "csv", "json", "parquet", "tex"), True),
+    ),
+    "Figure": (
+        Files("Forest plot", FOREST, _name_views("table_forest", "pdf", "svg", "png"), True),
+    ),
+    "Data": (Files("The table as given", "its text", {"csv": "table_text"}),),
+}
 
 
-def list_files(*, of_table: bool, pages: int) -> list[Files]:
-    """Return the files that there are; a forest plot of several pages is whole in a PDF only."""
-    files = OF_TABLES if of_table else OF_EXPERIMENTS
-    return [
-        Files(row.label, row.about, {"pdf": row.views["pdf"]})
-        if row.label == FOREST and pages > 1
-        else row
-        for row in files
-        if row.label != FOREST or pages
-    ]
+def list_exports(
+    subject: Experiment | PublishedTable, *, has_results: bool, pages: int
+) -> list[ExportGroup]:
+    """Return what there is to export, in groups.
+
+    `pages` says how many pages the forest plot has, 0 if there is none; one of several is whole in
+    a PDF only.
+    """
+    is_experiment = isinstance(subject, Experiment)
+    groups: list[ExportGroup] = []
+    if has_results:
+        page = reverse("comparison" if is_experiment else "table", args=[subject.pk])
+        to_print = Export(
+            "Print", SECTIONS, [("All sections", f"{page}?section=all")], is_print=True
+        )
+        groups.append(ExportGroup("Report", [to_print]))
+    for heading, files in (OF_EXPERIMENTS if is_experiment else OF_TABLES).items():
+        exports = []
+        for kind in files:
+            views, about = kind.views, kind.about
+            if (kind.needs_results and not has_results) or (heading == "Figure" and not pages):
+                continue
+            if heading == "Figure" and pages > 1:
+                views, about = {"pdf": views["pdf"]}, PAGES
+            links = [
+                (FORMATS[ending], reverse(view, args=[subject.pk]))
+                for ending, view in views.items()
+            ]
+            exports.append(Export(kind.label, about, links))
+        if exports:
+            groups.append(ExportGroup(heading, exports))
+    return groups

@@ -13,7 +13,6 @@ from typing import Any
 from django.urls import reverse
 
 from dashboard.comparisons import anatomy, latex
-from dashboard.comparisons.export_list import Files, list_files
 from dashboard.comparisons.figures import Panel as ScalingPanel
 from dashboard.comparisons.figures import (
     Plot,
@@ -31,7 +30,7 @@ from dashboard.comparisons.figures import (
     has_order,
     has_runs,
 )
-from dashboard.comparisons.forest_figure import ENDINGS, PrintedForest, count_pages, describe_for
+from dashboard.comparisons.forest_figure import ENDINGS, PrintedForest, describe_for
 from dashboard.comparisons.methods import describe_methods
 from dashboard.comparisons.panel_base import ExperimentPanel, Panel, Rows, TablePanel
 from dashboard.typed_requests import OpenRequest
@@ -414,25 +413,6 @@ class TableText(TablePanel):
         return comparison.sheet
 
 
-class Export(Panel[Comparison]):
-    """The links to all files of this comparison."""
-
-    name = "export"
-    heading = "Export"
-
-    def compute(
-        self, comparison: Comparison, request: OpenRequest
-    ) -> list[tuple[Files, list[tuple[str, str]]]]:
-        """Return each kind of data with its formats and their addresses."""
-        files = list_files(
-            of_table=isinstance(comparison, TableComparison), pages=count_pages(comparison, request)
-        )
-        return [
-            (row, [(label, page_address(comparison, view, view)) for label, view in row.formats])
-            for row in files
-        ]
-
-
 PANELS: tuple[Panel[Any], ...] = (
     ForestPlot(),
     Runs(),
@@ -454,7 +434,6 @@ PANELS: tuple[Panel[Any], ...] = (
     Robustness(),
     Methods(),
     TableText(),
-    Export(),
 )
 
 

@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 
 from dashboard.execution.run_columns import shorten
 from dashboard.templatetags.tare import state, verdict, when
+from experiments.comparisons.typed_tables import Kind
 from experiments.execution.progress import Progress
 from experiments.models import Experiment
 from experiments.statistics import numbers
@@ -32,6 +33,8 @@ class ExperimentColumn:
     sort: str = ""
     """The path that the list is sorted by; empty where it cannot be."""
     css: str = ""
+    kind: Kind = "text"
+    """What its values are in files with types."""
 
 
 def _read_runs(row: Experiment, progress: Progress) -> str:
@@ -53,17 +56,27 @@ COLUMNS = {
         ExperimentColumn("state", "State", lambda row, progress: progress.status.text),
         ExperimentColumn("runs", "Runs", _read_runs, css="num"),
         ExperimentColumn(
-            "failed", "Failed", lambda row, progress: progress.tally.failed or None, css="num"
+            "failed",
+            "Failed",
+            lambda row, progress: progress.tally.failed or None,
+            css="num",
+            kind="whole",
         ),
         ExperimentColumn("verdicts", "Verdicts", _read_verdicts),
         ExperimentColumn("cluster", "Cluster", lambda row, _: row.cluster.name, "cluster__name"),
         ExperimentColumn("owner", "Owner", lambda row, _: row.owner.username, "owner__username"),
         ExperimentColumn(
-            "launched", "Launched or imported", lambda row, _: row.since, "since_when"
+            "launched", "Launched or imported", lambda row, _: row.since, "since_when", kind="time"
         ),
-        ExperimentColumn("created", "Created", lambda row, _: row.created_at, "created_at"),
         ExperimentColumn(
-            "changed", "Last change", lambda row, _: getattr(row, "changed_at", None), "changed_at"
+            "created", "Created", lambda row, _: row.created_at, "created_at", kind="time"
+        ),
+        ExperimentColumn(
+            "changed",
+            "Last change",
+            lambda row, _: getattr(row, "changed_at", None),
+            "changed_at",
+            kind="time",
         ),
         ExperimentColumn("workloads", "Workloads", lambda row, _: _list_names(row.workloads.all())),
         ExperimentColumn(
@@ -72,8 +85,10 @@ COLUMNS = {
         ExperimentColumn(
             "baseline", "Baseline", lambda row, _: row.baseline.name, "baseline__name"
         ),
-        ExperimentColumn("repeats", "Repeats", lambda row, _: row.repeats, "repeats", "num"),
-        ExperimentColumn("margin", "Margin", lambda row, _: row.margin, "margin", "num"),
+        ExperimentColumn(
+            "repeats", "Repeats", lambda row, _: row.repeats, "repeats", "num", "whole"
+        ),
+        ExperimentColumn("margin", "Margin", lambda row, _: row.margin, "margin", "num", "number"),
         ExperimentColumn("design", "Design", lambda row, _: row.design, "design"),
         ExperimentColumn("tags", "Tags", lambda row, _: ", ".join(row.tags)),
         ExperimentColumn("visibility", "Visibility", lambda row, _: row.visibility, "visibility"),

@@ -11,6 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from dashboard.comparisons.safe_files import stream_table
+from dashboard.comparisons.table_files import send_table
 from dashboard.execution.experiment_columns import (
     COLUMNS,
     SORTS,
@@ -21,6 +22,7 @@ from dashboard.execution.experiment_columns import (
 from dashboard.lists import ExperimentFilter, make_listing, order_rows
 from dashboard.typed_requests import Request
 from experiments.comparisons import read_kept_verdicts
+from experiments.comparisons.typed_tables import TypedColumn, make_table
 from experiments.execution.progress import measure_progress
 from experiments.models import Event, Experiment
 from experiments.models.experiment import ExperimentQuerySet
@@ -65,6 +67,22 @@ def experiments_file(request: Request) -> StreamingHttpResponse:
     return send_experiments(list_matching_keys(request, request.GET), request.GET)
 
 
+@require_GET
+def experiments_parquet(request: Request) -> StreamingHttpResponse:
+    """Send the experiments of a list as a Parquet file, with the columns that it shows."""
+    columns, _ = choose_columns(request.GET.getlist("column"))
+    heads = [TypedColumn("experiment", "whole"), TypedColumn("question")]
+    heads += [TypedColumn(column.key, column.kind) for column in columns]
+    names = [head.name for head in heads]
+    lines = _list_lines(list_matching_keys(request, request.GET), columns)
+    rows = (
+        {name: None if value == "" else value for name, value in zip(names, line, strict=True)}
+        for line in lines
+    )
+    table = make_table(heads, rows)
+    return send_table(table, request.user, "parquet", "experiments")
+
+
 def list_matching_keys(request: Request, query: QueryDict) -> list[int]:
     """Return the keys of all experiments that fit the filters of an address, in its order."""
     given = query.get("sort", USUAL_SORT)
@@ -91,7 +109,7 @@ def _list_lines(keys: Sequence[int], columns: Sequence[ExperimentColumn]) -> Ite
         all_progress = measure_progress(rows)
         for row in rows:
             values = [column.read(row, all_progress[row.pk]) for column in columns]
-            yield [row.pk, row.question, *("" if value is None else value for value in values)]
+            yield [row.pk, row.question, *values]
 
 
 def _filter(request: Request, filters: ExperimentFilter) -> ExperimentQuerySet:

@@ -12,6 +12,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.access.rights import by_link, get_editable, get_readable
+from dashboard.comparisons.export_list import list_exports
+from dashboard.comparisons.forest_figure import count_pages
 from dashboard.execution.matrix import build_matrix
 from dashboard.lists import make_listing
 from dashboard.software.parity_views import prepare_report
@@ -106,6 +108,13 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         context["attempts"] = find_attempts_of_jobs(jobs, stage) if jobs else {}
     if run_matrix.tally.succeeded and any(stage.judgements):
         context["comparison"] = read_comparison(row)
+    if not request.htmx and not row.is_draft:
+        comparison = context.get("comparison")
+        context["exports"] = list_exports(
+            row,
+            has_results=bool(run_matrix.tally.succeeded),
+            pages=count_pages(comparison, request) if comparison else 0,
+        )
     template = "execution/detail.html" + ("#live" if request.htmx else "")
     return render(request, template, context)
 

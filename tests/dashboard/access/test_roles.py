@@ -76,6 +76,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "search_results": (GET, "", Role.VIEWER),
     "experiments": (GET, "", Role.VIEWER),
     "experiments_file": (GET, "", Role.VIEWER),
+    "experiments_file_parquet": (GET, "", Role.VIEWER),
     "compare": (GET, "", Role.VIEWER),
     "runs": (GET, "", Role.VIEWER),
     "runs_file": (GET, "", Role.VIEWER),

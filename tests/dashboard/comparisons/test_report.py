@@ -70,7 +70,6 @@ def test_only_the_open_section_is_sent(results: Experiment, as_owner: Client) ->
         "full_results",
         "robustness",
         "methods",
-        "export",
     ]
     assert drawn(page) == ["forest", "strip-0"]
     assert "<h2>Methods</h2>" not in str(page)

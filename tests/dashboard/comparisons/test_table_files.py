@@ -34,7 +34,7 @@ from experiments.comparisons.typed_tables import (
 from experiments.models import Experiment, Measurement, Run
 from tests.dashboard.access.test_links import link_to, visitor
 from tests.dashboard.conftest import People, Site, measured
-from tests.factories import PublishedTableFactory, SeriesFactory
+from tests.factories import ExperimentFactory, PublishedTableFactory, SeriesFactory
 
 database = pytest.mark.django_db
 
@@ -228,6 +228,34 @@ def test_a_list_of_runs_has_the_columns_of_its_address(
     chosen = file.select('"metric.step_time", "metric.step_time unit"', f"WHERE run = '{run.uid}'")
     assert chosen == [(20.0, "ms")]
     assert len(fetch(as_owner, "/runs.parquet?where=state=failed", tmp_path).select()) == 0
+
+
+@database
+def test_a_list_of_experiments_has_the_columns_of_its_address(
+    results: Experiment, site: Site, people: People, as_owner: Client, tmp_path: Path
+) -> None:
+    draft = ExperimentFactory(
+        owner=people.owner, question="=1+1, not launched", cluster=site.cluster
+    )
+    keys = ("state", "runs", "failed", "repeats", "margin", "launched", "tags")
+    query = "&".join(f"column={key}" for key in keys)
+    file = fetch(as_owner, f"/experiments.parquet?{query}", tmp_path)
+    assert file.types == {
+        "experiment": "BIGINT",
+        "question": "VARCHAR",
+        "state": "VARCHAR",
+        "runs": "VARCHAR",
+        "failed": "BIGINT",
+        "repeats": "BIGINT",
+        "margin": "DOUBLE",
+        "launched": "TIMESTAMP WITH TIME ZONE",
+        "tags": "VARCHAR",
+    }
+    rows = {row[0]: row[1:] for row in file.select("experiment, question, runs, margin, tags")}
+    assert rows[draft.pk] == ("=1+1, not launched", None, draft.margin, None)
+    assert rows[results.pk] == (results.question, "10/10", results.margin, None)
+    found = fetch(as_owner, "/experiments.parquet?q=not+launched", tmp_path)
+    assert found.select("experiment") == [(draft.pk,)]
 
 
 @database

@@ -60,7 +60,7 @@ def test_every_field_of_a_cluster_that_can_be_changed_has_its_paragraph() -> Non
 def test_every_panel_of_a_comparison_has_its_paragraph() -> None:
     panels = {panel.name for panel in COMPARISON_PANELS}
     assert panels <= set(PANELS["comparison"])
-    assert set(PANELS["comparison"]) - panels <= {"matrix", "forest"}
+    assert set(PANELS["comparison"]) - panels <= {"matrix", "forest", "export"}
 
 
 def test_the_form_of_an_experiment_links_from_every_field(as_owner: Client, site: Site) -> None:
