@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from django.test import override_settings
 from hypothesis import settings as hypothesis_settings
 from pytest_django import Settings
 
+from dashboard.comparisons import export_limit
 from experiments import execution
 from experiments.execution import lifecycle
 from experiments.models import Cluster, Environment, Experiment, Job, Workload
@@ -104,6 +106,13 @@ def _plain_and_quick() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _store_of_its_own(tmp_path: Path, settings: Settings) -> None:
     settings.IMAGE_STORE = str(tmp_path / "images")
+
+
+@pytest.fixture(autouse=True)
+def _no_file_is_being_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Free the places of files that tests before have fetched and not read."""
+    free = deque(range(export_limit.MOST_AT_ONCE))
+    monkeypatch.setattr(export_limit, "_free", free)
 
 
 @pytest.fixture

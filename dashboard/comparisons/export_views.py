@@ -9,6 +9,7 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
 from dashboard.access.rights import by_link, get_readable, get_readable_table
+from dashboard.comparisons.export_limit import limit_exports
 from dashboard.comparisons.panel_base import Rows
 from dashboard.comparisons.panels import collect_csv_rows, collect_exported_rows, latex_file
 from dashboard.comparisons.safe_files import (
@@ -122,6 +123,7 @@ def table_text(request: OpenRequest, pk: int) -> HttpResponseBase:
 
 @by_link
 @require_GET
+@limit_exports
 def runs_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send all runs of the experiment with their measurements as a CSV file."""
     experiment = get_readable(request, pk)
@@ -130,6 +132,7 @@ def runs_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
 
 @by_link
 @require_GET
+@limit_exports
 def runs_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send all runs of the experiment with their measurements as a JSON file."""
     experiment = get_readable(request, pk)
@@ -139,6 +142,7 @@ def runs_json(request: OpenRequest, pk: int) -> HttpResponseBase:
 
 @by_link
 @require_GET
+@limit_exports
 def runs_parquet(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send all runs of the experiment with their measurements as a Parquet file."""
     experiment = get_readable(request, pk)
@@ -148,6 +152,7 @@ def runs_parquet(request: OpenRequest, pk: int) -> HttpResponseBase:
 
 @by_link
 @require_GET
+@limit_exports
 def measurements(request: OpenRequest, pk: int, ending: Ending) -> HttpResponseBase:
     """Send the measurements of all runs of the experiment, a row for each."""
     experiment = get_readable(request, pk)
@@ -157,6 +162,7 @@ def measurements(request: OpenRequest, pk: int, ending: Ending) -> HttpResponseB
 
 @by_link
 @require_GET
+@limit_exports
 def series(request: OpenRequest, pk: int, ending: Ending) -> HttpResponseBase:
     """Send what all runs of the experiment recorded step by step, a row for each step."""
     experiment = get_readable(request, pk)

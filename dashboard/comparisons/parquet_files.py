@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 from experiments.comparisons.typed_tables import (
     Batch,
+    Kind,
+    Repeated,
     TypedColumn,
     TypedTable,
+    change_values,
     read_number,
     read_time,
     write_text,
@@ -110,23 +113,36 @@ def _describe(column: TypedColumn) -> dict[str, str]:
 def _make_record_batch(batch: Batch, columns: Sequence[TypedColumn], schema: Any) -> Any:
     import pyarrow as pa
 
-    types = _list_types()
     arrays = [
-        pa.array(_convert(values, column.kind), types[column.kind])
-        for values, column in zip(batch, columns, strict=True)
+        _make_array(values, column.kind) for values, column in zip(batch, columns, strict=True)
     ]
     return pa.record_batch(arrays, schema=schema)
 
 
-def _convert(values: Sequence[Any], kind: str) -> Any:
-    """Return values of one kind; arrays of numbers are so already."""
-    if hasattr(values, "dtype") or isinstance(values, range):
-        return values
-    match kind:
-        case "number":
-            return [read_number(value) for value in values]
-        case "time":
-            return [read_time(value) for value in values]
-        case "text":
-            return [None if value is None else write_text(value) for value in values]
-    return values
+def _make_array(values: Sequence[Any], kind: Kind) -> Any:
+    import pyarrow as pa
+
+    type_ = _list_types()[kind]
+    if hasattr(values, "dtype") or isinstance(values, range):  # numbers already
+        return pa.array(values, type_)
+    values = change_values(values, _CONVERSIONS[kind])
+    if isinstance(values, Repeated):
+        return pa.repeat(pa.scalar(values.value, type_), values.length)
+    return pa.array(values, type_)
+
+
+def _keep(value: Any) -> Any:
+    return value
+
+
+def _write_text_or_none(value: Any) -> str | None:
+    return None if value is None else write_text(value)
+
+
+_CONVERSIONS: dict[Kind, Callable[[Any], Any]] = {
+    "text": _write_text_or_none,
+    "whole": _keep,
+    "number": read_number,
+    "time": read_time,
+    "flag": _keep,
+}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from django.http import StreamingHttpResponse
@@ -13,7 +13,7 @@ from dashboard.access.hidden_names import find_anonymity, mark_as_hidden
 from dashboard.comparisons.parquet_files import write_parquet
 from dashboard.comparisons.safe_files import Echo, make_file_name, make_safe_cell
 from experiments.comparisons import Comparison
-from experiments.comparisons.typed_tables import TypedTable
+from experiments.comparisons.typed_tables import Batch, Repeated, TypedTable, change_values
 from experiments.models import Experiment, PublishedTable
 
 Ending = Literal["csv", "parquet"]
@@ -51,8 +51,28 @@ def _write_csv(table: TypedTable) -> Iterator[str]:
     writer = csv.writer(Echo())
     yield writer.writerow([make_safe_cell(column.name) for column in table.columns])
     for batch in table.batches:
-        columns = [values.tolist() if hasattr(values, "tolist") else values for values in batch]
-        yield "".join(
-            writer.writerow([make_safe_cell(value) for value in row])
-            for row in zip(*columns, strict=True)
-        )
+        yield "".join(_write_lines(writer, batch))
+
+
+def _write_lines(writer: Any, batch: Batch) -> Iterator[str]:
+    """Yield the lines of a batch; the text of repeated values before all others is made once."""
+    repeated: list[Repeated] = []
+    for values in batch[:-1]:
+        if not isinstance(values, Repeated):
+            break
+        repeated.append(values)
+    others = [_list_safe_cells(values) for values in batch[len(repeated) :]]
+    start = ""
+    if repeated:
+        cells = [make_safe_cell(values.value) for values in repeated]
+        start = writer.writerow([*cells, ""]).removesuffix(writer.dialect.lineterminator)
+    for row in zip(*others, strict=True):
+        yield start + writer.writerow(row)
+
+
+def _list_safe_cells(values: Sequence[Any]) -> Sequence[Any]:
+    if hasattr(values, "tolist"):
+        return values.tolist()  # type: ignore[no-any-return]
+    if isinstance(values, range):
+        return values
+    return change_values(values, make_safe_cell)

@@ -10,6 +10,7 @@ from django.http import HttpResponse, QueryDict, StreamingHttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from dashboard.comparisons.export_limit import limit_exports
 from dashboard.comparisons.safe_files import stream_table
 from dashboard.comparisons.table_files import send_table
 from dashboard.execution.experiment_columns import (
@@ -62,6 +63,7 @@ def experiments(request: Request) -> HttpResponse:
 
 
 @require_GET
+@limit_exports
 def experiments_file(request: Request) -> StreamingHttpResponse:
     """Send the experiments of a list as a CSV file, with the columns that it shows."""
     return send_experiments(list_matching_keys(request, request.GET), request.GET)

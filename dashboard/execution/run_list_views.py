@@ -8,6 +8,7 @@ from django.http import HttpResponse, QueryDict, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
 
+from dashboard.comparisons.export_limit import limit_exports
 from dashboard.comparisons.safe_files import stream_table
 from dashboard.comparisons.table_files import send_table
 from dashboard.execution.run_cells import draw_table, write_cells, write_heads
@@ -54,12 +55,14 @@ def runs(request: Request) -> HttpResponse:
 
 
 @require_GET
+@limit_exports
 def runs_file(request: Request) -> StreamingHttpResponse:
     """Send the runs of a list as a CSV file, with the columns that it shows."""
     return send_runs(read_run_list(request))
 
 
 @require_GET
+@limit_exports
 def runs_parquet(request: Request) -> StreamingHttpResponse:
     """Send the runs of a list as a Parquet file, with the columns that it shows."""
     table = make_list_table(read_run_list(request))

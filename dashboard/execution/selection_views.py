@@ -11,6 +11,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from dashboard.comparisons.export_limit import send_within_limit
 from dashboard.execution.experiment_list_views import list_matching_keys, send_experiments
 from dashboard.execution.run_list_views import send_runs
 from dashboard.execution.run_listing import RunList, read_run_list
@@ -31,7 +32,7 @@ def selected_experiments(request: Request) -> HttpResponseBase:
     if request.POST.get("action") in ("export", "compare"):
         keys = _keep_visible(request, keys)
         if keys and request.POST["action"] == "export":
-            return send_experiments(keys, query)
+            return send_within_limit(request, lambda: send_experiments(keys, query))
     return _act(request, keys, f"{reverse('experiments')}?{query.urlencode()}")
 
 
@@ -41,7 +42,7 @@ def selected_runs(request: Request) -> HttpResponseBase:
     run_list = _read_runs(request)
     runs = run_list.runs.rows.order_by()
     if request.POST.get("action") == "export" and runs.exists():
-        return send_runs(run_list)
+        return send_within_limit(request, lambda: send_runs(run_list))
     experiments = Experiment.objects.visible_to(request.user).filter(
         pk__in=runs.values("experiment")
     )

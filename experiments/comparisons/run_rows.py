@@ -13,6 +13,7 @@ from experiments.comparisons.compared_runs import (
     read_samples,
 )
 from experiments.comparisons.exclusions import list_exclusions
+from experiments.comparisons.rows_by_key import iterate_rows
 from experiments.comparisons.typed_tables import ROWS_AT_ONCE
 from experiments.comparisons.warm_ups import collect_warm_ups
 from experiments.models import Experiment
@@ -34,8 +35,8 @@ def list_run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
     start_of_run = {uid: start for group in starts.values() for uid, start in group.starts.items()}
     runs = experiment.runs.select_related("job__repairs", "workload", "environment")
     runs = runs.annotate(snapshot_hash=F("snapshot__content_hash"))
-    ordered = runs.prefetch_related("measurements").order_by("job__block", "position")
-    for run in ordered.iterator(chunk_size=ROWS_AT_ONCE):
+    ordered = runs.prefetch_related("measurements").order_by("job__block", "position", "pk")
+    for run in iterate_rows(ordered, ROWS_AT_ONCE):
         numbers = {
             f"{number.metric} ({number.unit})": number.value for number in run.measurements.all()
         }

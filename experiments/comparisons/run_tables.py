@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from itertools import islice
 
 from experiments.comparisons.comparison_keys import identify_method
+from experiments.comparisons.rows_by_key import iterate_values
 from experiments.comparisons.run_rows import list_run_rows
 from experiments.comparisons.series import BINARY
 from experiments.comparisons.typed_tables import (
     ROWS_AT_ONCE,
     Batch,
+    Repeated,
     TypedColumn,
     TypedTable,
     make_table,
@@ -92,7 +94,7 @@ def make_measurements_table(experiment: Experiment) -> TypedTable:
 def make_series_table(experiment: Experiment) -> TypedTable:
     """Return a row for each step of each series: of step times, losses and whatever was recorded.
 
-    A batch is one series; its values are a numpy array.
+    A batch is one series; its values are a numpy array, and what they have in common is `Repeated`.
     """
     columns = (*ABOUT_RUN, NODE, METRIC, UNIT, STEP, VALUE)
     return TypedTable(columns, _read_steps(experiment), describe_source(experiment))
@@ -104,28 +106,28 @@ _OF_RUN = (
 )
 _BLOCK = 2
 """The place of the block among them, which counts from 0 in the database."""
-_ORDER = ("run__job__block", "run__position", "run", "metric")
+_ORDER = ("run__job__block", "run__position", "run", "metric", "pk")
 
 
 def _read_measurements(experiment: Experiment) -> Iterator[Batch]:
-    rows = Measurement.objects.filter(run__experiment=experiment).order_by(*_ORDER)
-    values = rows.values_list(*_OF_RUN, "metric", "value", "unit")
-    batch: list[tuple[Any, ...]] = []
-    for row in values.iterator(chunk_size=ROWS_AT_ONCE):
-        batch.append((*row[:_BLOCK], row[_BLOCK] + 1, *row[_BLOCK + 1 :]))
-        if len(batch) == ROWS_AT_ONCE:
-            yield list(zip(*batch, strict=True))
-            batch = []
-    if batch:
-        yield list(zip(*batch, strict=True))
+    rows = Measurement.objects.filter(run__experiment=experiment)
+    keys = list(rows.order_by(*_ORDER).values_list("pk", flat=True))
+    fields = (*_OF_RUN, "metric", "value", "unit")
+    values = iterate_values(rows, keys, fields, ROWS_AT_ONCE)
+    while batch := list(islice(values, ROWS_AT_ONCE)):
+        columns = [list(column) for column in zip(*batch, strict=True)]
+        columns[_BLOCK] = [block + 1 for block in columns[_BLOCK]]
+        yield columns
 
 
 def _read_steps(experiment: Experiment) -> Iterator[Batch]:
-    rows = Series.objects.filter(run__experiment=experiment).order_by(*_ORDER)
-    series = rows.values_list(*_OF_RUN, "metric", "unit", "steps", BINARY)
-    for *about, steps, array in series.iterator(chunk_size=SERIES_AT_ONCE):
+    rows = Series.objects.filter(run__experiment=experiment)
+    keys = list(rows.order_by(*_ORDER).values_list("pk", flat=True))
+    fields = (*_OF_RUN, "metric", "unit", "steps", BINARY)
+    for series in iterate_values(rows, keys, fields, SERIES_AT_ONCE):
+        *about, steps, array = series
         about[_BLOCK] += 1
         values = read_array(array)
         places = range(1, len(values) + 1) if steps is None else steps
         count = min(len(places), len(values))
-        yield [*([value] * count for value in about), places[:count], values[:count]]
+        yield [*(Repeated(value, count) for value in about), places[:count], values[:count]]

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 
-from django.db.models import (
-    BinaryField,
-    Case,
-    Count,
-    F,
-    Func,
-    Max,
-    QuerySet,
-    Value,
-    When,
-)
+from django.db.models import BinaryField, Case, F, Func, Q, QuerySet, Value, When
 
 from experiments.comparisons.accuracies import get_target
+from experiments.comparisons.rows_by_key import iterate_values
 from experiments.models import Experiment, Run, Series, Workload
 from experiments.statistics.steps import (
     Curve,
@@ -38,7 +30,7 @@ MOST_OTHERS = 12
 """Further series that are drawn: a user's program may report any number of them."""
 PARAMETERS = "run__spec__workload__parameters"
 CHUNK = 50
-"""Runs whose series are fetched at once."""
+"""Series that are fetched at once."""
 BINARY = Func(F("values"), function="array_send", output_field=BinaryField())
 """The values in PostgreSQL's binary form: writing and reading text takes three times as long."""
 
@@ -70,10 +62,22 @@ class Inside:
     """Metrics of further series that are not drawn because there are too many."""
 
 
-def read_series(experiment: Experiment, workload: Workload, scale: str) -> Inside:
-    """Read the series of the runs that succeeded, the baseline's first; at most six queries.
+@dataclass(frozen=True)
+class Recorded:
+    """A series that a run recorded, without its values."""
 
-    A thousand runs of a thousand steps are one array of 8 MB.
+    key: int
+    metric: str
+    unit: str
+    length: int
+    has_steps: bool
+
+
+def read_series(experiment: Experiment, workload: Workload, scale: str) -> Inside:
+    """Read the series of the runs that succeeded, the baseline's first.
+
+    There is a query for all keys, and one for every 50 series of each plot. A thousand runs of a
+    thousand steps are one array of 8 MB.
     """
     rows = Series.objects.filter(
         run__experiment=experiment,
@@ -81,12 +85,13 @@ def read_series(experiment: Experiment, workload: Workload, scale: str) -> Insid
         run__scale=scale,
         run__state=Run.State.SUCCEEDED,
     )
-    recorded = list(
-        rows.order_by("metric", "unit")
-        .values_list("metric", "unit")
-        .annotate(Count("pk"), Max("values__len"), Count("steps"))
-    )
-    sizes = {(metric, unit): (runs, longest) for metric, unit, runs, longest, _ in recorded}
+    recorded = _list_recorded(experiment, rows)
+    keys: dict[tuple[str, str], list[int]] = defaultdict(list)
+    sizes: dict[tuple[str, str], tuple[int, int]] = {}
+    for series in sorted(recorded, key=lambda series: (series.metric, series.unit)):
+        name = series.metric, series.unit
+        keys[name].append(series.key)
+        sizes[name] = len(keys[name]), max(sizes.get(name, (0, 0))[1], series.length)
     others = [
         (metric, unit)
         for metric, unit in sizes
@@ -94,43 +99,60 @@ def read_series(experiment: Experiment, workload: Workload, scale: str) -> Insid
         and metric not in EVALUATED
         and " of instance " not in metric  # the first instance stands for the others
     ]
-    metrics = {metric for metric, _ in sizes}
-    baseline_first = Case(
-        When(run__environment=experiment.baseline_id, then=Value(0)), default=Value(1)
-    )
-    ordered = rows.order_by(
-        baseline_first, "run__environment__name", "run__job__block", "run__position", "metric"
-    )
+    drawn = {name: (*sizes[name], keys[name]) for name in others[:MOST_OTHERS]}
+    evaluated = [series.key for series in recorded if series.metric in (ACCURACY, ACCURACY_TIME)]
+    has_times = any(series.metric == ACCURACY_TIME for series in recorded)
     return Inside(
-        tails=list(_pool_tails(experiment, ordered)) if (STEP_TIME, "s") in sizes else [],
-        losses=_read_losses(experiment, ordered, *sizes[LOSS, "1"])
+        tails=list(_pool_tails(experiment, rows, keys[STEP_TIME, "s"])),
+        losses=_read_losses(experiment, rows, keys[LOSS, "1"], sizes[LOSS, "1"][1])
         if (LOSS, "1") in sizes
         else Losses(),
-        accuracies=list(_read_accuracies(ordered)) if ACCURACY_TIME in metrics else [],
+        accuracies=list(_read_accuracies(rows, evaluated)) if has_times else [],
         target=get_target(workload.parameters),
-        is_logged=any(logged for metric, *_, logged in recorded if metric == STEP_TIME),
-        others=list(
-            _read_others(experiment, ordered, {key: sizes[key] for key in others[:MOST_OTHERS]})
-        ),
+        is_logged=any(series.has_steps for series in recorded if series.metric == STEP_TIME),
+        others=list(_read_others(experiment, rows, drawn)),
         left_out=[metric for metric, _ in others[MOST_OTHERS:]],
     )
 
 
-def _pool_tails(experiment: Experiment, rows: QuerySet[Series]) -> Iterator[Tail]:
+def _list_recorded(experiment: Experiment, rows: QuerySet[Series]) -> list[Recorded]:
+    """Return the series of the baseline first, then by environment, block and run order."""
+    baseline_first = Case(
+        When(run__environment=experiment.baseline_id, then=Value(0)), default=Value(1)
+    )
+    ordered = rows.annotate(length=F("values__len"), has_steps=Q(steps__isnull=False)).order_by(
+        baseline_first,
+        "run__environment__name",
+        "run__job__block",
+        "run__position",
+        "run",
+        "metric",
+    )
+    values = ordered.values_list("pk", "metric", "unit", "length", "has_steps")
+    return [
+        Recorded(key, metric, unit, length or 0, has_steps)
+        for key, metric, unit, length, has_steps in values
+    ]
+
+
+def _pool_tails(
+    experiment: Experiment, rows: QuerySet[Series], keys: Sequence[int]
+) -> Iterator[Tail]:
     """Pool the steps after each run's start-up, environment by environment.
 
     The start-up is the detected warm-up where the experiment uses that, else the fixed warm-up:
     the one that the program reported, as on the run's page, else the requested one.
     """
     uses_detected_warm_up = experiment.warm_up == Experiment.WarmUp.FOUND
-    steps = rows.filter(metric=STEP_TIME, unit="s").values_list(
+    fields = (
         "run__environment__name",
         BINARY,
         "burn_in",
         f"{PARAMETERS}__burn_in",
         "warm_up",
     )
-    for name, runs in groupby(steps.iterator(chunk_size=CHUNK), key=itemgetter(0)):
+    steps = iterate_values(rows, keys, fields, CHUNK)
+    for name, runs in groupby(steps, key=itemgetter(0)):
         environment_tail = pool_steps(
             name,
             (
@@ -146,43 +168,42 @@ def _pool_tails(experiment: Experiment, rows: QuerySet[Series]) -> Iterator[Tail
             yield environment_tail
 
 
-def _read_losses(experiment: Experiment, rows: QuerySet[Series], runs: int, longest: int) -> Losses:
-    series = rows.filter(metric=LOSS, unit="1").values_list(
-        "run__uid", "run__environment__name", f"{PARAMETERS}__seed", BINARY, "steps"
-    )
+def _read_losses(
+    experiment: Experiment, rows: QuerySet[Series], keys: Sequence[int], longest: int
+) -> Losses:
+    fields = ("run__uid", "run__environment__name", f"{PARAMETERS}__seed", BINARY, "steps")
     trained = (
         Trained(uid, name, seed, read_array(array), steps)
-        for uid, name, seed, array, steps in series.iterator(chunk_size=CHUNK)
+        for uid, name, seed, array, steps in iterate_values(rows, keys, fields, CHUNK)
     )
     return compare_losses(
-        trained, environments=_environment_names(experiment), runs=runs, steps=longest
+        trained, environments=_environment_names(experiment), runs=len(keys), steps=longest
     )
 
 
 def _read_others(
-    experiment: Experiment, rows: QuerySet[Series], sizes: Mapping[tuple[str, str], tuple[int, int]]
+    experiment: Experiment,
+    rows: QuerySet[Series],
+    drawn: Mapping[tuple[str, str], tuple[int, int, Sequence[int]]],
 ) -> Iterator[Other]:
-    """Yield the curves of each metric and unit in `sizes`; no query where there are none."""
-    if not sizes:
+    """Yield the curves of each metric and unit, for which `drawn` has runs, longest and keys.
+
+    No query where there are none.
+    """
+    if not drawn:
         return
     names = _environment_names(experiment)
-    series_rows = (
-        rows.filter(metric__in={metric for metric, _ in sizes})
-        .order_by("metric", "unit", *rows.query.order_by)
-        .values_list("metric", "unit", "run__uid", "run__environment__name", BINARY, "steps")
-    )
-    for (metric, unit), series in groupby(
-        series_rows.iterator(chunk_size=CHUNK), key=itemgetter(0, 1)
-    ):
-        if (metric, unit) not in sizes:
-            continue
-        runs, longest = sizes[metric, unit]
-        drawn = (
+    keys = [key for *_, its_keys in drawn.values() for key in its_keys]
+    fields = ("metric", "unit", "run__uid", "run__environment__name", BINARY, "steps")
+    all_series = iterate_values(rows, keys, fields, CHUNK)
+    for (metric, unit), series in groupby(all_series, key=itemgetter(0, 1)):
+        runs, longest, _ = drawn[metric, unit]
+        trained = (
             Trained(uid, name, None, read_array(array), steps)
             for _, _, uid, name, array, steps in series
         )
         yield Other(
-            metric, unit, compare_losses(drawn, environments=names, runs=runs, steps=longest)
+            metric, unit, compare_losses(trained, environments=names, runs=runs, steps=longest)
         )
 
 
@@ -193,13 +214,10 @@ def _environment_names(experiment: Experiment) -> list[str]:
     return names
 
 
-def _read_accuracies(rows: QuerySet[Series]) -> Iterator[Curve]:
-    series_rows = rows.filter(metric__in=(ACCURACY, ACCURACY_TIME)).values_list(
-        "run__uid", "run__environment__name", "metric", "values"
-    )
-    for (run, name), series in groupby(
-        series_rows.iterator(chunk_size=CHUNK), key=itemgetter(0, 1)
-    ):
+def _read_accuracies(rows: QuerySet[Series], keys: Sequence[int]) -> Iterator[Curve]:
+    fields = ("run__uid", "run__environment__name", "metric", "values")
+    all_series = iterate_values(rows, keys, fields, CHUNK)
+    for (run, name), series in groupby(all_series, key=itemgetter(0, 1)):
         values_by_metric = {metric: values for _, _, metric, values in series}
         if len(values_by_metric) == 2 and len(values_by_metric[ACCURACY]) == len(
             values_by_metric[ACCURACY_TIME]

@@ -7,12 +7,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache
+from itertools import repeat
 from typing import Any, Literal
 
 Kind = Literal["text", "whole", "number", "time", "flag"]
 Batch = Sequence[Sequence[Any]]
 """The values of some rows: one sequence for each column of the table."""
 ROWS_AT_ONCE = 2000
+
+
+@dataclass(frozen=True)
+class Repeated(Sequence[Any]):
+    """One value for all rows of a batch: a file makes its text once instead of once for each."""
+
+    value: Any
+    length: int
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, place: Any) -> Any:
+        chosen = range(self.length)[place]
+        return [self.value] * len(chosen) if isinstance(place, slice) else self.value
+
+    def __iter__(self) -> Iterator[Any]:
+        return repeat(self.value, self.length)
 
 
 @dataclass(frozen=True)
@@ -39,12 +58,13 @@ class TypedTable:
         change = cache(change)  # rows have most texts in common
         texts = [column.kind == "text" for column in self.columns]
 
+        def change_text(value: Any) -> str | None:
+            return None if value is None else change(write_text(value))
+
         def change_batches() -> Iterator[Batch]:
             for batch in self.batches:
                 yield [
-                    [None if value is None else change(write_text(value)) for value in values]
-                    if is_text
-                    else values
+                    change_values(values, change_text) if is_text else values
                     for values, is_text in zip(batch, texts, strict=True)
                 ]
 
@@ -56,6 +76,13 @@ class TypedTable:
             change_batches(),
             {name: change(text) for name, text in self.facts.items()},
         )
+
+
+def change_values(values: Sequence[Any], change: Callable[[Any], Any]) -> Sequence[Any]:
+    """Return the values with each of them changed, a repeated one once."""
+    if isinstance(values, Repeated):
+        return Repeated(change(values.value), values.length)
+    return [change(value) for value in values]
 
 
 def make_table(

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from experiments.comparisons.rows_by_key import iterate_rows
 from experiments.comparisons.step_summaries import TIMES, add_step_summaries
 from experiments.models import Series
 
@@ -24,5 +25,5 @@ class Command(BaseCommand):
         rows = Series.objects.filter(unit="s", metric__in=TIMES).select_related("run")
         if not again:
             rows = rows.filter(shape="")
-        count = add_step_summaries(rows.iterator(chunk_size=100))
+        count = add_step_summaries(iterate_rows(rows.order_by("pk"), 100))
         self.stdout.write(f"{count} series read.")
