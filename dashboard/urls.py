@@ -9,7 +9,12 @@ from dashboard import glossary_views, overview_views
 from dashboard.access import account_views, audit_views, link_views, visibility_views
 from dashboard.access.log_in import AdminLoginForm, LoginForm
 from dashboard.catalogue import catalogue_views
-from dashboard.clusters import cluster_views, credential_views, new_cluster_views
+from dashboard.clusters import (
+    cluster_update_views,
+    cluster_views,
+    credential_views,
+    new_cluster_views,
+)
 from dashboard.comparisons import (
     comparison_views,
     export_views,
@@ -233,6 +238,17 @@ urlpatterns = [
     path("clusters/new/<int:pk>/confirm/", new_cluster_views.confirm, name="cluster_draft_confirm"),
     path("clusters/new/<int:pk>/discard/", new_cluster_views.discard, name="cluster_draft_discard"),
     path("clusters/<int:pk>/", cluster_views.cluster, name="cluster"),
+    path("clusters/<int:pk>/read/", cluster_update_views.read, name="cluster_read"),
+    path(
+        "clusters/<int:pk>/differences/",
+        cluster_update_views.differences,
+        name="cluster_differences",
+    ),
+    path(
+        "clusters/<int:pk>/differences/apply/",
+        cluster_update_views.apply_differences,
+        name="cluster_differences_apply",
+    ),
     path("clusters/<int:pk>/limits/", cluster_views.take_limits, name="cluster_limits"),
     path("pauses/<int:pk>/try/", cluster_views.try_pause, name="pause_try"),
     path("clusters/<int:pk>/try/", cluster_views.try_cluster, name="cluster_try"),

@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from dashboard.form_styles import Styled
 from experiments.access.permissions import why_not_use_keys_of
 from experiments.clusters.cluster_drafts import Found, FoundPartition
+from experiments.clusters.cluster_updates import propose_partition
 from experiments.execution import explain_partition_problem
 from experiments.models import Cluster, ClusterDraft, Credential, Partition, Runtime, User
 from experiments.models.cluster import MOST_POLL_SECONDS, is_work_directory
@@ -19,7 +20,6 @@ from experiments.models.visibility import Visibility
 
 LARGEST_PORT = 65535
 LONGEST_MINUTES = 366 * 24 * 60
-UNLIMITED_MINUTES = 24 * 60  # proposed where the scheduler has no limit
 MOST_LIVE_JOBS = 10_000
 
 
@@ -234,18 +234,10 @@ class PartitionRow(Styled, forms.Form):
     def make_partition(self) -> Partition:
         """Return the partition, not saved and without its cluster."""
         chosen = self.cleaned_data
-        return Partition(
-            name=self.found.name,
-            nodes=max(self.found.nodes, 1),
-            gpus_per_node=self.found.gpus_per_node,
-            gpu_model=self.found.gpu_model,
-            gres=self.found.gres or "gpu",
-            cpus_per_node=max(self.found.cpus_per_node, 1),
-            cpus_per_run=chosen["cpus_per_run"],
-            time_limit_minutes=chosen["time_limit_minutes"],
-            account=chosen["account"],
-            qos=chosen["qos"],
-        )
+        row = propose_partition(self.found)
+        for name in ("cpus_per_run", "time_limit_minutes", "account", "qos"):
+            setattr(row, name, chosen[name])
+        return row
 
 
 def make_partition_rows(found: Found, data: Any = None) -> list[PartitionRow]:
@@ -259,11 +251,10 @@ def make_partition_rows(found: Found, data: Any = None) -> list[PartitionRow]:
             prefix=f"partition-{number}",
             initial={
                 "chosen": row.is_up and (row.is_default or is_only),
-                "time_limit_minutes": row.time_limit_minutes or UNLIMITED_MINUTES,
-                "cpus_per_run": max(1, row.cpus_per_node // max(row.gpus_per_node, 1))
-                if row.gpus_per_node
-                else 1,
+                "time_limit_minutes": proposed.time_limit_minutes,
+                "cpus_per_run": proposed.cpus_per_run,
             },
         )
         for number, row in enumerate(found.partitions)
+        for proposed in [propose_partition(row)]
     ]

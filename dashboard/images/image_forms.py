@@ -178,6 +178,11 @@ IMPORT_FORMS: dict[str, type[ImageImportForm]] = {
 }
 
 
+def _list_offered_partitions(cluster: Cluster) -> list[tuple[str, str]]:
+    """Return a cluster's partitions in service as choices; prefetch `partitions`."""
+    return [(str(row.pk), row.name) for row in cluster.partitions.all() if row.enabled]
+
+
 class StageForm(Styled, forms.Form):
     """The form that stages an image on a cluster, in a form that its runtimes can start."""
 
@@ -210,9 +215,9 @@ class StageForm(Styled, forms.Form):
             if (checks := staging.list_impossible_forms(cluster))
         ]
         partitions_by_cluster = [
-            (str(cluster), [(str(row.pk), row.name) for row in cluster.partitions.all()])
+            (str(cluster), offered)
             for cluster in self.clusters.values()
-            if cluster.partitions.all()
+            if (offered := _list_offered_partitions(cluster))
         ]
         self._field("where").choices = choices_by_cluster
         self._field("partition").choices = [

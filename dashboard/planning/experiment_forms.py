@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.db.models import Q
 from django.forms.models import ModelChoiceIteratorValue
 from django.http import QueryDict
 from django.utils import timezone
@@ -215,7 +216,10 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         self._field("environments").queryset = environments
         self._field("baseline").queryset = environments
         self._field("baseline").empty_label = None
-        self._field("partition").queryset = Partition.objects.filter(cluster=self.chosen_cluster)
+        partitions = Partition.objects.filter(cluster=self.chosen_cluster)
+        # A draft keeps showing its own, and says that it is out of service.
+        offered = Q(enabled=True) | Q(pk=self.instance.partition_id)
+        self._field("partition").queryset = partitions.filter(offered)
         workloads = Workload.objects.visible_to(user).launchable()
         self._field("workloads").queryset = workloads
         text = self.data.get("workload_filter", "") if self.is_bound else ""

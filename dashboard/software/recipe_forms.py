@@ -62,7 +62,7 @@ class RecipeForm(Styled, forms.Form):
         self._field("base").queryset = Image.objects.visible_to(user).filter(kind__in=kinds)
         self._field("cluster").queryset = clusters
         self._field("partition").queryset = Partition.objects.filter(
-            cluster__in=clusters
+            cluster__in=clusters, enabled=True
         ).select_related("cluster")
 
     def _field(self, name: str) -> Any:

@@ -147,7 +147,7 @@ class PartitionInline(KeyedInline):
     fields = (
         ("name", "nodes", "gpus_per_node", "gpu_model", "gres"),
         ("cpus_per_node", "cpus_per_run", "memory_mb", "time_limit_minutes"),
-        ("account", "qos", "side_by_side"),
+        ("account", "qos", "side_by_side", "enabled"),
         "directives",
         ("srun_options", "mpirun_options"),
     )

@@ -20,6 +20,7 @@ from experiments.models import (
     Runtime,
     User,
 )
+from experiments.models.cluster_draft import compute_access_digest
 from runners.cluster_reading import Found, FoundPartition
 from runners.preflight.checks import Check, find_worst_outcome
 from runners.transports import parse_known_hosts_line
@@ -248,7 +249,9 @@ def add_cluster(
                 with audit.log_change(by, part):
                     part.save()
             _keep_host_key(stored, cluster)
-            ClusterReading.objects.filter(pk=reading.pk).update(draft=None, cluster=cluster)
+            ClusterReading.objects.filter(pk=reading.pk).update(
+                draft=None, cluster=cluster, digest=compute_access_digest(cluster)
+            )
             stored.delete()
     except IntegrityError:
         raise NotDone(f"There is a cluster called {cluster.name} already.") from None

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from experiments.access.permissions import why_not_write_setup_lines
 from experiments.clusters.cluster_drafts import (
     CHANGED,
     NotDone,
@@ -15,7 +16,9 @@ from experiments.clusters.cluster_drafts import (
 from experiments.execution.connection_test_visits import make_entry_check
 from experiments.execution.connections import Link, make_ssh_address
 from experiments.execution.guard import end_on_failure, make_storable
-from experiments.models import Cluster, ClusterReading, User
+from experiments.models import Cluster, ClusterDraft, ClusterReading, User
+from experiments.models.cluster import LOCAL_TRANSPORT
+from experiments.models.cluster_draft import compute_access_digest
 from runners.cluster_reading import Reading
 from runners.cluster_reading import read_cluster as ask_cluster
 from runners.errors import TryAgain
@@ -28,6 +31,13 @@ NOT_ALLOWED = Check(
     "failed",
     "A key on the way to this cluster is not yours to use.",
     "Choose another jump host in step 1, or another credential in step 3.",
+)
+NO_LONGER_ALLOWED = Check(
+    "Connection",
+    "Entry",
+    "failed",
+    "Whoever asked for this may no longer use the keys on the way to this cluster.",
+    "Ask again as somebody who may.",
 )
 RELATIONS = ("draft__credential", "draft__jump_host", "cluster__credential", "cluster__jump_host")
 
@@ -46,23 +56,41 @@ def read_cluster(pk: int) -> str:
 
 
 def _ask(reading: ClusterReading) -> Reading:
-    draft = reading.draft
-    if draft and draft.access_digest != reading.digest:
+    if reading.draft:
+        return _read_draft(reading.draft, reading.digest)
+    assert reading.cluster
+    return _read_stored(reading.cluster, reading)
+
+
+def _read_draft(draft: ClusterDraft, digest: str) -> Reading:
+    if draft.access_digest != digest:
         return Reading([CHANGED])
-    cluster = make_cluster(draft) if draft else reading.cluster
-    assert cluster
-    scheduler = draft.scheduler if draft else cluster.scheduler
-    if draft and not _may_use_keys(draft.owner, cluster):
+    cluster = make_cluster(draft)
+    if not _may_use_keys(draft.owner, cluster):
         return Reading([NOT_ALLOWED])
-    asked = {"scheduler": scheduler, "work_directory": cluster.work_directory}
-    if cluster.transport == "local":
-        return ask_cluster(Local(), **asked)
+    return _log_in_and_read(cluster, scheduler=draft.scheduler)
+
+
+def _read_stored(cluster: Cluster, reading: ClusterReading) -> Reading:
+    """Read a stored cluster for who has asked, if they still may."""
+    if compute_access_digest(cluster) != reading.digest:
+        return Reading([CHANGED])
+    if reading.owner is None or why_not_write_setup_lines(reading.owner, cluster):
+        return Reading([NO_LONGER_ALLOWED])
+    names = set(cluster.partitions.values_list("name", flat=True))
+    return _log_in_and_read(cluster, scheduler=cluster.scheduler, known_partitions=names)
+
+
+def _log_in_and_read(cluster: Cluster, **options: Any) -> Reading:
+    options["work_directory"] = cluster.work_directory
+    if cluster.transport == LOCAL_TRANSPORT:
+        return ask_cluster(Local(), **options)
     try:
         link = Link(make_ssh_address(cluster))
     except TryAgain as problem:
         return Reading([make_entry_check(cluster, problem)])
     with link:
-        return ask_cluster(link, **asked)
+        return ask_cluster(link, **options)
 
 
 def _fetch_key(reading: ClusterReading) -> str:

@@ -86,7 +86,7 @@ def make_site(cluster: Cluster) -> Site:
     return Site(
         work_directory=cluster.work_directory,
         setup_lines=split_lines(cluster.setup_lines),
-        partitions=tuple(_partition(row) for row in cluster.partitions.all()),
+        partitions=tuple(_partition(row) for row in cluster.partitions.filter(enabled=True)),
         runtimes=tuple(_runtime(row) for row in cluster.runtimes.all()),
         environments=tuple(_environments_to_start(cluster)),
         is_measuring=cluster.jobs.filter(state__in=Job.LIVE).exists(),

@@ -462,6 +462,10 @@ class Partition(models.Model):
         help_text="Without a scheduler only: jobs that find enough free GPUs run while others do. "
         "A measurement wants the machine to itself.",
     )
+    enabled = models.BooleanField(
+        default=True,
+        help_text="Experiments and operations may ask for it. What was made with it stays.",
+    )
     directives = models.JSONField(
         default=list, blank=True, help_text='More scheduler options, such as ["--exclusive"].'
     )

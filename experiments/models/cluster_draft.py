@@ -79,6 +79,13 @@ class ClusterDraft(models.Model):
         return _hash(self.address_digest, *whole, self.work_directory)
 
 
+def compute_access_digest(cluster: Cluster) -> str:
+    """Return a digest of all that decides what a reading of a stored cluster finds."""
+    where = (cluster.transport, cluster.host, cluster.port, cluster.jump_host_id)
+    key = (cluster.host_key.split()[:2], cluster.credential_id)
+    return _hash(*where, *key, cluster.scheduler, cluster.work_directory)
+
+
 def _hash(*values: object) -> str:
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
@@ -97,7 +104,7 @@ class ClusterReading(models.Model):
     cluster = models.ForeignKey(
         Cluster, null=True, on_delete=models.CASCADE, related_name="readings"
     )
-    digest = models.CharField(max_length=64, blank=True, help_text="Of the draft, when asked.")
+    digest = models.CharField(max_length=64, blank=True, help_text="Of the way to it, when asked.")
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )

@@ -116,7 +116,8 @@ class Operation(Submission):
 
     def asked_partition(self) -> Partition | None:
         """Return where it runs: the partition that it names, else the one with most time."""
-        return self.partition or self.cluster.partitions.order_by("-time_limit_minutes").first()
+        offered = self.cluster.partitions.filter(enabled=True)
+        return self.partition or offered.order_by("-time_limit_minutes").first()
 
     def image_of(self) -> Image | None:
         """Return the image that it is about, if it is about one."""

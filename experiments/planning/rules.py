@@ -166,6 +166,10 @@ def _check_cluster(
         messages["partition"].append(f"Choose a partition of {cluster}.")
     if partition and partition.cluster_id != cluster.pk:
         messages["partition"].append(f"{partition.name} is no partition of {cluster}.")
+    elif partition and not partition.enabled:
+        messages["partition"].append(
+            f"{partition.name} is not in service any more: choose another partition."
+        )
     for environment in environments:
         if environment.cluster_id != cluster.pk:
             messages["environments"].append(f"{environment} is not an environment of {cluster}.")

@@ -72,7 +72,8 @@ def make_draft(preset: OwnPreset, person: User) -> tuple[Experiment, list[str]]:
         problems.append(f"Its baseline is missing: {baseline} stands in for it.")
     partition = None
     if definition["partition"]:
-        partition = cluster.partitions.filter(pk=definition["partition"]["pk"]).first()
+        offered = cluster.partitions.filter(enabled=True)
+        partition = offered.filter(pk=definition["partition"]["pk"]).first()
         if partition is None:
             problems.append(f"The partition {definition['partition']['name']} is gone: choose one.")
     settings = {name: value for name, value in definition["settings"].items() if name in SETTINGS}

@@ -91,7 +91,8 @@ def choose_partition(size: Size, cluster: Cluster) -> Partition | None:
     scales = [Scale.parse(text) for text in size.scales]
     nodes = max(scale.nodes for scale in scales)
     gpus = max(scale.gpus_per_node for scale in scales)
-    partitions = list(cluster.partitions.order_by("-time_limit_minutes", "name"))
+    rows = cluster.partitions.filter(enabled=True)
+    partitions = list(rows.order_by("-time_limit_minutes", "name"))
     fitting = [row for row in partitions if row.nodes >= nodes and row.gpus_per_node >= gpus]
     if fitting:
         return fitting[0]

@@ -7,7 +7,7 @@ nothing on compute nodes and leaves no file behind: compute nodes are for the ch
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from runners.cluster_reading import answers as reader
@@ -49,22 +49,35 @@ class Reading:
     found: Found | None = None
 
 
-def read_cluster(transport: Transport, *, scheduler: str, work_directory: str) -> Reading:
+def read_cluster(
+    transport: Transport,
+    *,
+    scheduler: str,
+    work_directory: str,
+    known_partitions: Collection[str] = (),
+) -> Reading:
     """Log in, and return what the cluster offers. Never raises TryAgain or Refused.
 
     `scheduler` is a key of SCHEDULERS; empty: find out. An empty `work_directory` becomes the
-    folder `tare` in the account's home directory.
+    folder `tare` in the account's home directory. Partitions that are known by name are never
+    left out, however many others there are.
     """
     checks = check_connection(transport) if isinstance(transport, SSH) else []
     if any(check.outcome == "failed" for check in checks):
         return Reading(checks)
     try:
-        return _read(transport, checks, scheduler, work_directory)
+        return _read(transport, checks, scheduler, work_directory, known_partitions)
     except (TryAgain, Refused) as problem:
         return Reading([*checks, replace(QUESTIONS, words=str(problem)[:1000])])
 
 
-def _read(transport: Transport, checks: list[Check], scheduler: str, directory: str) -> Reading:
+def _read(
+    transport: Transport,
+    checks: list[Check],
+    scheduler: str,
+    directory: str,
+    known_partitions: Collection[str],
+) -> Reading:
     began = time.time()
     answers, noise = _ask(transport, questions.list_first_probes(scheduler))
     checks += machine.check_login_node(answers, noise, area=LOGIN)
@@ -73,7 +86,9 @@ def _read(transport: Transport, checks: list[Check], scheduler: str, directory: 
     directory = directory or (f"{home.rstrip('/')}/tare" if home else "")
     checks += _check_directory(transport, directory)
     kind = scheduler or reader.choose_scheduler(answers)
-    partitions, left_out, version, about = reader.read_scheduler(answers, kind, asked=scheduler)
+    partitions, left_out, version, about = reader.read_scheduler(
+        answers, kind, asked=scheduler, known=known_partitions
+    )
     checks += about
     runtimes, about = reader.read_runtimes(_ask_for_runtimes(transport, kind))
     checks += about

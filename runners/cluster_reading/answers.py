@@ -1,7 +1,7 @@
 """Read the answers of a cluster's probes: scheduler, partitions and runtimes. No I/O."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from runners.cluster_reading.found import (
     LARGEST,
@@ -50,10 +50,13 @@ def choose_scheduler(answers: Mapping[str, Answer]) -> str:
     return "direct"
 
 
-def read_scheduler(answers: Mapping[str, Answer], kind: str, *, asked: str) -> Read:
+def read_scheduler(
+    answers: Mapping[str, Answer], kind: str, *, asked: str, known: Collection[str] = ()
+) -> Read:
     """Return the partitions to choose from, how many were left out, the version, and the checks.
 
-    `asked` is the scheduler that a person named; empty: it was found out.
+    `asked` is the scheduler that a person named; empty: it was found out. Partitions whose names
+    are `known` are kept in any case.
     """
     if kind == "direct":
         check = Check(SCHEDULER, "Kind", "warning", NO_SCHEDULER, SCHEDULER_CURE)
@@ -69,7 +72,9 @@ def read_scheduler(answers: Mapping[str, Answer], kind: str, *, asked: str) -> R
     else:
         partitions, about = _read_queues(answers, kind)
     checks += about
-    chosen = sorted(partitions, key=_best_first)[:MOST_PARTITIONS]
+    ranked = sorted(partitions, key=lambda row: (row.name not in known, *_best_first(row)))
+    chosen = ranked[: max(MOST_PARTITIONS, sum(row.name in known for row in partitions))]
+    chosen.sort(key=_best_first)
     return tuple(chosen), len(partitions) - len(chosen), about_version.value[:100], checks
 
 

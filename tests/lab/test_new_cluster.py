@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.urls import reverse
 
-from experiments.models import Cluster, ClusterDraft
+from experiments.models import Cluster, ClusterDraft, Credential, Partition
 from lab.client import Lab
 from runners.cluster_reading import read_cluster
 from runners.schedulers import Slurm
@@ -61,6 +62,40 @@ def test_a_machine_without_a_scheduler_is_added(person: Person, lab: Lab) -> Non
     cluster = add_cluster(person, lab, scheduler="direct")
     assert cluster.scheduler == "direct"
     assert cluster.partitions.get().nodes == 1
+
+
+@pytest.mark.parametrize("is_gated", [False, True])
+def test_a_cluster_is_read_again_and_what_differs_is_stored(
+    person: Person, lab: Lab, *, is_gated: bool
+) -> None:
+    """Two partitions, GPUs, limits and runtimes of a real Slurm against other numbers here."""
+    cluster = add_cluster(person, lab)
+    if is_gated:
+        gate = gated(lab, Slurm())
+        Credential.objects.update(forced_command=True, private_key=gate.private_key)
+    gpu = cluster.partitions.get()
+    wrong = {"nodes": 7, "cpus_per_node": 64, "gpu_model": "", "time_limit_minutes": 600}
+    Partition.objects.update(**wrong, directives=["--exclusive"])
+    gone = Partition.objects.create(cluster=cluster, name="gone")
+    cluster.runtimes.filter(kind="apptainer").update(version="0.1")
+    person.send(person.get("cluster", cluster.pk), reverse("cluster_read", args=[cluster.pk]))
+    shown = person.get("cluster_differences", cluster.pk)
+    assert "Gone from the cluster" in shown
+    assert "debug" in shown
+    form = next(form for form in shown.forms.values() if "difference" in form.fields)
+    for box in form.fields["difference"]:
+        box.checked = True
+    form.submit().follow()
+    for row in (gpu, gone):
+        row.refresh_from_db()
+    assert (gpu.nodes, gpu.cpus_per_node, gpu.gpu_model) == (2, 8, "h100")
+    assert (gpu.time_limit_minutes, gpu.directives) == (60, ["--exclusive"])
+    assert not gone.enabled
+    debug = cluster.partitions.get(name="debug")
+    assert (debug.nodes, debug.gpus_per_node, debug.time_limit_minutes) == (1, 4, 2)
+    assert cluster.runtimes.get(kind="apptainer").version != "0.1"
+    person.send(person.get("cluster", cluster.pk), reverse("cluster_read", args=[cluster.pk]))
+    assert "Nothing differs" in person.get("cluster_differences", cluster.pk)
 
 
 @pytest.mark.parametrize("is_gated", [False, True])

@@ -15,13 +15,16 @@ from django.core.management import call_command
 from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from experiments.access.audit import name_kind
 from experiments.clusters import credentials
+from experiments.clusters.cluster_updates import list_differences
 from experiments.demo import register_here
 from experiments.images import store
 from experiments.models import (
     Cluster,
+    ClusterReading,
     Credential,
     Environment,
     HostKey,
@@ -31,6 +34,8 @@ from experiments.models import (
     User,
     Workload,
 )
+from experiments.models.cluster_draft import compute_access_digest
+from runners.cluster_reading import Found, FoundPartition
 from runners.preflight import Check
 from runners.workloads import WORKLOADS
 from tests.dashboard.clusters.test_checks import KEY
@@ -45,6 +50,7 @@ from tests.factories import (
     EnvironmentFactory,
     ExperimentFactory,
     ImageFactory,
+    PartitionFactory,
     PublishedTableFactory,
     RuntimeFactory,
     StagedImageFactory,
@@ -190,6 +196,24 @@ def rotate(case: Case) -> Act:
     row = case.new(new_key)
     credentials.begin_rotation(row, case.person)
     return partial(credentials.finish_rotation, row.pk, row.next_fingerprint, case.person)
+
+
+def apply_differences(case: Case) -> Act:
+    cluster = case.new(ClusterFactory)
+    partition = PartitionFactory(cluster=cluster, nodes=1, cpus_per_node=64, gpus_per_node=0)
+    found = Found("direct", partitions=(FoundPartition("machine", "up", 1, cpus_per_node=8),))
+    reading = ClusterReading.objects.create(
+        cluster=cluster,
+        kind="offer",
+        digest=compute_access_digest(cluster),
+        ended_at=timezone.now(),
+        found=found.as_json(),
+    )
+    (row,) = list_differences(cluster, reading)
+    assert row.pk == partition.pk
+    return case.post(
+        "cluster_differences_apply", cluster.pk, reading=reading.pk, difference=row.key
+    )
 
 
 def take_limits(case: Case) -> Act:

@@ -209,6 +209,9 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "operations": (GET, "", Role.SITE_ADMINISTRATOR),
     "gate_script": (GET, "", Role.VIEWER),
     "host_key_fetch": (POST, "cluster", Role.CLUSTER_ADMINISTRATOR),
+    "cluster_read": (POST, "cluster", Role.CLUSTER_ADMINISTRATOR),
+    "cluster_differences": (GET, "cluster", Role.CLUSTER_ADMINISTRATOR),
+    "cluster_differences_apply": (POST, "cluster", Role.CLUSTER_ADMINISTRATOR),
     "cluster_limits": (POST, "cluster", Role.CLUSTER_ADMINISTRATOR),
     "host_key_pin": (POST, "host key", Role.CLUSTER_ADMINISTRATOR),
 }

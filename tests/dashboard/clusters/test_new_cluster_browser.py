@@ -1,4 +1,4 @@
-"""A cluster is added in a real browser, by the keyboard alone, from a real SSH server."""
+"""A cluster is added and read again in a real browser, by the keyboard alone, over SSH."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from experiments import execution
-from experiments.models import Cluster, ClusterReading, Credential, Role
+from experiments.models import Cluster, ClusterReading, Credential, Partition, Role
 from tests.dashboard.conftest import Open, People
 from tests.dashboard.test_accessibility_browser import RING, SMALL, nameless
 from tests.runners.sshd import Server, serve
@@ -128,4 +128,19 @@ def test_all_steps_by_the_keyboard(
     look(f"{theme}-5-confirm")
     press(page, "Add this cluster")
     expect(page.get_by_text("neuro is added")).to_be_visible()
-    assert Cluster.objects.get().partitions.get().name == "machine"
+    partition = Cluster.objects.get().partitions.get()
+    assert partition.name == "machine"
+    Partition.objects.update(cpus_per_node=4000, gpu_model="", enabled=True)
+    open_page(f"/clusters/{partition.cluster_id}/")
+    press(page, "Read the cluster again")
+    expect(page.get_by_text("waiting")).to_be_visible()
+    look(f"{theme}-6-reading")
+    work()
+    cpus = page.get_by_label("Use CPUs per node of partition machine")
+    expect(cpus).to_be_checked()
+    look(f"{theme}-6-differences")
+    press(page, "Apply what is ticked")
+    expect(page.get_by_text("1 difference stored")).to_be_visible()
+    look(f"{theme}-6-applied")
+    partition.refresh_from_db()
+    assert partition.cpus_per_node < 4000

@@ -1,0 +1,51 @@
+"""Requests that one worker answers: how they are stored once, and given up."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TypeVar
+
+from django.db import IntegrityError, models, transaction
+from django.utils import timezone
+
+from runners.preflight.checks import Check
+
+LONGEST = timedelta(minutes=5)
+"""A request that has no answer by then has died with its worker."""
+DIED = Check(
+    "Connection",
+    "Worker",
+    "failed",
+    "This was asked for, and no worker brought an answer.",
+    "Do Redis and `manage.py worker` run? Then try again.",
+)
+ATTEMPTS = 3
+
+Row = TypeVar("Row", bound=models.Model)
+
+
+class NotStored(Exception):
+    """The request could not be stored: what it is about was deleted meanwhile."""
+
+
+def list_unanswered(under_way: models.QuerySet[Row]) -> models.QuerySet[Row]:
+    """Return those requests under way that no worker will answer any more."""
+    return under_way.filter(requested_at__lt=timezone.now() - LONGEST)
+
+
+def save_unless_under_way(row: Row, under_way: models.QuerySet[Row]) -> Row:
+    """Store a request and return it, or the one in `under_way`: one at a time is enough.
+
+    Raises NotStored.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            with transaction.atomic():
+                row.save(force_insert=True)
+        except IntegrityError:
+            if stored := under_way.first():
+                return stored
+            # The other one has ended in between: there is room now, unless its subject is gone.
+        else:
+            return row
+    raise NotStored
