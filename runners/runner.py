@@ -94,9 +94,14 @@ class Runner:
     Each method runs one or two remote commands; more for more jobs than one command can name.
     """
 
-    def __init__(self, transport: Transport, scheduler: Scheduler) -> None:
+    def __init__(
+        self, transport: Transport, scheduler: Scheduler, *, has_older_gate: bool = False
+    ) -> None:
         self.transport = transport
         self.scheduler = scheduler
+        self.has_older_gate = has_older_gate
+        """Whether the forced command's script is known not to let today's status command through;
+        `poll` finds that out."""
 
     def submit(self, job: JobSpec) -> str:
         """Submit one job and return its id. Raises what `submit_all` returns."""
@@ -181,10 +186,27 @@ class Runner:
         """Return the status of the live jobs among these, with one call for thousands of jobs."""
         statuses: dict[str, Status] = {}
         for portion in split_into_portions(self._keep_possible(ids)):
-            command = self.scheduler.build_status_command([job_id for (job_id,) in portion])
-            done = self.transport.run(command, timeout=_compute_timeout(portion))
-            statuses |= self.scheduler.parse_status(done)
+            statuses |= self._ask_for_statuses([job_id for (job_id,) in portion])
         return statuses
+
+    def _ask_for_statuses(self, ids: Sequence[str]) -> dict[str, Status]:
+        """Return the statuses by today's command, or by the former one if a forced command refuses.
+
+        Jobs are followed all the same until somebody installs the newer script.
+        """
+        timeout = _compute_timeout(ids)
+        former = self.scheduler.build_former_status_command(ids)
+        if former is None or not self.has_older_gate:
+            try:
+                done = self.transport.run(self.scheduler.build_status_command(ids), timeout=timeout)
+            except TryAgain as refusal:
+                if former is None or refusal.kind != "forced command":
+                    raise
+            else:
+                return self.scheduler.parse_status(done)
+        done = self.transport.run(former, timeout=timeout)
+        self.has_older_gate = True
+        return self.scheduler.parse_former_status(done)
 
     def read_journals(self, offsets: Mapping[str, int]) -> dict[str, bytes]:
         """Return what was appended to journals after these offsets in bytes, by job directory.

@@ -110,7 +110,11 @@ def tick(cluster_pk: int) -> str:
 
 def _visit(held: Lease, runner: Runner) -> None:
     """Do all steps of a visit. Results are collected before anything new is sent."""
-    runner = Runner(held.guard(runner.transport), runner.scheduler)
+    runner = Runner(
+        held.guard(runner.transport),
+        runner.scheduler,
+        has_older_gate=held.cluster.has_older_gate,
+    )
     last_look = began = time.monotonic()
     cancellations = NewCancellations(held, runner)
     collect_in_time = partial(
@@ -147,7 +151,9 @@ def _poll(held: Lease, runner: Runner) -> None:
     if not rows:
         return
     ids = [row.scheduler_id for row in rows]
+    was_known = runner.has_older_gate
     statuses = runner.poll(ids)
+    _note_gate(held.cluster, is_older=runner.has_older_gate, was_known=was_known)
     if unwanted := list_unwanted(rows, statuses):
         cancel(unwanted, runner)
         statuses = runner.poll(ids)
@@ -168,6 +174,17 @@ def _poll(held: Lease, runner: Runner) -> None:
             handle_together(portion, partial(_handle_absences, runner))
     if states != [row.state for row in rows]:
         held.note_change()
+
+
+def _note_gate(cluster: Cluster, *, is_older: bool, was_known: bool) -> None:
+    """Store when the key's forced command was found to be older, or that it is not any more."""
+    if is_older and not was_known:
+        cluster.older_gate_at = timezone.now()
+    elif not is_older and cluster.older_gate_at:
+        cluster.older_gate_at = None
+    else:
+        return
+    cluster.save(update_fields=["older_gate_at"])
 
 
 def _is_queued(status: Status | None) -> bool:

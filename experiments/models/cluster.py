@@ -53,6 +53,8 @@ def runtime_choices() -> list[tuple[str, str]]:
 CONNECTION_LIMIT: Kind = "connection limit"
 """The kind of a visit's end where the cluster's own limit allowed no connection."""
 FAILURE_SHOWN = timedelta(days=1)
+GATE_ASKED_AGAIN = timedelta(minutes=10)
+"""So long after a forced command refused a command it is asked by the former one alone."""
 LONGEST_BACK_OFF = timedelta(minutes=5)
 """After failed visits the next one is as soon as that, however many have failed."""
 
@@ -306,6 +308,11 @@ class Cluster(SharedInside):
     last_seen_at = models.DateTimeField(null=True, editable=False)
     last_error = models.TextField(blank=True, editable=False)
     last_error_kind = models.CharField(max_length=30, blank=True, editable=False)
+    older_gate_at = models.DateTimeField(
+        null=True,
+        editable=False,
+        help_text="When the forced command last refused a command that older scripts do not know.",
+    )
     own_failure = models.TextField(
         blank=True, editable=False, help_text="What Tare could not handle there, of one job."
     )
@@ -352,6 +359,12 @@ class Cluster(SharedInside):
     def executables(self) -> dict[str, str]:
         """Return the runtimes' executables by kind of runtime; of two of a kind the first."""
         return {row.kind: row.executable for row in self.runtimes.order_by("-pk")}
+
+    @property
+    def has_older_gate(self) -> bool:
+        """Return whether the forced command was found to be older so lately that it still is."""
+        at = self.older_gate_at
+        return at is not None and timezone.now() - at < GATE_ASKED_AGAIN
 
     @property
     def recent_failure(self) -> str:

@@ -14,8 +14,12 @@ from pathlib import Path
 
 from runners.gate.commands import COMMANDS
 
-VERSION = 1
+VERSION = 2
 """To be raised with the first change after a release; a test knows the released versions."""
+ADDED = {
+    2: "when Slurm expects to start jobs, what a running run does now, and what a cluster offers"
+}
+"""What Tare cannot ask through the script of an earlier version, by the first one that knows it."""
 
 INSTALLED = "~/.ssh/tare-gate.py"
 LONGEST_ARGUMENT = 60  # characters; the table holds the SHA-256 of longer ones
@@ -39,6 +43,11 @@ def render_script() -> str:
     text = text.replace("VERSION = 0\n", f"VERSION = {VERSION}\n", 1)
     empty = "KNOWN = []  # type: ignore[var-annotated]\n"
     return text.replace(empty, "\n".join(["KNOWN = [", *rows, "]", ""]), 1)
+
+
+def describe_missing(version: int) -> str:
+    """Return what Tare may not ask through the script of this version; "" if that is nothing."""
+    return "; ".join(text for added, text in ADDED.items() if added > version)
 
 
 @cache

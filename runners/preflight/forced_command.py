@@ -51,8 +51,13 @@ def _check_version(area: str, version: int, digest: str) -> Check:
     versions = f"version {version}, not {gate.VERSION}"
     if version < gate.VERSION:
         message = f"The installed script is older than Tare's: {versions}."
+        if missing := gate.describe_missing(version):
+            message += f" Until it is replaced Tare may not ask {missing}."
     elif version > gate.VERSION:
         message = f"The installed script is newer than this Tare's: {versions}."
     else:
-        message = f"The installed script calls itself version {version}, and is not Tare's."
+        message = (
+            f"The installed script is of version {version}, as Tare's, but not the same: it comes "
+            "from another copy of Tare, or was changed."
+        )
     return Check(area, NAME, "warning", message, f"{INSTALL} The line there stays.", value=value)

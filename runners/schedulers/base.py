@@ -140,6 +140,14 @@ class Scheduler(ABC):
     def parse_status(self, done: Completed) -> dict[str, Status]:
         """Return the status of the live jobs among them, by id."""
 
+    def build_former_status_command(self, ids: Sequence[str]) -> list[str] | None:
+        """Return the status command that the forced command's older scripts know, if another."""
+        return None
+
+    def parse_former_status(self, done: Completed) -> dict[str, Status]:
+        """Return the status of the live jobs in the answer to the former command."""
+        raise NotImplementedError
+
     @abstractmethod
     def build_cancel_command(self, ids: Sequence[str]) -> list[str]:
         """Return the command that ends jobs; jobs that have ended already are no error."""

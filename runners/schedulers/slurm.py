@@ -198,22 +198,18 @@ class Slurm(Scheduler):
             raise TryAgain(f"This is no answer of Slurm's: {text[:200]}", kind="busy")
 
     def build_status_command(self, ids: Sequence[str]) -> list[str]:
-        # One id alone is an error once squeue has forgotten it; two are not, even the same twice.
-        jobs = ",".join([*ids, ids[0]])
-        return [*IN_SECONDS, "squeue", "--noheader", f"--jobs={jobs}", "--format=%i|%T|%S|%j|%r"]
+        command = ["squeue", "--noheader", _name_jobs(ids), "--format=%i|%T|%S|%j|%r"]
+        return [*IN_SECONDS, *command]
 
     def parse_status(self, done: Completed) -> dict[str, Status]:
-        return {
-            job_id: Status(
-                "queued" if state in WAITING else "running",
-                _clean_reason(reason),
-                state,
-                name,
-                _parse_start(start) if state in WAITING else None,
-            )
-            for job_id, state, start, name, reason in _parse_rows(done, 5)
-            if state not in ENDED
-        }
+        return _read_statuses(_parse_rows(done, 5))
+
+    def build_former_status_command(self, ids: Sequence[str]) -> list[str] | None:
+        return ["squeue", "--noheader", _name_jobs(ids), "--format=%i|%T|%j|%r"]
+
+    def parse_former_status(self, done: Completed) -> dict[str, Status]:
+        rows = _parse_rows(done, 4)
+        return _read_statuses([[*row[:2], "", *row[2:]] for row in rows])
 
     def build_cancel_command(self, ids: Sequence[str]) -> list[str]:
         return ["scancel", *ids]
@@ -332,6 +328,29 @@ def _explain_failure(
 def _read_error_message(done: Completed) -> str:
     printed = clean_text(done.stderr).strip()
     return printed or f"return code {done.returncode}"
+
+
+def _name_jobs(ids: Sequence[str]) -> str:
+    """Return squeue's option for these jobs.
+
+    One id alone is an error once squeue has forgotten it; two are not, even the same twice.
+    """
+    return f"--jobs={','.join([*ids, ids[0]])}"
+
+
+def _read_statuses(rows: Sequence[Sequence[str]]) -> dict[str, Status]:
+    """Return the status of live jobs from rows of id, state, expected start, name and reason."""
+    return {
+        job_id: Status(
+            "queued" if state in WAITING else "running",
+            _clean_reason(reason),
+            state,
+            name,
+            _parse_start(start) if state in WAITING else None,
+        )
+        for job_id, state, start, name, reason in rows
+        if state not in ENDED
+    }
 
 
 def _parse_start(text: str) -> float | None:

@@ -23,7 +23,7 @@ ListenAddress 127.0.0.1
 HostKey {directory}/host_key
 PidFile none
 AuthorizedKeysFile {directory}/authorized_keys
-SetEnv HOME={directory}
+SetEnv HOME={directory} PATH={directory}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
 StrictModes no
 UsePAM no
 PermitRootLogin prohibit-password

@@ -23,7 +23,7 @@ from tests.runners.direct_jobs import make_job
 
 # Of each script that was released with a version of Tare. Raise `runners.gate.VERSION` before the
 # first change after that: whoever installed the released one is then told that it is older.
-RELEASED: dict[int, str] = {}
+RELEASED = {1: "3be9f893d09d1f5f5ac32432ed3d0addb508ecc40dc1adbaee8113fb34717676"}
 BASE = Path(__file__).parents[2]
 # What runs on nodes or inside a job, and never on a login node.
 ON_NODES = {asking.NODE, asking.CGROUP, asking.SHARED, ": 3<>/dev/fuse"}
@@ -42,6 +42,11 @@ class TestScript:
         """What is rendered is also a golden file, for a reviewer to read."""
         assert RELEASED.get(gate.VERSION, gate.hash_script()) == gate.hash_script()
         assert max(RELEASED, default=1) <= gate.VERSION
+
+    def test_it_is_said_what_each_version_has_added(self) -> None:
+        assert set(gate.ADDED) == set(range(2, gate.VERSION + 1))
+        assert "when Slurm expects to start jobs" in gate.describe_missing(1)
+        assert gate.describe_missing(gate.VERSION) == ""
 
     def test_it_starts_on_old_pythons_and_needs_nothing(self) -> None:
         tree = ast.parse(gate.render_script(), feature_version=(3, 6))
@@ -126,6 +131,7 @@ def test_every_command_of_a_scheduler_passes(kind: str) -> None:
         scheduler.build_submit_command([job, job]),
         scheduler.build_find_command(job),
         scheduler.build_status_command(ids),
+        scheduler.build_former_status_command(ids),
         scheduler.build_cancel_command(ids),
         scheduler.build_accounting_command(ids),
         scheduler.build_version_command(),

@@ -25,6 +25,17 @@ from runners.transports.base import READ, WRITE
 from tests.runners.direct_jobs import finished, make_job, started, until
 from tests.runners.sshd import Server, make_key, serve
 
+OLDER = (Path(__file__).parent / "older_gates/version-1.txt").read_text()
+"""The script as it was before the status command asked for expected starts."""
+SQUEUE = """#!/bin/sh
+# Stands for Slurm's: one job that waits and one that runs.
+case "$*" in
+    *%S*) echo "7|PENDING|1790000000|tare-a|Resources"; echo "8|RUNNING|1780000000|tare-b|None" ;;
+    *) echo "7|PENDING|tare-a|Resources"; echo "8|RUNNING|tare-b|None" ;;
+esac
+echo "$*" >>"$HOME/squeue-calls"
+"""
+
 
 class Gated:
     """A key of a real server's account that has the forced command."""
@@ -214,11 +225,46 @@ def test_the_installed_script_is_told_from_tares(gated: Gated, through: SSH) -> 
 
     assert seen() == ("ok", f"Tare's own, version {gate.VERSION}.")
     gated.install(gate.render_script().replace(f"VERSION = {gate.VERSION}\n", "VERSION = 0\n"))
-    assert seen() == ("warning", "The installed script is older than Tare's: version 0, not 1.")
+    outcome, message = seen()
+    assert outcome == "warning"
+    assert f"older than Tare's: version 0, not {gate.VERSION}. Until it is replaced" in message
+    gated.install(OLDER)
+    assert "version 1, not" in seen()[1]
+    assert "may not ask when Slurm expects to start jobs" in seen()[1]
     gated.install(gate.render_script() + "\n# mended by hand\n")
-    assert seen()[1] == "The installed script calls itself version 1, and is not Tare's."
+    assert seen()[1] == (
+        f"The installed script is of version {gate.VERSION}, as Tare's, but not the same: it comes "
+        "from another copy of Tare, or was changed."
+    )
     gated.script.unlink()
     assert seen()[0] == "failed"
+
+
+def test_jobs_are_followed_through_an_older_script(gated: Gated) -> None:
+    program = gated.server.directory / "bin/squeue"
+    program.parent.mkdir()
+    program.write_text(SQUEUE)
+    program.chmod(0o755)
+    calls = gated.server.directory / "squeue-calls"
+    gated.install(OLDER)
+    with gated.connect(scheduler="slurm") as transport:
+        runner = Runner(transport, SCHEDULERS["slurm"]())
+        for _ in range(2):
+            statuses = runner.poll(["7", "8"])
+            assert [(statuses[key].state, statuses[key].name) for key in ("7", "8")] == [
+                ("queued", "tare-a"),
+                ("running", "tare-b"),
+            ]
+            assert (statuses["7"].reason, statuses["7"].expected_start) == ("Resources", None)
+            assert runner.has_older_gate  # and asks by the former command at once
+        assert calls.read_text().count("%S") == 0
+        gated.install(gate.render_script())
+        anew = Runner(transport, SCHEDULERS["slurm"]())
+        assert anew.poll(["7", "8"])["7"].expected_start == 1790000000
+        assert not anew.has_older_gate
+        assert runner.poll(["7", "8"])["7"].name == "tare-a"  # both versions know the former one
+        gated.install(OLDER.replace("squeue", "queue"))
+        assert "does not know: squeue" in refusal(lambda: anew.poll(["7"]))
 
 
 def test_without_one_it_is_said_that_the_key_may_do_all(gated: Gated) -> None:

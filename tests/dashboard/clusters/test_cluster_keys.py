@@ -8,6 +8,7 @@ import pytest
 from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from experiments.access import permissions
 from experiments.admin.base import list_offered_rows
@@ -149,3 +150,20 @@ def test_a_jump_host_without_a_key_is_no_way_round(editor: User) -> None:
     later = ClusterFactory(transport="ssh", host="x", credential=None)
     field = Cluster._meta.get_field("jump_host")
     assert later not in (list_offered_rows(editor, field) or [])
+
+
+def test_an_older_forced_command_is_told_with_its_cure(cluster: Cluster, editor: User) -> None:
+    key = cluster.credential
+    assert key
+
+    def read(user: User) -> str:
+        client = Client()
+        client.force_login(user)
+        return client.get(reverse("cluster", args=[cluster.pk])).content.decode()
+
+    assert "Older script" not in read(editor)
+    Cluster.objects.filter(pk=cluster.pk).update(older_gate_at=timezone.now())
+    assert "Older script of the forced command" in read(editor)
+    assert "Whoever administers this cluster can replace the script." in read(editor)
+    boss = UserFactory(is_superuser=True)
+    assert f'Save the script of <a href="{key.get_absolute_url()}">' in read(boss)

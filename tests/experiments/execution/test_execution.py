@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from experiments import execution
 from experiments.comparisons import compare_experiment
 from experiments.execution import lifecycle, moves
 from experiments.models import Cluster, Event, Experiment, Job, Run
+from experiments.models.cluster import GATE_ASKED_AGAIN
 from runners.errors import TryAgain
 from runners.runner import Runner
 from runners.schedulers import Status
@@ -253,6 +254,33 @@ def test_when_a_waiting_job_is_expected_to_start_is_kept_to_the_minute(experimen
     finish(made)
     assert {job.expected_start_at for job in made.jobs.all()} <= {None, noon}
     assert {job.upcoming_start for job in made.jobs.all()} == {None}
+
+
+def test_an_older_forced_command_is_remembered_until_it_is_replaced(experiment: Make) -> None:
+    made = experiment(repeats=1)
+    execution.tick(made.cluster.pk)
+    asked: list[bool] = []
+
+    def visit(*, is_older: bool) -> Cluster:
+        """Have the forced command let today's command through, or not."""
+
+        def poll(runner: Runner, ids: Sequence[str]) -> dict[str, Status]:
+            asked.append(runner.has_older_gate)
+            runner.has_older_gate |= is_older
+            return {job_id: Status("queued", "Resources", "PENDING") for job_id in ids}
+
+        with mock.patch.object(Runner, "poll", autospec=True, side_effect=poll):
+            assert execution.tick(made.cluster.pk) == "done"
+        return Cluster.objects.get(pk=made.cluster.pk)
+
+    first = visit(is_older=True)
+    assert first.older_gate_at
+    assert first.has_older_gate
+    assert visit(is_older=True).older_gate_at == first.older_gate_at
+    Cluster.objects.update(older_gate_at=timezone.now() - GATE_ASKED_AGAIN)
+    assert visit(is_older=False).older_gate_at is None
+    assert asked == [False, True, False]
+    finish(made)
 
 
 class TestPromise7Politeness:
