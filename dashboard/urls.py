@@ -19,6 +19,7 @@ from dashboard.comparisons import (
     comparison_views,
     export_views,
     figure_views,
+    report_views,
     robustness_views,
     step_views,
     table_views,
@@ -105,6 +106,7 @@ urlpatterns = [
         robustness_views.robustness,
         name="robustness",
     ),
+    path("experiments/<int:pk>/report.html", report_views.report, name="report"),
     path("experiments/<int:pk>/comparison.csv", export_views.comparison_csv, name="comparison_csv"),
     path(
         "experiments/<int:pk>/comparison.json", export_views.comparison_json, name="comparison_json"
@@ -152,6 +154,7 @@ urlpatterns = [
     path("compare/tables/<int:pk>/robustness/", robustness_views.of_table, name="table_robustness"),
     path("compare/tables/<int:pk>/edit/", table_views.edit, name="table_edit"),
     path("compare/tables/<int:pk>/delete/", table_views.delete, name="table_delete"),
+    path("compare/tables/<int:pk>/report.html", report_views.table_report, name="table_report"),
     path("compare/tables/<int:pk>/comparison.csv", export_views.table_csv, name="table_csv"),
     path("compare/tables/<int:pk>/comparison.json", export_views.table_json, name="table_json"),
     path(

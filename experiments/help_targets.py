@@ -104,7 +104,7 @@ PANELS: dict[str, dict[str, str]] = {
         "robustness": "comparison-page#robustness",
         "methods": "comparison-page#methods",
         "table_text": "comparison-page#the-table-as-it-was-given",
-        "export": "exports#exported-files",
+        "export": "comparison-page#export",
     },
 }
 """By the page, then by the name of the panel."""

@@ -59,6 +59,7 @@ def _name_views(prefix: str, *endings: str) -> dict[str, str]:
 RESULTS = "ratios, intervals, p values and verdicts; LaTeX with the methods"
 FOREST = "two columns, 180 mm; other widths and greys at the figure itself"
 PAGES = "all pages; single ones and other widths at the figure itself"
+REPORT = "one file that stands alone: verdicts, figure, results, methods, environments"
 SECTIONS = "the whole comparison on paper, or the page as it is"
 OF_EXPERIMENTS: Mapping[str, Sequence[Files]] = {
     "Results": (
@@ -100,10 +101,12 @@ def list_exports(
     groups: list[ExportGroup] = []
     if has_results:
         page = reverse("comparison" if is_experiment else "table", args=[subject.pk])
+        file = reverse("report" if is_experiment else "table_report", args=[subject.pk])
+        report = Export("Report", REPORT, [("HTML", f"{file}?download"), ("Open", file)])
         to_print = Export(
             "Print", SECTIONS, [("All sections", f"{page}?section=all")], is_print=True
         )
-        groups.append(ExportGroup("Report", [to_print]))
+        groups.append(ExportGroup("Report", [report, to_print]))
     for heading, files in (OF_EXPERIMENTS if is_experiment else OF_TABLES).items():
         exports = []
         for kind in files:

@@ -57,13 +57,7 @@ class PrintedForest:
     @property
     def caption(self) -> str:
         """Return what the lines stand for."""
-        has_intervals = any(row.thin for row in self.described.rows)
-        text = (CAPTION + DECIDED * has_intervals).format(
-            thick=self.described.thick_level,
-            thin=self.described.thin_level,
-            margin=self.described.margin_text,
-        )
-        return text.replace(" %", "\N{NO-BREAK SPACE}%")
+        return write_caption(self.described)
 
     @property
     def exports(self) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -84,6 +78,15 @@ class PrintedForest:
             for theme, theme_label in THEMES.items()
             for width, width_label in WIDTHS.items()
         ]
+
+
+def write_caption(forest: Forest) -> str:
+    """Return what the lines of a forest plot stand for."""
+    has_intervals = any(row.thin for row in forest.rows)
+    text = (CAPTION + DECIDED * has_intervals).format(
+        thick=forest.thick_level, thin=forest.thin_level, margin=forest.margin_text
+    )
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def describe_comparison(comparison: Comparison, hide: Callable[[str], str] = str) -> Forest | None:

@@ -92,6 +92,8 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "comparison_steps": (GET, "results", Role.VIEWER),
     "robustness": (GET, "results", Role.VIEWER),
     "comparison_csv": (GET, "results", Role.VIEWER),
+    "report": (GET, "results", Role.VIEWER),
+    "table_report": (GET, "table", Role.VIEWER),
     "comparison_json": (GET, "results", Role.VIEWER),
     "comparison_tex": (GET, "results", Role.VIEWER),
     "forest_svg": (GET, "results", Role.VIEWER),

@@ -9,7 +9,7 @@ from bs4 import BeautifulSoup, Tag
 from django.test import Client
 from django.urls import reverse
 
-from dashboard.comparisons import figure_views
+from dashboard.comparisons import figure_views, report_views
 from experiments.models import Experiment, Run
 from tests.dashboard.access.test_links import link_to, visitor
 from tests.dashboard.conftest import People, Site, measured
@@ -32,7 +32,8 @@ def list_links(menu: Tag) -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are drawn in test_forest_figure.py."""
-    monkeypatch.setattr(figure_views, "draw", lambda *_, **__: b"drawn")
+    for module in (figure_views, report_views):
+        monkeypatch.setattr(module, "draw", lambda *_, **__: b"drawn")
 
 
 @pytest.mark.parametrize("page", ["comparison", "experiment"])
@@ -45,6 +46,7 @@ def test_each_file_is_there_and_the_menu_opens_without_scripts(
     assert menu.summary.get_text() == "Export"
     links = list_links(menu)
     assert {name.partition(",")[0] for name in links} == {
+        "Report",
         "Print",
         "Comparison",
         "Forest plot",
@@ -69,6 +71,7 @@ def test_a_table_and_a_visitor_have_theirs(
     row = PublishedTableFactory(owner=people.owner)
     links = list_links(read_menu(as_owner, reverse("table", args=[row.pk])))
     assert {name.partition(",")[0] for name in links} == {
+        "Report",
         "Print",
         "Comparison",
         "Forest plot",

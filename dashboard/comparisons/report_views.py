@@ -1,0 +1,215 @@
+"""A comparison as one file of HTML that needs no other: it opens from a disk, and prints."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.http import Http404, HttpResponse
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import content_disposition_header
+from django.views.decorators.http import require_GET
+
+from dashboard.access.hidden_names import find_anonymity, mark_as_hidden
+from dashboard.access.rights import by_link, get_readable, get_readable_table
+from dashboard.access.visitors import Visitor
+from dashboard.comparisons.diagnosis import diagnose
+from dashboard.comparisons.figure_views import RETRY_SECONDS
+from dashboard.comparisons.forest_figure import describe_for, write_caption
+from dashboard.comparisons.methods import describe_methods
+from dashboard.comparisons.report_facts import (
+    describe_nodes,
+    describe_runs,
+    list_environments,
+    list_versions,
+)
+from dashboard.comparisons.safe_files import make_file_name
+from dashboard.drawings.drawing_process import Busy, NotDrawn, draw
+from dashboard.drawings.forest_pages import break_pages
+from dashboard.typed_requests import OpenRequest
+from experiments.comparisons import Comparison, read_comparison
+from experiments.comparisons.published_tables import compare_published
+from experiments.execution.progress import measure_progress
+from experiments.models import Experiment, PublishedTable
+from experiments.statistics.published.printed import TableError
+
+STYLE = "static/css/report.css"
+STYLE_MARK = "<style></style>"
+PICTURE_MARK = 'src="picture-{}"'
+"""Where the style sheet and the pictures go, after names were hidden: what a person types is
+escaped and cannot be these, and what stands in their places is left as it is."""
+POLICY = (
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src {}; '
+    "img-src data:; form-action 'none'; base-uri 'none'\">"
+)
+"""What the file itself allows: its own style and its own pictures."""
+WIDTH = 180
+"""Millimetres of each figure: the width between the margins of A4."""
+MOST_PAGES = 6
+"""Pages of a figure that are drawn: each may take two seconds. The PDF has all of them."""
+MOST_SENTENCES = 300
+"""Comparisons that have a sentence of their own; the table has them all."""
+
+
+@dataclass(frozen=True)
+class ReportFigure:
+    """A figure of the report."""
+
+    title: str
+    text: str
+    caption: str
+    pages: int
+    pictures: list[bytes]
+    """Its first pages, as SVG."""
+    problem: str = ""
+    """Why there is no picture."""
+
+    @property
+    def marks(self) -> list[str]:
+        return [PICTURE_MARK.format(number) for number in range(len(self.pictures))]
+
+
+@by_link
+@require_GET
+def report(request: OpenRequest, pk: int) -> HttpResponse:
+    """Send an experiment's comparison as one file; `?download` has browsers save it."""
+    experiment = get_readable(request, pk)
+    comparison = read_comparison(experiment)
+    status = measure_progress([experiment])[experiment.pk].status
+    return _send(request, comparison, experiment, {"experiment": experiment, "status": status})
+
+
+@by_link
+@require_GET
+def table_report(request: OpenRequest, pk: int) -> HttpResponse:
+    """Send the comparison of a published table as one file."""
+    row = get_readable_table(request, pk)
+    try:
+        comparison = compare_published(row)
+    except TableError as error:
+        raise Http404(str(error)) from error
+    return _send(request, comparison, row, {"table": row})
+
+
+def _send(
+    request: OpenRequest,
+    comparison: Comparison,
+    subject: Experiment | PublishedTable,
+    context: dict[str, Any],
+) -> HttpResponse:
+    is_compared = bool(comparison.pairs) and comparison.has_numbers
+    try:
+        figure = _draw_forest(request, comparison) if is_compared else None
+    except Busy as error:  # a file without its figure is not what anybody wants to keep
+        response = HttpResponse(
+            f"The report was not made. {error}\n",
+            content_type="text/plain; charset=utf-8",
+            status=HTTPStatus.SERVICE_UNAVAILABLE,
+        )
+        response["Retry-After"] = str(RETRY_SECONDS)
+        return response
+    experiment = subject if isinstance(subject, Experiment) else None
+    names = ("comparison", "comparison_json", "runs_parquet", "forest_pdf")
+    if experiment is None:
+        names = ("table", "table_json", "", "table_forest_pdf")
+    page, results, runs, pdf = (
+        request.build_absolute_uri(reverse(name, args=[subject.pk])) if name else ""
+        for name in names
+    )
+    text: str = render_to_string(
+        "comparisons/report.html",
+        {
+            **context,
+            "comparison": comparison,
+            "is_compared": is_compared,
+            "diagnosis": diagnose(comparison) if is_compared else None,
+            "figure": figure,
+            "methods": describe_methods(comparison) if is_compared else [],
+            "environments": list_environments(comparison),
+            "nodes": describe_nodes(comparison),
+            "runs": describe_runs(comparison),
+            "versions": list_versions(experiment),
+            "addresses": {"page": page, "results": results, "runs": runs, "pdf": pdf},
+            "made_at": timezone.now(),
+            "shown_groups": _take_groups(comparison),
+        },
+    )
+    anonymity = find_anonymity(request.user)
+    if anonymity:
+        # Before style and pictures are there: names may be words of one, or letters of the other.
+        text = anonymity.hide_in_page(text)
+    style, style_hash = _read_style()
+    policy = POLICY.format(style_hash)
+    text = text.replace(STYLE_MARK, f"{policy}\n  <style>{style}</style>", 1)
+    for number, picture in enumerate(figure.pictures if figure else []):
+        address = f"data:image/svg+xml;base64,{base64.b64encode(picture).decode()}"
+        text = text.replace(PICTURE_MARK.format(number), f'src="{address}"', 1)
+    response = HttpResponse(text)
+    response._csp_replace = {  # type: ignore[attr-defined]
+        "default-src": ["'none'"],
+        "script-src": ["'none'"],
+        "style-src-elem": [style_hash],
+        "style-src-attr": ["'none'"],
+        "img-src": ["data:"],
+    }
+    name = make_file_name(comparison, "report", ".html", has_question=not anonymity)
+    is_download = "download" in request.GET
+    response["Content-Disposition"] = content_disposition_header(is_download, name) or "inline"
+    return mark_as_hidden(response) if anonymity else response
+
+
+def _draw_forest(request: OpenRequest, comparison: Comparison) -> ReportFigure | None:
+    """Return the forest plot as its own files have it; None where nothing is compared.
+
+    Where it cannot be drawn it says why; Busy where it can be later.
+    """
+    forest = describe_for(comparison, request)
+    if forest is None:
+        return None
+    pages = len(break_pages(forest))
+    pictures: list[bytes] = []
+    problem = ""
+    try:
+        for page in range(1, min(pages, MOST_PAGES) + 1):
+            picture = draw(
+                forest,
+                width=WIDTH,
+                theme="light",
+                ending="svg",
+                page=page,
+                is_visitor=isinstance(request.user, Visitor),
+            )
+            pictures.append(picture)
+    except Busy:
+        raise
+    except NotDrawn as error:
+        pictures, problem = [], str(error)
+    caption = write_caption(forest)
+    return ReportFigure(forest.title, forest.description, caption, pages, pictures, problem)
+
+
+def _take_groups(comparison: Comparison) -> list[Any]:
+    """Return the configurations whose verdicts are said in sentences."""
+    groups, count = [], 0
+    for group in comparison.groups:
+        count += max(1, len(group.pairs))
+        if count > MOST_SENTENCES:
+            break
+        groups.append(group)
+    return groups
+
+
+@cache
+def _read_style() -> tuple[str, str]:
+    """Return the style sheet of the file, and its hash as policies have it."""
+    style = (Path(settings.BASE_DIR) / STYLE).read_text()
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return style, f"'sha256-{digest}'"
