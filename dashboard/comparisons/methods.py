@@ -346,10 +346,17 @@ def _rejections(comparison: ExperimentComparison) -> Iterator[str]:
         by_environment[row.environment] += row.rejected
     named = ", ".join(f"{count:,} of {name}" for name, count in by_environment.items() if count)
     count = _count_as_subject(comparison.rejected, "run was", "runs were")
-    yield (
+    text = (
         "Rules of the plan, fixed before the launch and blind to what runs measure, reject a run "
         f"where {', or '.join(rules)}: {f'{count} rejected, {named}' if named else 'none was'}."
     )
+    if again := comparison.experiment.rejected_again:
+        times = "once" if again == 1 else f"up to {again} times"
+        text += (
+            f" By the same plan what they reject of a block is run again {times}, on the node of "
+            "the others; a run counts as rejected each time."
+        )
+    yield text
 
 
 def _exclusions(comparison: ExperimentComparison) -> Iterator[str]:

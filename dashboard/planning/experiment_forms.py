@@ -39,6 +39,9 @@ from experiments.statistics.verdicts import FEWEST
 from runners.workloads import WORKLOADS
 from runners.workloads.results import Metric
 
+RULES = ("reject_swap", "reject_throttled", "reject_below_mhz")
+"""Fields of the rules that reject runs."""
+
 
 class ScalesField(forms.CharField):
     """Scales as text, `1x1, 1x2`, and as the list that the model stores."""
@@ -288,11 +291,13 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             "paired": cleaned.get("design") != Experiment.Design.INDEPENDENT,
             "cooldown_seconds": cleaned.get("cooldown_seconds") or 0,
         }
-        self.forecast = rules.forecast(**asked)
+        again = (cleaned.get("rejected_again") or 0) if self._has_rules(cleaned) else 0
+        self.forecast = rules.forecast(**asked, rejected_again=again)
         self.gpu_hours_warning = warn_of_gpu_hours(
             cleaned["cluster"],
             gpu_hours=self.forecast.gpu_hours_at_most,
             longest=self.forecast.longest_job_gpu_hours,
+            further=self.forecast.further_gpu_hours,
             now=timezone.now(),
         )
         self.waiting = rules.describe_unready_images(asked["environments"])
@@ -312,6 +317,10 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             for message in problems[name]:
                 self.add_error(name, ValidationError(message, code=code))
         return cleaned
+
+    @staticmethod
+    def _has_rules(cleaned: dict[str, Any]) -> bool:
+        return any(cleaned.get(name) for name in RULES)
 
     def clean_rejected_again(self) -> int:
         return self.cleaned_data["rejected_again"] or 0
@@ -333,10 +342,9 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
     @property
     def rejects(self) -> bool:
         """Return whether any rule on nodes is filled in, or wrong."""
-        names = ("reject_swap", "reject_throttled", "reject_below_mhz")
-        names_of_all = (*names, "rejected_again")
+        names_of_all = (*RULES, "rejected_again")
         is_wrong = self.is_bound and any(self[name].errors for name in names_of_all)
-        return is_wrong or any(self[name].value() for name in names)
+        return is_wrong or any(self[name].value() for name in RULES)
 
     @property
     def warnings(self) -> list[str]:

@@ -20,12 +20,18 @@ class SecondJob:
 
 
 def count_repaired_blocks(experiment: Experiment) -> tuple[int, int]:
-    """Return how many blocks were completed by a second job, and how many of those on any node."""
-    nodes = experiment.jobs.exclude(repairs=None).values_list("repairs__block", "node")
-    blocks: dict[int, bool] = {}
-    for block, node in nodes:
-        blocks[block] = blocks.get(block, False) or not node
-    return len(blocks), sum(blocks.values())
+    """Return how many blocks have runs of several jobs, and how many of those on any node.
+
+    Where all of a block was run again together, its runs are of one job as in any other.
+    """
+    later = experiment.jobs.exclude(repairs=None)
+    runs = experiment.runs.filter(job__block__in=later.values("block"))
+    nodes = runs.order_by().values_list("job__block", "job", "job__repairs", "job__node").distinct()
+    blocks: dict[int, list[bool]] = {}
+    for block, _, repairs, node in nodes:
+        blocks.setdefault(block, []).append(repairs is not None and not node)
+    several = [any_node for any_node in blocks.values() if len(any_node) > 1]
+    return len(several), sum(map(any, several))
 
 
 def map_runs_to_second_jobs(experiment: Experiment) -> dict[str, SecondJob]:

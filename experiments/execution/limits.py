@@ -229,10 +229,13 @@ def describe_limits(cluster: Cluster, now: datetime) -> list[tuple[str, str]]:
     return limits
 
 
-def warn_of_gpu_hours(cluster: Cluster, *, gpu_hours: float, longest: float, now: datetime) -> str:
+def warn_of_gpu_hours(
+    cluster: Cluster, *, gpu_hours: float, longest: float, now: datetime, further: float = 0.0
+) -> str:
     """Return what the limit of GPU-hours means for a planned experiment; "" if it leaves enough.
 
-    `gpu_hours`: of the whole experiment; `longest`: of its largest job.
+    `gpu_hours`: of the whole experiment; `further`: of runs that are rejected and run again, at
+    most; `longest`: of its largest job.
     """
     most = cluster.max_gpu_hours_per_month
     if most is None or not gpu_hours:
@@ -243,10 +246,12 @@ def warn_of_gpu_hours(cluster: Cluster, *, gpu_hours: float, longest: float, now
             f"{most} that {cluster} has a month for Tare: it would never be sent."
         )
     left = max((find_gpu_seconds_left(cluster) or 0.0) / HOUR, 0.0)
-    if gpu_hours <= left:
+    if gpu_hours + further <= left:
         return ""
+    is_for_rejected = gpu_hours <= left
+    what = "where rules reject runs, what" if is_for_rejected else "what"
     return (
-        f"{cluster} has {left:.1f} of {_count(most, 'GPU-hour')} left in {now:%B}: what does not "
+        f"{cluster} has {left:.1f} of {_count(most, 'GPU-hour')} left in {now:%B}: {what} does not "
         "fit waits until jobs have ended, or for the next month, which begins at "
         f"{_write(find_next_month(now))}."
     )

@@ -34,6 +34,8 @@ class Forecast:
     gpu_hours_at_most: float
     longest_job_gpu_hours: float
     """Of the job that may take most."""
+    further_gpu_hours: float = 0.0
+    """At most so many more, where rules of the plan reject every run as often as they may."""
 
 
 def compute_job_seconds(workload: Workload, *, runs: int, cooldown_seconds: int) -> int:
@@ -55,13 +57,18 @@ def forecast(
     repeats: int,
     paired: bool,
     cooldown_seconds: int = 0,
+    rejected_again: int = 0,
 ) -> Forecast:
-    """Count the runs and jobs of an experiment; scales that cannot be read count nothing."""
+    """Count the runs and jobs of an experiment; scales that cannot be read count nothing.
+
+    `rejected_again`: how often a run may be run once more because rules of the plan rejected it.
+    """
     sizes = [scale for scale in map(_read_scale, scales) if scale]
     blocks = len(workloads) * len(sizes) * repeats
     runs_a_job = len(environments) if paired else 1
     seconds = sum(workload.time_limit_seconds for workload in workloads)
     gpus = sum(scale.gpus for scale in sizes)
+    gpu_hours = seconds * gpus * repeats * len(environments) / 3600
     return Forecast(
         combinations=len(workloads) * len(environments) * len(sizes),
         blocks=blocks,
@@ -74,7 +81,8 @@ def forecast(
             ),
             default=0,
         ),
-        gpu_hours_at_most=seconds * gpus * repeats * len(environments) / 3600,
+        gpu_hours_at_most=gpu_hours,
+        further_gpu_hours=gpu_hours * rejected_again,
         longest_job_gpu_hours=max(
             (
                 compute_gpu_seconds(

@@ -157,6 +157,20 @@ def test_the_preview_warns_where_fewer_gpu_hours_are_left(as_owner: Client, site
     assert warning not in preview()
 
 
+def test_the_preview_counts_what_is_run_again(as_owner: Client, site: Site) -> None:
+    def preview(**fields: Any) -> str:
+        typed = asked(site, scales="1x1", **fields)
+        return " ".join(as_owner.post(NEW, typed, headers=HTMX).content.decode().split())
+
+    more = "more if rules reject runs"
+    assert more not in preview(rejected_again=2), "no rule rejects any"
+    assert more not in preview(reject_swap="on", rejected_again=0)
+    page = preview(reject_swap="on", rejected_again=2)
+    assert re.search(r"at most ([0-9.]+), and at most ([0-9.]+) more if rules reject runs", page)
+    first, further = (float(number) for number in re.findall(r"at most ([0-9.]+)", page)[:2])
+    assert further == pytest.approx(2 * first, abs=0.2)
+
+
 def test_the_preview_puts_problems_at_their_fields(as_owner: Client, site: Site) -> None:
     page = as_owner.post(NEW, asked(site, scales="1x8", question=""), headers=HTMX).content.decode()
     place = page.index('id="id_scales_error"')

@@ -244,6 +244,9 @@ def test_a_planned_experiment_is_warned_of_what_is_left() -> None:
     assert warn_of_gpu_hours(cluster, gpu_hours=3, longest=1, now=now) == ""
     text = warn_of_gpu_hours(cluster, gpu_hours=4, longest=1, now=now)
     assert text.startswith(f"far has 3.0 of 10 GPU-hours left in {now:%B}: ")
+    again = warn_of_gpu_hours(cluster, gpu_hours=2, further=1.5, longest=1, now=now)
+    assert again.startswith(f"far has 3.0 of 10 GPU-hours left in {now:%B}: where rules reject ")
+    assert warn_of_gpu_hours(cluster, gpu_hours=2, further=1, longest=1, now=now) == ""
     assert "never be sent" in warn_of_gpu_hours(cluster, gpu_hours=40, longest=11, now=now)
     cluster.max_gpu_hours_per_month = None
     assert warn_of_gpu_hours(cluster, gpu_hours=40, longest=11, now=now) == ""

@@ -9,7 +9,10 @@ from unittest import mock
 
 import pytest
 
+from dashboard.comparisons.methods import describe_methods
+from experiments.comparisons import compare_experiment
 from experiments.comparisons.rejections import REJECTED_AGAIN, JudgedRuns
+from experiments.comparisons.repaired import count_repaired_blocks
 from experiments.execution import lifecycle, run_ends
 from experiments.execution.attempts_by_rule import NOT_TRIED
 from experiments.execution.sending_rights import REPAIRED
@@ -121,10 +124,26 @@ def test_a_block_is_tried_again_as_often_as_its_plan_allows(experiment: Make) ->
         assert set(again.values_list("node", flat=True)) == {kept.node}, "a pair is of one node"
 
 
+def test_only_blocks_with_runs_of_two_jobs_count_as_completed_by_a_second_one(
+    experiment: Make,
+) -> None:
+    made = experiment(repeats=2, reject_swap=True, rejected_again=1)
+    with rejecting(1, "other"):
+        finish(made)
+    made.refresh_from_db()
+    assert count_repaired_blocks(made) == (1, 0)
+    text = " ".join(describe_methods(compare_experiment(made)))
+    assert "1 block was completed by a second job" in text
+    assert "what they reject of a block is run again once, on the node of the others" in text
+    made.jobs.exclude(repairs=None).update(node="")
+    assert count_repaired_blocks(made) == (1, 1)
+
+
 def test_a_block_of_which_nothing_is_left_may_run_anywhere(experiment: Make) -> None:
     made = experiment(repeats=1, reject_swap=True, rejected_again=1)
     with rejecting(1, "bare metal", "other"):
         finish(made)
+    assert count_repaired_blocks(made) == (0, 0), "all its runs are of one job"
     first, second = made.jobs.order_by("pk")
     assert (first.runs.count(), second.runs.count(), second.node) == (0, 2, "")
     assert list(second.runs.order_by("position").values_list("state", flat=True)) == [

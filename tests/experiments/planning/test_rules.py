@@ -201,6 +201,19 @@ def test_the_forecast_counts_what_will_run() -> None:
     assert seen.gpu_hours_at_most == (600 + 1200) * (1 + 2) * 5 * 3 / 3600
 
 
+def test_rejected_runs_may_take_as_much_again_each_time() -> None:
+    cluster = ClusterFactory()
+    seen = forecast(
+        workloads=[WorkloadFactory(time_limit_seconds=1800)],
+        environments=[EnvironmentFactory(cluster=cluster) for _ in range(2)],
+        scales=["1x1"],
+        repeats=5,
+        paired=True,
+        rejected_again=3,
+    )
+    assert (seen.gpu_hours_at_most, seen.further_gpu_hours) == (5, 15)
+
+
 def test_an_independent_plan_has_a_job_for_each_run() -> None:
     cluster = ClusterFactory()
     plan: dict[str, Any] = {
