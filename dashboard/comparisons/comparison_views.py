@@ -12,23 +12,24 @@ from django.views.decorators.http import require_GET
 from dashboard.access.rights import by_link, get_readable, get_readable_table
 from dashboard.comparisons.diagnosis import diagnose
 from dashboard.comparisons.export_list import list_exports
+from dashboard.comparisons.live_part import EMPTY, follow
 from dashboard.comparisons.panels import has_folds
 from dashboard.comparisons.sections import prepare_forest, prepare_sections
 from dashboard.comparisons.verdict_matrix import make_verdict_matrix
 from dashboard.lists import ExperimentFilter, TableFilter, make_listing, read_picked_keys
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.access.permissions import may_change
-from experiments.comparisons import read_comparison
+from experiments.comparisons import find_latest, read_latest
 from experiments.comparisons.published_tables import compare_published
-from experiments.execution.progress import Tally, measure_progress
+from experiments.execution.progress import Progress, measure_progress
 from experiments.models import Experiment, PublishedTable
 from experiments.statistics.published.printed import TableError
 
 SORTS = {"question": "question", "cluster": "cluster__name", "launched": "since_when"}
 TABLE_SORTS = {"question": "question", "source": "source", "created": "created_at"}
 PER_PAGE = 20
-EMPTY = "empty-"
-"""How the text begins that identifies what a page without numbers shows."""
+PARTS = ("live", "numbers")
+"""What of a page is fetched anew while runs live: its head, and the numbers below it."""
 
 
 @require_GET
@@ -59,25 +60,53 @@ def _compare_tables(request: Request) -> HttpResponse:
 @by_link
 @require_GET
 def comparison(request: OpenRequest, pk: int) -> HttpResponse:
-    """Show a comparison; as a fragment one section, its live part, or its verdicts in brief."""
+    """Show a comparison; as a fragment a section, its live parts, or its verdicts in brief."""
     experiment = get_readable(request, pk)
+    part = request.GET.get("part", "") if request.htmx else ""
     progress = measure_progress([experiment])[experiment.pk]
-    shown = _identify_data(experiment, progress.tally) if progress.tally.alive else ""
-    if shown and _is_live_part(request) and request.GET.get("shown") in (shown, EMPTY + shown):
+    shown = request.GET.get("shown", "")
+    if part == "live" and not shown.startswith(EMPTY):
+        return _respond_live(request, experiment, progress, shown)
+    comparison, latest = read_latest(experiment)
+    following = follow(experiment, progress.tally, latest)
+    if part == "live":
+        if comparison.has_numbers:
+            # The page says that there is nothing yet: all of it is another one now.
+            return HttpResponse(headers={"HX-Refresh": "true"})
+        if shown == EMPTY + following.shown:
+            return HttpResponse(status=HTTPStatus.NO_CONTENT)
+    context = {
+        "experiment": experiment,
+        "comparison": comparison,
+        "matrix": make_verdict_matrix(comparison, planned_blocks=experiment.repeats),
+        "tally": progress.tally,
+        "status": progress.status,
+        "following": following,
+        "shown": following.shown if comparison.has_numbers else EMPTY + following.shown,
+        "has_numbers": comparison.has_numbers,
+    }
+    return _respond(request, context, part)
+
+
+def _respond_live(
+    request: OpenRequest, experiment: Experiment, progress: Progress, shown: str
+) -> HttpResponse:
+    """Answer with what changes at every run; where the numbers are others, have these fetched."""
+    following = follow(experiment, progress.tally, find_latest(experiment))
+    if shown == following.shown:
         return HttpResponse(status=HTTPStatus.NO_CONTENT)
-    comparison = read_comparison(experiment)
-    matrix = make_verdict_matrix(comparison, planned_blocks=experiment.repeats)
-    return _respond(
-        request,
-        {
-            "experiment": experiment,
-            "comparison": comparison,
-            "matrix": matrix,
-            "tally": progress.tally,
-            "status": progress.status,
-            "shown": shown if comparison.has_numbers else EMPTY + shown,
-        },
-    )
+    context = {
+        "experiment": experiment,
+        "tally": progress.tally,
+        "status": progress.status,
+        "following": following,
+        "shown": following.shown,
+        "has_numbers": True,
+    }
+    response = render(request, "comparisons/detail.html#live", context)
+    if not following.has_same_numbers(shown):
+        response["HX-Trigger"] = "newer-numbers"
+    return response
 
 
 @by_link
@@ -94,19 +123,16 @@ def table(request: OpenRequest, pk: int) -> HttpResponse:
     except TableError as error:
         return render(request, "comparisons/unreadable.html", context | {"problem": str(error)})
     context |= {"comparison": comparison, "matrix": make_verdict_matrix(comparison)}
-    return _respond(request, context)
+    return _respond(request, context, "")
 
 
-def _respond(request: OpenRequest, context: dict[str, Any]) -> HttpResponse:
+def _respond(request: OpenRequest, context: dict[str, Any], part: str) -> HttpResponse:
     """Render what is asked of the comparison in `context`: the page or a part of it."""
     comparison = context["comparison"]
     is_part = request.htmx and not request.htmx.history_restore_request
     context["diagnosis"] = diagnose(comparison)
-    if _is_live_part(request):
-        if comparison.has_numbers and request.GET.get("shown", "").startswith(EMPTY):
-            # The page says that there is nothing yet: all of it is another one now.
-            return HttpResponse(headers={"HX-Refresh": "true"})
-        return render(request, "comparisons/detail.html#live", context)
+    if part in PARTS:
+        return render(request, f"comparisons/detail.html#{part}", context)
     if is_part and "section" not in request.GET:
         return render(request, "comparisons/brief.html", context)
     if comparison.has_numbers:
@@ -124,14 +150,3 @@ def _respond(request: OpenRequest, context: dict[str, Any]) -> HttpResponse:
             pages=len(figure.pages) if figure else 0,
         )
     return render(request, "comparisons/detail.html", context)
-
-
-def _is_live_part(request: OpenRequest) -> bool:
-    return bool(request.htmx) and request.GET.get("part") == "live"
-
-
-def _identify_data(experiment: Experiment, tally: Tally) -> str:
-    """Return a text that is another one as soon as a run or an exclusion changes the comparison."""
-    last = experiment.events.order_by("-at", "-pk").values_list("pk", flat=True).first()
-    counts = "-".join(f"{count}{state}" for state, count in sorted(tally.states.items()))
-    return f"{last or 0}-{counts}"

@@ -13,10 +13,13 @@ from experiments.comparisons.comparison import (
 from experiments.comparisons.exclusions import EXCLUDED_AFTER, Exclusion
 from experiments.comparisons.experiment_comparison import ExperimentComparison, compare_experiment
 from experiments.comparisons.kept import (
+    Latest,
+    find_latest,
     keep_comparison,
     read_comparison,
     read_comparisons,
     read_kept_verdicts,
+    read_latest,
 )
 from experiments.comparisons.rejections import Rejections
 from experiments.comparisons.run_rows import list_run_rows
@@ -35,10 +38,12 @@ __all__ = [
     "Exclusion",
     "ExperimentComparison",
     "Group",
+    "Latest",
     "Rejections",
     "choose_primary_metric",
     "compare_experiment",
     "describe_source",
+    "find_latest",
     "is_decided",
     "keep_comparison",
     "list_comparison_rows",
@@ -51,4 +56,5 @@ __all__ = [
     "read_comparison",
     "read_comparisons",
     "read_kept_verdicts",
+    "read_latest",
 ]

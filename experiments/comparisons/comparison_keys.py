@@ -41,6 +41,8 @@ COLUMNS = (
 )
 """What a comparison reads of its experiment. The hash stands for the plan, the question is shown
 from the experiment itself."""
+PROGRESS = {"cancelled_at", "stopped_at_look"}
+"""Those of them that change while runs live."""
 Rows = dict[int, list[Any]]
 
 
@@ -49,6 +51,9 @@ class Inputs:
     """What the comparison of one experiment rests on."""
 
     key: str
+    frame: str
+    """A hash of what does not change while runs live: where it is the same, only runs, events and
+    what persons did with them may be newer."""
     is_alive: bool
     """Whether runs have not ended yet."""
 
@@ -58,22 +63,23 @@ def identify_inputs(experiments: Sequence[Experiment]) -> dict[int, Inputs]:
     pks = [experiment.pk for experiment in experiments]
     environments, workloads = _list_environments(pks), _list_workloads(pks)
     events, states = _count_events(pks), _count_states(pks)
-    return {
-        experiment.pk: Inputs(
-            _hash(
-                [
-                    identify_method(),
-                    [getattr(experiment, name) for name in COLUMNS],
-                    environments.get(experiment.pk),
-                    workloads.get(experiment.pk),
-                    events.get(experiment.pk),
-                    states.get(experiment.pk),
-                ]
-            ),
-            any(state not in Run.FINAL for state, _ in states.get(experiment.pk, [])),
-        )
-        for experiment in experiments
-    }
+    inputs = {}
+    for experiment in experiments:
+        pk = experiment.pk
+        fixed = [
+            identify_method(),
+            [getattr(experiment, name) for name in COLUMNS if name not in PROGRESS],
+            environments.get(pk),
+            workloads.get(pk),
+        ]
+        changing = [
+            [getattr(experiment, name) for name in sorted(PROGRESS)],
+            events.get(pk),
+            states.get(pk),
+        ]
+        is_alive = any(state not in Run.FINAL for state, _ in states.get(pk, []))
+        inputs[pk] = Inputs(_hash([fixed, changing]), _hash(fixed), is_alive)
+    return inputs
 
 
 @cache

@@ -1,7 +1,8 @@
 """Comparisons that were computed are kept, until something that they rest on changes.
 
 `read_comparison` gives the kept one, or computes: both are equal. What makes a kept one stale is
-in its key (`comparison_keys`), so nobody has to remember to delete it.
+in its key (`comparison_keys`), so nobody has to remember to delete it. `read_latest` is for pages
+that follow an experiment: where computing takes long, it gives the last one, with its time.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from experiments.comparisons.comparison import Group
@@ -38,6 +40,9 @@ SHARE = 50
 """While runs live, a comparison is computed to be kept after this many times what it takes."""
 SHORTEST = timedelta(seconds=30)
 """And no sooner than after this."""
+RETRY = timedelta(minutes=10)
+"""What has failed is computed again for the same data no sooner than after this."""
+MOST_OF_PROBLEM = 500
 MOST_BYTES = 2**28
 """What a kept comparison may unpack to; one of 20,000 runs has some megabytes."""
 DIGEST_BYTES = 32
@@ -54,6 +59,69 @@ class Content:
     rejections: list[Rejections]
     repaired: tuple[int, int]
     left_out: list[str]
+
+
+@dataclass(frozen=True)
+class Latest:
+    """Which comparison of an experiment a page shows, and how new it is."""
+
+    row: KeptComparison | None
+    """The kept one, without its content; None where it is computed for each page."""
+    is_behind: bool
+    """Whether the kept one lacks what has happened since."""
+    due_at: datetime | None
+    """When it will be computed anew; None where that is due already, or it is not behind."""
+
+    @property
+    def problem(self) -> str:
+        """Return why computing it anew has failed; empty where it has not."""
+        return self.row.problem if self.row and self.is_behind else ""
+
+
+def read_latest(experiment: Experiment) -> tuple[ExperimentComparison, Latest]:
+    """Return the comparison that a page shows, and how new it is.
+
+    It is the one of now, but where computing takes long, it may be the last kept one.
+    """
+    inputs = identify_inputs([experiment])[experiment.pk]
+    row = KeptComparison.objects.filter(pk=experiment.pk).first()
+    latest = _judge(row, inputs)
+    if row and latest.is_behind:
+        content = _try_to_unpack(row)
+        # Names of people stand in exclusions: where one is another now, none of them is shown.
+        known = list_exclusions(experiment)
+        if content is not None and all(exclusion in known for exclusion in content.exclusions):
+            _ask_if_due(latest, inputs)
+            return _restore(experiment, content), latest
+        latest = Latest(None, False, None)
+    return _read_or_compute(experiment, row, inputs), latest
+
+
+def find_latest(experiment: Experiment) -> Latest:
+    """Return how new the comparison is that a page would show, without reading it.
+
+    If it is behind and it is time, it is asked for that a worker computes it anew.
+    """
+    inputs = identify_inputs([experiment])[experiment.pk]
+    row = KeptComparison.objects.defer("content").filter(pk=experiment.pk).first()
+    latest = _judge(row, inputs)
+    if latest.is_behind:
+        _ask_if_due(latest, inputs)
+    return latest
+
+
+def _judge(row: KeptComparison | None, inputs: Inputs) -> Latest:
+    if row and row.key == inputs.key:
+        return Latest(row, False, None)
+    if row and row.frame == inputs.frame and row.is_slow:
+        due_at = _find_due_time(row, inputs)
+        return Latest(row, True, due_at if due_at and due_at > database_now() else None)
+    return Latest(None, False, None)
+
+
+def _ask_if_due(latest: Latest, inputs: Inputs) -> None:
+    if latest.row and latest.due_at is None:
+        enqueue_keep(latest.row.pk)
 
 
 def read_comparison(experiment: Experiment) -> ExperimentComparison:
@@ -118,8 +186,21 @@ def read_kept_verdicts(experiments: Sequence[Experiment]) -> dict[int, dict[str,
 def keep_comparison(pk: int) -> str:
     """Compute the comparison of an experiment and keep it, for the pages; return what was done.
 
-    Safe to repeat, at any time. What changes meanwhile is noticed: then nothing is kept.
+    Safe to repeat, at any time; of two at once one does nothing. What changes meanwhile makes what
+    is kept stale. What fails is noted with the row, for the pages, and not tried at once again.
     """
+    if not _lock(pk):
+        return "being computed"
+    try:
+        outcome = _keep(pk)
+    finally:
+        _unlock(pk)
+    if outcome == "kept" and _is_due(pk):
+        enqueue_keep(pk)  # whoever asked meanwhile was told that it is being computed
+    return outcome
+
+
+def _keep(pk: int) -> str:
     experiment = _find_experiment(pk)
     if experiment is None:
         return "gone"
@@ -130,25 +211,87 @@ def keep_comparison(pk: int) -> str:
     if row and _waits(row, inputs):
         return "put off"
     began = time.perf_counter()
-    comparison = compare_experiment(experiment)
-    seconds = time.perf_counter() - began
+    try:
+        with _read_one_snapshot():
+            experiment = Experiment.objects.select_related("baseline").without_plan().get(pk=pk)
+            inputs = identify_inputs([experiment])[pk]
+            comparison = compare_experiment(experiment)
+    except Experiment.DoesNotExist:
+        return "gone"
+    except Exception as error:
+        logger.exception("The comparison of experiment %s could not be computed", pk)
+        _note_failure(pk, inputs, error)
+        return "failed"
     if not comparison.has_numbers:
         return "nothing to keep"
-    content = _pack(comparison, inputs.key)
-    now = _find_experiment(pk)
-    if now is None or identify_inputs([now])[pk].key != inputs.key:
-        return "changed meanwhile"
+    seconds = time.perf_counter() - began
+    if _find_experiment(pk) is None:
+        return "gone"
     KeptComparison.objects.update_or_create(
         pk=pk,
         defaults={
             "key": inputs.key,
-            "content": content,
+            "frame": inputs.frame,
+            "content": _pack(comparison, inputs.key),
             "verdicts": comparison.verdicts,
+            "ended_runs": comparison.ended,
             "seconds": seconds,
             "kept_at": Now(),
+            "failed_at": None,
+            "failed_key": "",
+            "problem": "",
         },
     )
     return "kept"
+
+
+def _is_due(pk: int) -> bool:
+    """Return whether a kept comparison is stale, and it is time to compute it again."""
+    experiment = _find_experiment(pk)
+    row = KeptComparison.objects.defer("content").filter(pk=pk).first()
+    if experiment is None or row is None:
+        return False
+    inputs = identify_inputs([experiment])[pk]
+    return row.key != inputs.key and not _waits(row, inputs)
+
+
+def _note_failure(pk: int, inputs: Inputs, error: Exception) -> None:
+    """Note with the row that computing failed; an earlier comparison stays as it is."""
+    problem = f"{type(error).__name__}: {error}".replace("\0", "")[:MOST_OF_PROBLEM]
+    failure = {"failed_at": Now(), "failed_key": inputs.key, "problem": problem}
+    first = {"key": "", "content": b"", "seconds": 0.0, "kept_at": Now(), **failure}
+    KeptComparison.objects.update_or_create(pk=pk, defaults=failure, create_defaults=first)
+
+
+@contextmanager
+def _read_one_snapshot() -> Iterator[None]:
+    """Have all statements of the block see the data of one moment, so that they fit together.
+
+    Runs end while a large comparison is computed. Within a transaction it is as that has it.
+    """
+    if connection.in_atomic_block:
+        with transaction.atomic():
+            yield
+        return
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield
+
+
+def _lock(pk: int) -> bool:
+    """Return whether nobody else computes the comparison; PostgreSQL ends the lock with us."""
+    return bool(_call_on_lock("pg_try_advisory_lock", pk))
+
+
+def _unlock(pk: int) -> None:
+    _call_on_lock("pg_advisory_unlock", pk)
+
+
+def _call_on_lock(function: str, pk: int) -> Any:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {function}(hashtextextended(%s, 0))", [f"comparison {pk}"])
+        return cursor.fetchone()[0]
 
 
 def _find_experiment(pk: int) -> Experiment | None:
@@ -156,9 +299,22 @@ def _find_experiment(pk: int) -> Experiment | None:
 
 
 def _waits(row: KeptComparison, inputs: Inputs) -> bool:
-    """Return whether it is too soon to compute again what a live experiment is going to change."""
-    wait = max(SHORTEST, SHARE * timedelta(seconds=row.seconds))
-    return inputs.is_alive and database_now() - row.kept_at < wait
+    """Return whether it is too soon to compute again."""
+    due_at = _find_due_time(row, inputs)
+    return due_at is not None and database_now() < due_at
+
+
+def _find_due_time(row: KeptComparison, inputs: Inputs) -> datetime | None:
+    """Return the time before which nobody computes again what a live experiment is going to change,
+    and what has failed; None where there is no such time.
+    """
+    times = []
+    if inputs.is_alive:
+        tried_at = max(row.kept_at, row.failed_at or row.kept_at)
+        times.append(tried_at + max(SHORTEST, SHARE * timedelta(seconds=row.seconds)))
+    if row.failed_at and row.failed_key == inputs.key:
+        times.append(row.failed_at + RETRY)
+    return max(times, default=None)
 
 
 def _read_row(
@@ -167,15 +323,22 @@ def _read_row(
     """Return the comparison that a row holds; None where it is stale or cannot be read."""
     if row.key != inputs.key:
         return None
-    try:
-        content = _unpack(bytes(row.content), row.key)
-    except (ValueError, zlib.error, RecursionError) as error:
-        logger.warning("The kept comparison of experiment %s is damaged: %.200s", row.pk, error)
+    content = _try_to_unpack(row)
+    if content is None:
         return None
     # Names of people stand in exclusions: they may have been renamed since.
     if content.exclusions and content.exclusions != list_exclusions(experiment):
         return None
     return _restore(experiment, content)
+
+
+def _try_to_unpack(row: KeptComparison) -> Content | None:
+    """Return what a row holds; None, and a line in the log, where it is damaged."""
+    try:
+        return _unpack(bytes(row.content), row.key)
+    except (ValueError, zlib.error, RecursionError) as error:
+        logger.warning("The kept comparison of experiment %s is damaged: %.200s", row.pk, error)
+        return None
 
 
 def _restore(experiment: Experiment, content: Content) -> ExperimentComparison:

@@ -6,6 +6,9 @@ from django.db import models
 
 from experiments.models.experiment import Experiment
 
+SLOW_SECONDS = 0.5
+"""Where computing took longer, pages that follow an experiment show the last comparison."""
+
 
 class KeptComparison(models.Model):
     """The comparison of an experiment, as long as nothing that it rests on has changed.
@@ -24,6 +27,24 @@ class KeptComparison(models.Model):
     verdicts = models.JSONField(default=dict, help_text="How many pairs have each verdict.")
     seconds = models.FloatField(help_text="How long it took to compute.")
     kept_at = models.DateTimeField(help_text="By the database's clock.")
+    frame = models.CharField(
+        max_length=64,
+        default="",
+        help_text="A hash of what does not change while runs live: the plan, names, the method.",
+    )
+    ended_runs = models.PositiveIntegerField(default=0, help_text="How many had ended by then.")
+    failed_at = models.DateTimeField(
+        null=True, blank=True, help_text="When computing it anew failed last; empty after success."
+    )
+    failed_key = models.CharField(
+        max_length=64, default="", blank=True, help_text="The key for which that failed."
+    )
+    problem = models.TextField(default="", blank=True, help_text="Why it failed.")
 
     def __str__(self) -> str:
         return f"comparison of experiment {self.pk}"
+
+    @property
+    def is_slow(self) -> bool:
+        """Return whether pages do not wait until it is computed anew."""
+        return self.seconds >= SLOW_SECONDS

@@ -336,18 +336,6 @@ class TestKeeping:
         end_all(experiment, (1.0,) * 7, first=4)
         assert keep_comparison(experiment.pk) == "kept"
 
-    def test_what_changes_meanwhile_is_not_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        experiment = ended()
-
-        def compute(row: Experiment) -> Any:
-            comparison = compare_experiment(row)
-            EventFactory(experiment=row, what="meanwhile")
-            return comparison
-
-        monkeypatch.setattr(kept, "compare_experiment", compute)
-        assert keep_comparison(experiment.pk) == "changed meanwhile"
-        assert not KeptComparison.objects.exists()
-
     def test_it_goes_with_its_experiment(self) -> None:
         experiment = ended()
         keep_comparison(experiment.pk)
