@@ -83,8 +83,11 @@ def _images(request: Request) -> dict[str, Any]:
 def _workloads(request: Request) -> dict[str, Any]:
     filters = WordFilter(request)
     visible = Workload.objects.visible_to(request.user)
+    variants = request.GET.get("variants") == "1"
+    if not variants:
+        visible = visible.originals()
     rows = visible.filter(name__icontains=filters.search_text).select_related("owner")
-    sorts = {"name": "name", "kind": "kind", "limit": "time_limit_seconds"}
+    sorts = {"name": "sort_name", "kind": "kind", "limit": "time_limit_seconds"}
     workloads_listing = make_listing(request, rows, sorts=sorts, default="name")
     changed_parameters = {
         row.pk: describe_settings(row).differing for row in workloads_listing.page
@@ -93,6 +96,7 @@ def _workloads(request: Request) -> dict[str, Any]:
         "listing": workloads_listing,
         "filter": filters,
         "launchable": WORKLOADS,
+        "variants": variants,
         "differing": changed_parameters,
     }
 

@@ -23,7 +23,7 @@ def steps(request: OpenRequest, pk: int) -> HttpResponse:
     They have a page of their own because a thousand runs have a million steps.
     """
     experiment = get_readable(request, pk)
-    rows = experiment.workloads.order_by("name")
+    rows = experiment.workloads.order_by("sort_name")
     name = request.GET.get("workload") or rows.values_list("name", flat=True).first()
     workload = get_object_or_404(rows, name=name)
     scale = request.GET.get("scale") or experiment.scales[0]

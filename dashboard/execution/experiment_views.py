@@ -39,7 +39,7 @@ IMPORTED_TABS = ("runs", "plan", "events")
 """Runs that were imported had no jobs of ours."""
 RUN_SORTS = {
     "place": "job__block",
-    "workload": "workload__name",
+    "workload": "workload__sort_name",
     "scale": "scale",
     "environment": "environment__name",
     "repeat": "repeat",

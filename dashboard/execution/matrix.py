@@ -176,7 +176,7 @@ def build_matrix(experiment: Experiment) -> Matrix:
     states, paces = _count_cells([experiment]).get(experiment.pk, ({}, []))
     workloads = [
         (row, choose_primary_metric(experiment, row))
-        for row in experiment.workloads.order_by("name")
+        for row in experiment.workloads.order_by("sort_name")
     ]
     values = _values(experiment, workloads, [row.name for row in environments])
     rows = []

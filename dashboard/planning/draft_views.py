@@ -22,6 +22,7 @@ from experiments.models import Experiment, UnsavedForm
 from experiments.notify import enqueue_tick
 from experiments.planning.unsaved_forms import (
     Page,
+    describe_sweeps,
     find_kept,
     forget_kept,
     hash_stored,
@@ -48,6 +49,7 @@ COPIED = (
     "reject_throttled",
     "reject_below_mhz",
     "rejected_again",
+    "sweeps",
 )
 
 
@@ -154,7 +156,8 @@ def _hash_shown(form: ExperimentForm) -> str:
     """Return the hash of the draft that the form was opened with; "" of a new one."""
     if not form.instance.pk:
         return ""
-    return hash_values({name: form.initial.get(name) for name in ExperimentForm.Meta.fields})
+    shown = {name: form.initial.get(name) for name in ExperimentForm.Meta.fields}
+    return hash_values(shown | describe_sweeps(form.instance))
 
 
 @require_POST

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.db.models import Q
 from django.forms.models import ModelChoiceIteratorValue
 from django.http import QueryDict
@@ -15,6 +16,15 @@ from django.utils import timezone
 
 from dashboard.form_styles import PercentField, Styled
 from dashboard.planning.power import Outlook, estimate_outlooks
+from dashboard.planning.sweep_fields import (
+    WorkloadOption,
+    add_sweep_fields,
+    list_options,
+    list_sweep_names,
+    name_sweep_field,
+    plan_variants,
+    read_sweeps,
+)
 from dashboard.planning.workload_choices import choose_offered
 from dashboard.typed_requests import parse_whole_number
 from experiments.access.visibility_fields import VisibilityFields
@@ -33,6 +43,7 @@ from experiments.models import (
 from experiments.planning import rules
 from experiments.planning.rules import Forecast
 from experiments.planning.scale_rules import suggest_scale
+from experiments.planning.variants import list_chosen, store_sweeps
 from experiments.statistics import numbers
 from experiments.statistics.interim_analyses import MOST_ANALYSES
 from experiments.statistics.verdicts import FEWEST
@@ -223,18 +234,22 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         # A draft keeps showing its own, and says that it is out of service.
         offered = Q(enabled=True) | Q(pk=self.instance.partition_id)
         self._field("partition").queryset = partitions.filter(offered)
-        workloads = Workload.objects.visible_to(user).launchable()
+        workloads = Workload.objects.visible_to(user).originals().launchable()
         self._field("workloads").queryset = workloads
+        if self.instance.sweeps:
+            self.initial["workloads"] = list_chosen(self.instance)
         text = self.data.get("workload_filter", "") if self.is_bound else ""
         self.offered = choose_offered(workloads, self._chosen_keys(), text)
         self._field("workloads").widget.choices = [
             (ModelChoiceIteratorValue(row.pk, row), str(row)) for row in self.offered.rows
         ]
+        add_sweep_fields(self, self.offered.rows)
         self._field("primary_metric").choices = list_metric_choices(
             self.offered.rows, self.offered.chosen
         )
         if not self.is_bound and not self.instance.pk:
             self._suggest()
+        self.planned_workloads: list[Workload] = []
         self.forecast: Forecast | None = None
         self.gpu_hours_warning = ""
         self.waiting: list[str] = []
@@ -283,8 +298,9 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         cleaned = super().clean() or {}
         if not cleaned.get("cluster"):
             return cleaned
+        self.planned_workloads = plan_variants(self, list(cleaned.get("workloads") or ()))
         asked: dict[str, Any] = {
-            "workloads": list(cleaned.get("workloads") or ()),
+            "workloads": self.planned_workloads,
             "environments": list(cleaned.get("environments") or ()),
             "scales": cleaned.get("scales") or [],
             "repeats": cleaned.get("repeats") or 1,
@@ -321,6 +337,24 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
     @staticmethod
     def _has_rules(cleaned: dict[str, Any]) -> bool:
         return any(cleaned.get(name) for name in RULES)
+
+    def save(self, commit: bool = True) -> Experiment:
+        """Store the draft; its swept workloads become their variants."""
+        with transaction.atomic():
+            experiment: Experiment = super().save(commit)
+            store_sweeps(experiment, list(self.cleaned_data["workloads"]), read_sweeps(self))
+        return experiment
+
+    @property
+    def workload_options(self) -> list[WorkloadOption]:
+        """Return the workloads to choose from, each with the field of its sweep."""
+        return list_options(self)
+
+    @property
+    def fields_to_judge(self) -> list[forms.BoundField]:
+        """Return the fields whose problems a preview shows."""
+        chosen = {name_sweep_field(row.pk) for row in self.offered.chosen}
+        return [self[name] for name in self.fields if name in self.base_fields or name in chosen]
 
     def clean_rejected_again(self) -> int:
         return self.cleaned_data["rejected_again"] or 0
@@ -369,7 +403,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         needed = ("cluster", "workloads", "environments", "scales", "repeats", "margin", "design")
         if not all(asked.get(name) for name in needed):
             return []
-        workloads = list(asked["workloads"])
+        workloads = self.planned_workloads
         return list(
             estimate_outlooks(
                 cluster=asked["cluster"],
@@ -398,6 +432,6 @@ def read_typed_values(form: type[ExperimentForm], data: QueryDict) -> dict[str, 
     several = {"workloads", "environments"}
     return {
         name: data.getlist(name) if name in several else data[name]
-        for name in form.base_fields
+        for name in [*form.base_fields, *list_sweep_names(data)]
         if name in data
     }

@@ -68,7 +68,8 @@ def estimate_outlooks(
         declared, given = WORKLOADS[workload.kind], workload.parameters
         name = metric or declared.choose_primary_metric(given)
         if name in {each.name for each in declared.list_metrics(given)}:
-            asked[workload.kind, name, workload if declared.is_the_users else None] = None
+            program = workload.parent or workload  # of all variants one
+            asked[workload.kind, name, program if declared.is_the_users else None] = None
     for kind, name, only in asked:
         past = measure_past_spread(kind, cluster, name, reader, only=only)
         spread = (paired and past.of_ratios) or past.of_runs

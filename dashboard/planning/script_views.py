@@ -32,14 +32,14 @@ def describe_script(form: ExperimentForm, data: Any) -> dict[str, Any]:
     cleaned = form.cleaned_data
     missing = [
         str(form[name].label)
-        for name in NEEDED
+        for name in (*NEEDED, *(name for name in form.errors if name not in form.base_fields))
         if name in form.errors or (name != "partition" and not cleaned.get(name))
     ]
     preview: ScriptPreview | None = None
     if not missing:
         preview = preview_script(
             form.instance,
-            workloads=sorted(cleaned["workloads"], key=lambda row: row.pk),
+            workloads=sorted(form.planned_workloads, key=lambda row: row.pk),
             environments=sorted(cleaned["environments"], key=lambda row: row.pk),
             scales=cleaned["scales"],
             number=parse_whole_number(data.get("block")) or 1,

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_POST
 
 from dashboard.access.rights import get_editable, require, require_maker_of
 from dashboard.planning.experiment_forms import ExperimentForm
+from dashboard.planning.sweep_fields import list_sweep_names
 from dashboard.typed_requests import Request
 from experiments.models import Experiment, UnsavedForm
 from experiments.planning.unsaved_forms import (
@@ -41,7 +42,7 @@ def read_page(data: QueryDict) -> Page | None:
 
 def read_values(data: QueryDict) -> Values:
     """Return the values of the form's fields, as they were sent."""
-    names = [*ExperimentForm.base_fields, *KEPT_BESIDE]
+    names = [*ExperimentForm.base_fields, *list_sweep_names(data), *KEPT_BESIDE]
     return {name: data.getlist(name) for name in names if name in data}
 
 

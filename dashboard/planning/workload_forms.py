@@ -13,6 +13,7 @@ from dashboard.form_styles import Styled
 from dashboard.typed_requests import Request
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.models import User, Workload
+from experiments.planning.variants import refresh_variants
 from experiments.planning.workloads import describe_limits, format_value, make_label
 from runners.workloads import WORKLOADS, Parameter, ParameterError
 from runners.workloads.parameters import join_arguments
@@ -95,6 +96,8 @@ class WorkloadForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[t
         self.instance.kind = self.kind.kind
         self.instance.parameters = self.parameters
         workload: Workload = super().save(commit)
+        if commit:
+            refresh_variants(workload)
         return workload
 
 

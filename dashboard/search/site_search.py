@@ -259,7 +259,8 @@ def _find_images(user: User, text: str, words: Sequence[str]) -> QuerySet[Any, A
 
 
 def _find_workloads(user: User, words: Sequence[str]) -> QuerySet[Any, Any]:
-    rows = Workload.objects.visible_to(user).filter(_contain(words, "name", "kind"))
+    rows = Workload.objects.visible_to(user).originals()
+    rows = rows.filter(_contain(words, "name", "kind"))
     return _make_rows("workload", rows.order_by("name"), "name", detail=F("kind"))
 
 

@@ -103,7 +103,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
 
     The number of queries does not depend on how many workloads, scales or runs there are.
     """
-    workloads = list(experiment.workloads.order_by("name"))
+    workloads = list(experiment.workloads.order_by("sort_name"))
     metrics = {workload.pk: choose_primary_metric(experiment, workload) for workload in workloads}
     stage = read_stage(experiment)
     again, late = (

@@ -117,7 +117,7 @@ def _read_runs(comparison: ExperimentComparison, repeats: int) -> dict[GroupKey,
         return {}
     runs_by_group: dict[GroupKey, list[RunSpread]] = {}
     means = rows.filter(metric=MEAN).order_by(
-        "run__workload__name", "run__scale", "run__job__block", "run__position"
+        "run__workload__sort_name", "run__scale", "run__job__block", "run__position"
     )
     for run_id, workload, scale, uid, block, environment, node, mean in means.values_list(
         "run_id",

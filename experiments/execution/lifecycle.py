@@ -22,6 +22,12 @@ from experiments.models import Experiment, Job, Run, RunFile, User
 from experiments.planning import rules
 from experiments.planning.freeze import freeze_definition
 from experiments.planning.interim import read_stage
+from experiments.planning.variants import (
+    CannotBeSwept,
+    drop_unused,
+    list_chosen,
+    refresh_sweeps,
+)
 from experiments.software import frozen_parity, parity_reports
 
 REFUSED = "refused"
@@ -64,6 +70,11 @@ class NotLaunchable(Exception):
 
 def launch(experiment: Experiment, by: User) -> None:
     """Freeze the experiment, hash its plan and plan its jobs. Raises NotLaunchable."""
+    if experiment.is_draft:
+        try:
+            refresh_sweeps(experiment)
+        except CannotBeSwept as problem:
+            raise NotLaunchable({"workloads": [str(problem)]}) from None
     problems = rules.list_refusals(
         cluster=experiment.cluster,
         partition=experiment.partition,
@@ -124,7 +135,9 @@ def discard(experiment: Experiment) -> bool:
         rows = Experiment.objects.select_for_update().filter(pk=experiment.pk)
         draft = rows.filter(launched_at=None, imported_at=None).first()
         if draft:
+            parents = {row.pk for row in list_chosen(draft)} if draft.sweeps else set()
             draft.delete()
+            drop_unused(parents)
     return draft is not None
 
 

@@ -16,6 +16,7 @@ from experiments.models.cluster import Cluster, Runtime
 from experiments.models.images import StagedImage
 from experiments.models.visibility import SharedInside, SharedQuerySet
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS
+from runners.workloads.parameter_sweeps import Variant
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -131,17 +132,29 @@ class Environment(SharedInside):
 class WorkloadQuerySet(SharedQuerySet["Workload"]):
     """Workloads, and which of them a person may see or launch."""
 
+    def originals(self) -> WorkloadQuerySet:
+        """Leave out the variants that sweeps have made."""
+        return self.filter(parent=None)
+
     def launchable(self) -> WorkloadQuerySet:
         """Leave out what is only known from imported logs."""
         return self.filter(kind__in=WORKLOADS)
 
     def visible_to(self, user: User | AnonymousUser) -> WorkloadQuerySet:
-        """Leave out what somebody's imported logs brought that others may not read."""
-        return self.filter(self.shown_to_or_recorded(user, recorded=~models.Q(kind__in=WORKLOADS)))
+        """Leave out what somebody's imported logs brought that others may not read.
+
+        Who sees a workload sees its variants.
+        """
+        rule = self.shown_to_or_recorded(user, recorded=~models.Q(kind__in=WORKLOADS))
+        parents = self.model._default_manager.filter(rule).values("pk")
+        return self.filter((models.Q(parent=None) & rule) | models.Q(parent__in=parents))
 
 
 class Workload(SharedInside):
-    """A program with parameters."""
+    """A program with parameters.
+
+    A variant of one, its `parent`, is made by the sweep of an experiment and only by that.
+    """
 
     name = models.CharField(max_length=100, unique=True)
     kind = models.CharField(max_length=30, choices=workload_choices)
@@ -154,14 +167,37 @@ class Workload(SharedInside):
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="workloads"
     )
+    parent = models.ForeignKey(
+        "self", null=True, editable=False, on_delete=models.PROTECT, related_name="variants"
+    )
+    swept = models.JSONField(
+        default=dict, editable=False, help_text="The values in which a variant differs."
+    )
+    sweep_order = models.TextField(
+        blank=True, editable=False, help_text="What a variant is sorted by, numbers as numbers."
+    )
+    sort_name = models.GeneratedField(
+        expression=models.Case(
+            models.When(sweep_order="", then=models.F("name")),
+            default=models.F("sweep_order"),
+            output_field=models.TextField(),
+        ),
+        output_field=models.TextField(),
+        db_persist=True,
+    )
 
     objects = WorkloadQuerySet.as_manager()
 
     class Meta:
-        ordering = ["name"]
+        ordering = ["sort_name"]
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def swept_label(self) -> str:
+        """Return what sets a variant apart, such as "batch_size=64"; "" of any other workload."""
+        return Variant(self.swept, {}).label
 
 
 class SentFileManager(models.Manager["SentFile"]):

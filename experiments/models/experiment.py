@@ -87,6 +87,12 @@ class Experiment(Shared):
         Partition, null=True, blank=True, on_delete=models.PROTECT, related_name="experiments"
     )
     workloads = models.ManyToManyField(Workload, related_name="experiments")
+    sweeps = models.JSONField(
+        default=dict,
+        editable=False,
+        help_text="Workload -> the values of its parameters, as they were typed. Its variants "
+        "stand among the workloads in its place.",
+    )
     environments = models.ManyToManyField(Environment, related_name="experiments")
     baseline = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="+")
     scales = models.JSONField(
@@ -249,6 +255,14 @@ class Experiment(Shared):
     @property
     def rejection_texts(self) -> list[str]:
         return node_rules.describe_rules(self.rejection_rules)
+
+    @property
+    def sweep_texts(self) -> list[tuple[str, str]]:
+        """Return the name of each workload that is swept with what was typed for it."""
+        if not self.sweeps:
+            return []
+        rows = Workload.objects.filter(pk__in=[int(key) for key in self.sweeps])
+        return [(row.name, self.sweeps[str(row.pk)]) for row in rows]
 
     @property
     def is_draft(self) -> bool:

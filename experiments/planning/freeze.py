@@ -71,6 +71,7 @@ def freeze_definition(experiment: Experiment, seed: int) -> dict[str, Any]:
         "cluster": {"name": experiment.cluster.name, "host": experiment.cluster.host},
         "partition": partition.name if partition else None,
         "workloads": {str(row.pk): freeze_workload(row) for row in experiment.workloads.all()},
+        **({"sweeps": experiment.sweeps} if experiment.sweeps else {}),
         "environments": {
             str(row.pk): freeze_environment(row)
             for row in experiment.environments.select_related("runtime", "staged_image__image")

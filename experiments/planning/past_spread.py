@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from django.db.models import Q
+
 from experiments.models import Cluster, Experiment, Measurement, Run, User, Workload
 
 FEWEST = 3
@@ -37,7 +39,8 @@ def measure_past_spread(
 ) -> History:
     """Return how `metric` varied in the runs of this kind of workload that `reader` may see.
 
-    `only` restricts them to one workload, for kinds whose workloads are different programs.
+    `only` restricts them to one workload and its variants, for kinds whose workloads are different
+    programs.
 
     The spread is that within arms (a configuration in one environment), so environments, workloads
     and scales may differ. Runs that failed, were cancelled or were excluded do not count.
@@ -50,7 +53,7 @@ def measure_past_spread(
         value__gt=0,
     ).order_by("-run_id")
     if only:
-        rows = rows.filter(run__workload=only)
+        rows = rows.filter(Q(run__workload=only) | Q(run__workload__parent=only))
     groups: defaultdict[tuple[object, ...], dict[int, dict[int, float]]]
     groups = defaultdict(lambda: defaultdict(dict))
     for experiment, workload, scale, block, environment, value in rows.values_list(

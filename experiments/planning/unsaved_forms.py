@@ -16,6 +16,7 @@ from django.db.models.functions import Now
 from django.forms import model_to_dict
 
 from experiments.models import Experiment, UnsavedForm, User
+from experiments.planning.variants import list_chosen
 
 Values = dict[str, list[str]]
 
@@ -122,7 +123,12 @@ def hash_values(values: Mapping[str, Any]) -> str:
 def hash_stored(draft: Experiment, fields: Sequence[str]) -> str:
     """Return the hash of the draft as it is stored now, its row locked."""
     stored = Experiment.objects.select_for_update().get(pk=draft.pk)
-    return hash_values(model_to_dict(stored, fields))
+    return hash_values(model_to_dict(stored, fields) | describe_sweeps(stored))
+
+
+def describe_sweeps(draft: Experiment) -> dict[str, Any]:
+    """Return the values of a swept draft that are no fields of its row, as its form has them."""
+    return {"workloads": list_chosen(draft), "sweeps": draft.sweeps} if draft.sweeps else {}
 
 
 def _key(value: Any) -> Any:

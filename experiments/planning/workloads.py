@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
-from experiments.models import Workload
+from experiments.models import Experiment, Workload
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS, Parameter
 from runners.workloads.parameters import join_arguments
 
@@ -106,7 +106,17 @@ def _grouped(number: float) -> str:
 def count_launched(workload: Workload) -> int:
     """Return the number of experiments that need it unchanged: launched ones and imports."""
     held = Q(launched_at__isnull=False) | Q(imported_at__isnull=False)
-    return workload.experiments.filter(held).count()
+    return list_experiments(workload).filter(held).count()
+
+
+def list_experiments(workload: Workload) -> QuerySet[Experiment]:
+    """Return the experiments that have the workload or one of its variants."""
+    rows = Workload.objects.filter(Q(pk=workload.pk) | Q(parent=workload.pk))
+    return Experiment.objects.filter(
+        pk__in=Experiment.workloads.through._default_manager.filter(
+            workload__in=rows.values("pk")
+        ).values("experiment")
+    )
 
 
 def why_not_edit(workload: Workload) -> str:
@@ -116,6 +126,8 @@ def why_not_edit(workload: Workload) -> str:
     """
     if workload.kind not in WORKLOADS:
         return f"{workload} is only known from imported logs, and stays as it was."
+    if workload.parent_id:
+        return f"{workload} is a variant that a sweep has made: it changes with {workload.parent}."
     count = count_launched(workload)
     if not count:
         return ""
@@ -125,7 +137,9 @@ def why_not_edit(workload: Workload) -> str:
 
 def why_not_delete(workload: Workload) -> str:
     """Return the reason why it cannot be deleted; empty if it can."""
-    count = workload.experiments.count()
+    if workload.parent_id:
+        return f"{workload} is a variant that a sweep has made: it goes with its last experiment."
+    count = list_experiments(workload).count()
     if not count:
         return ""
     holders = "an experiment names" if count == 1 else f"{count} experiments name"

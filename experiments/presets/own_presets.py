@@ -16,11 +16,12 @@ from experiments.models import (
     User,
     Workload,
 )
+from experiments.planning.variants import CannotBeSwept, list_chosen, store_sweeps
 
 SETTINGS = (
     *("question", "scales", "repeats", "looks", "design", "margin", "primary_metric"),
     *("warm_up", "cooldown_seconds", "reject_swap", "reject_throttled", "reject_below_mhz"),
-    "rejected_again",
+    *("rejected_again", "sweeps"),
 )
 """What a draft has of a definition beside rows of the catalogue."""
 
@@ -36,7 +37,7 @@ def describe_definition(experiment: Experiment) -> dict[str, Any]:
         "cluster": _name(experiment.cluster),
         "partition": _name(experiment.partition) if experiment.partition else None,
         "baseline": _name(experiment.baseline),
-        "workloads": [_name(row) for row in experiment.workloads.all()],
+        "workloads": [_name(row) for row in list_chosen(experiment)],
         "environments": [_name(row) for row in experiment.environments.all()],
     }
 
@@ -61,7 +62,7 @@ def make_draft(preset: OwnPreset, person: User) -> tuple[Experiment, list[str]]:
     baseline = rows.filter(pk=definition["baseline"]["pk"]).first()
     if not environments:
         raise CannotBeUsed("None of its environments is there any more, or you may view none.")
-    usable = Workload.objects.visible_to(person).launchable()
+    usable = Workload.objects.visible_to(person).originals().launchable()
     workloads = _find(usable, definition["workloads"])
     problems = [
         *_tell_missing("workload", definition["workloads"], workloads, is_owner=is_owner),
@@ -81,8 +82,13 @@ def make_draft(preset: OwnPreset, person: User) -> tuple[Experiment, list[str]]:
         draft = Experiment.objects.create(
             owner=person, cluster=cluster, partition=partition, baseline=baseline, **settings
         )
-        draft.workloads.set(workloads)
         draft.environments.set(environments)
+        texts = {row.pk: draft.sweeps.get(str(row.pk), "") for row in workloads}
+        try:
+            store_sweeps(draft, workloads, texts)
+        except CannotBeSwept as problem:
+            store_sweeps(draft, workloads, {})
+            problems.append(f"Its sweeps are left out. {problem}")
     return draft, problems
 
 

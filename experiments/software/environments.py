@@ -14,6 +14,7 @@ from experiments.models import (
     User,
     Workload,
 )
+from experiments.planning.workloads import list_experiments
 from runners.runtimes import RUNTIMES
 
 
@@ -62,7 +63,7 @@ class Uses:
 
 def find_uses(row: Environment | Workload, reader: User) -> Uses:
     """Return the experiments that use an environment or a workload, as `reader` may see them."""
-    experiments = row.experiments.all()
+    experiments = list_experiments(row) if isinstance(row, Workload) else row.experiments.all()
     visible = list(Experiment.objects.visible_to(reader).filter(pk__in=experiments.values("pk")))
     return Uses(
         launched=[experiment for experiment in visible if not experiment.is_draft],

@@ -65,7 +65,7 @@ class Parameter:
         except (ValueError, OverflowError):
             kind = "a whole number" if self.type == "integer" else "a number"
             raise ValueError(f"must be {kind}{unit and f' of{unit}'}; got {value!r}") from None
-        if not self.minimum <= number <= self.maximum:
+        if not self.minimum <= number <= self.maximum or number in (math.inf, -math.inf):
             limits = f"from {self.minimum:.12g} to {self.maximum:.12g}{unit}"
             raise ValueError(f"must be {limits}; got {value!r}")
         return number
