@@ -42,6 +42,7 @@ MAY_IMPORT = {
         "experiments",
         "django",
         "django_htmx",
+        "runners.cluster_reading.found",
         "runners.node_samples",
         "runners.workloads",
         "runners.runtimes",

@@ -11,12 +11,12 @@ from django.db.models import QuerySet
 
 from dashboard.form_styles import Styled
 from experiments.access.permissions import why_not_use_keys_of
-from experiments.clusters.cluster_drafts import Found, FoundPartition
 from experiments.clusters.cluster_updates import propose_partition
 from experiments.execution import explain_partition_problem
 from experiments.models import Cluster, ClusterDraft, Credential, Partition, Runtime, User
 from experiments.models.cluster import MOST_POLL_SECONDS, is_work_directory
 from experiments.models.visibility import Visibility
+from runners.cluster_reading.found import Found, FoundPartition
 
 LARGEST_PORT = 65535
 LONGEST_MINUTES = 366 * 24 * 60
@@ -51,10 +51,15 @@ class AddressForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
             self.fields[name].widget.attrs.update(autocomplete="off", spellcheck="false")
 
     def clean_name(self) -> str:
-        name = str(self.cleaned_data["name"]).strip()
-        if Cluster.objects.filter(name=name).exists():
-            raise ValidationError("There is a cluster of this name already.")
-        return name
+        return clean_new_name(self.cleaned_data["name"])
+
+
+def clean_new_name(text: str) -> str:
+    """Return the name of a new cluster. Raises ValidationError if there is one of that name."""
+    name = text.strip()
+    if Cluster.objects.filter(name=name).exists():
+        raise ValidationError("There is a cluster of this name already.")
+    return name
 
 
 def list_jump_hosts(user: User) -> QuerySet[Cluster]:
@@ -141,10 +146,7 @@ class ClusterForm(Styled, forms.Form):
             del self.fields["runtimes"]
 
     def clean_name(self) -> str:
-        name = str(self.cleaned_data["name"]).strip()
-        if Cluster.objects.filter(name=name).exists():
-            raise ValidationError("There is a cluster of this name already.")
-        return name
+        return clean_new_name(self.cleaned_data["name"])
 
     def clean(self) -> dict[str, Any]:
         try:

@@ -31,27 +31,9 @@ from experiments.planning.unsaved_forms import (
     name_key,
     open_page,
 )
+from experiments.presets.own_presets import SETTINGS
 
-COPIED = (
-    "question",
-    "cluster",
-    "partition",
-    "baseline",
-    "scales",
-    "repeats",
-    "looks",
-    "design",
-    "margin",
-    "primary_metric",
-    "warm_up",
-    "cooldown_seconds",
-    "reject_swap",
-    "reject_throttled",
-    "reject_below_mhz",
-    "rejected_again",
-    "sweeps",
-)
-
+COPIED = ("cluster", "partition", "baseline", *SETTINGS)
 
 SAVED_ELSEWHERE = (
     "This draft was saved in another tab, or by somebody else, since this page was opened. Open it "

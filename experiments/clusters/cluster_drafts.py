@@ -9,7 +9,13 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from experiments.access import audit
-from experiments.clusters.preflights import LONGEST
+from experiments.clusters.visit_requests import (
+    DIED,
+    NotStored,
+    find_under_way,
+    list_unanswered,
+    save_unless_under_way,
+)
 from experiments.models import (
     Cluster,
     ClusterDraft,
@@ -21,20 +27,10 @@ from experiments.models import (
     User,
 )
 from experiments.models.cluster_draft import compute_access_digest
-from runners.cluster_reading import Found, FoundPartition
 from runners.preflight.checks import Check, find_worst_outcome
 from runners.transports import parse_known_hosts_line
 
-__all__ = ["Found", "FoundPartition"]
-
 MOST_DRAFTS = 20  # of one person
-DIED = Check(
-    "Connection",
-    "Worker",
-    "failed",
-    "This was asked for, and no worker brought an answer.",
-    "Do Redis and `manage.py worker` run? Then try again.",
-)
 CHANGED = Check(
     "Connection",
     "Entry",
@@ -132,20 +128,15 @@ def _request(
     """Store a request about a draft as it is now, or return the one under way."""
     under_way = ClusterReading.objects.filter(kind=kind, draft=draft, ended_at=None)
     for rows, check in (
-        (under_way.filter(requested_at__lt=timezone.now() - LONGEST), DIED),
+        (list_unanswered(under_way), DIED),
         (under_way.exclude(digest=digest), CHANGED),
     ):
         rows.update(ended_at=timezone.now(), outcome=check.outcome, rows=[check.as_json()])
     row = ClusterReading(kind=kind, owner=by, draft=draft, digest=digest)
     try:
-        with transaction.atomic():
-            row.save()
-    except IntegrityError:  # one is under way, and one at a time is enough
-        found = under_way.first()
-        if found is None:
-            raise NotDone("This was changed in another tab meanwhile: look again.") from None
-        return found
-    return row
+        return save_unless_under_way(row, under_way)
+    except NotStored:
+        raise NotDone("This was changed in another tab meanwhile: look again.") from None
 
 
 @dataclass(frozen=True)
@@ -187,8 +178,7 @@ def get_latest_offer(draft: ClusterDraft) -> LatestReading:
 
 def _get_latest(draft: ClusterDraft, kind: ClusterReading.Kind, digest: str) -> LatestReading:
     rows = draft.readings.filter(kind=kind, digest=digest).select_related("owner")
-    late = timezone.now() - LONGEST
-    under_way = rows.filter(ended_at=None, requested_at__gte=late).first()
+    under_way = find_under_way(rows)
     last = rows.exclude(ended_at=None).order_by("-ended_at", "-pk").first()
     return LatestReading(under_way, last)
 

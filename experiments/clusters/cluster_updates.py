@@ -20,7 +20,7 @@ from experiments.access import audit
 from experiments.access.permissions import why_not_write_setup_lines
 from experiments.clusters.visit_requests import (
     DIED,
-    LONGEST,
+    find_under_way,
     list_unanswered,
     save_unless_under_way,
 )
@@ -127,8 +127,7 @@ def request_reading(cluster: Cluster, by: User) -> ClusterReading:
 
 def find_reading_under_way(cluster: Cluster) -> ClusterReading | None:
     """Return the reading that a worker has been asked for and has not ended."""
-    late = timezone.now() - LONGEST
-    return cluster.readings.filter(ended_at=None, requested_at__gte=late).first()
+    return find_under_way(cluster.readings.all())
 
 
 def find_last_reading(cluster: Cluster) -> ClusterReading | None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from experiments.clusters.preflights import DIED, LONGEST
+from experiments.clusters.visit_requests import (
+    DIED,
+    find_under_way,
+    list_unanswered,
+    save_unless_under_way,
+)
 from experiments.models import Cluster, ConnectionTest, Credential, User
 from runners.preflight.checks import Check, find_worst_outcome
 
@@ -27,20 +31,15 @@ def request_test(
         tried=credential.next_fingerprint if new_key else credential.fingerprint,
         owner=by,
     )
-    try:
-        with transaction.atomic():
-            row.save()
-    except IntegrityError:
-        return ConnectionTest.objects.get(credential=credential, ended_at=None)
-    return row
+    return save_unless_under_way(row, credential.connection_tests.filter(ended_at=None))
 
 
 def _end_the_dead(credential: Credential) -> None:
     """End tests whose worker must have died: they began too long ago."""
     row = {"name": str(credential), "pk": None, "checks": [DIED.as_json()]}
-    credential.connection_tests.filter(
-        ended_at=None, requested_at__lt=timezone.now() - LONGEST
-    ).update(ended_at=timezone.now(), outcome=DIED.outcome, rows=[row])
+    list_unanswered(credential.connection_tests.filter(ended_at=None)).update(
+        ended_at=timezone.now(), outcome=DIED.outcome, rows=[row]
+    )
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,6 @@ def get_latest_tests(credential: Credential, cluster: Cluster | None = None) -> 
     tests = credential.connection_tests.select_related("owner", "cluster")
     if cluster:
         tests = tests.filter(Q(cluster=cluster) | Q(cluster=None))
-    late = timezone.now() - LONGEST
-    under_way = tests.filter(ended_at=None, requested_at__gte=late).first()
+    under_way = find_under_way(tests)
     last = tests.exclude(ended_at=None).order_by("-ended_at", "-pk").first()
     return LatestTests(under_way, last, cluster.pk if cluster else None)

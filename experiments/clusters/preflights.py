@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import groupby
-from typing import TypeVar
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from experiments.access import audit, permissions
+from experiments.clusters.visit_requests import (
+    DIED,
+    find_under_way,
+    list_unanswered,
+    save_unless_under_way,
+)
 from experiments.models import CheckReport, Cluster, Experiment, HostKey, User
 from experiments.models.checks import compute_fingerprint
 from runners.preflight.checks import Change, Check, find_changes
 from runners.preflight.modes import WORKS, name_mode_check
 from runners.runtimes import RUNTIMES
 
-# A visit that has not ended by then has died with its worker.
-LONGEST = timedelta(minutes=5)
-DIED = Check(
-    "Connection",
-    "Worker",
-    "failed",
-    "The check was asked for, and no worker brought an answer.",
-    "Do Redis and `manage.py worker` run? Then check again.",
-)
-
 REPORTS_WITH_MODES = 10  # the number of newest reports that are searched for trials of modes
 
 APPLIED = ("failed", "warning", "ok")  # outcomes worth counting
-
-Asked = TypeVar("Asked", CheckReport, HostKey)
 
 
 class NotPinned(Exception):
@@ -52,38 +45,19 @@ def why_not_check(cluster: Cluster, user: User) -> str:
 
 def request_check(cluster: Cluster, by: User | None) -> CheckReport:
     """Store a request for a preflight and return it, or the one under way if there is one."""
-    for dead in _list_dead(CheckReport, cluster):
-        CheckReport.objects.filter(pk=dead.pk, ended_at=None).update(
-            ended_at=timezone.now(), outcome=DIED.outcome, rows=[DIED.as_json()]
-        )
-    return _save_unless_under_way(CheckReport(cluster=cluster, owner=by))
+    under_way = cluster.checkreports.filter(ended_at=None)
+    list_unanswered(under_way).update(
+        ended_at=timezone.now(), outcome=DIED.outcome, rows=[DIED.as_json()]
+    )
+    return save_unless_under_way(CheckReport(cluster=cluster, owner=by), under_way)
 
 
 def request_host_key(cluster: Cluster, by: User) -> HostKey:
     """Store a request for the host's key and return it, or the one under way if there is one."""
-    for dead in _list_dead(HostKey, cluster):
-        HostKey.objects.filter(pk=dead.pk, ended_at=None).update(
-            ended_at=timezone.now(), problem=DIED.found
-        )
-    return _save_unless_under_way(
-        HostKey(cluster=cluster, owner=by, host=cluster.host, port=cluster.port)
-    )
-
-
-def _list_dead(model: type[Asked], cluster: Cluster) -> list[Asked]:
-    late = timezone.now() - LONGEST
-    return list(
-        model._default_manager.filter(cluster=cluster, ended_at=None, requested_at__lt=late)
-    )
-
-
-def _save_unless_under_way(row: Asked) -> Asked:
-    try:
-        with transaction.atomic():
-            row.save()
-    except IntegrityError:  # there is one under way, and one at a time is enough
-        return type(row)._default_manager.get(cluster_id=row.cluster_id, ended_at=None)
-    return row
+    under_way = cluster.hostkeys.filter(ended_at=None)
+    list_unanswered(under_way).update(ended_at=timezone.now(), problem=DIED.found)
+    row = HostKey(cluster=cluster, owner=by, host=cluster.host, port=cluster.port)
+    return save_unless_under_way(row, under_way)
 
 
 def pin(row: HostKey, by: User) -> None:
@@ -228,9 +202,7 @@ def _worst_first(check: Check) -> int:
 
 def collect_findings(cluster: Cluster) -> Findings:
     """Return the last check of a cluster, what has changed since, and the check under way."""
-    under_way = cluster.checkreports.filter(
-        ended_at=None, requested_at__gte=timezone.now() - LONGEST
-    ).first()
+    under_way = find_under_way(cluster.checkreports.all())
     ended = cluster.checkreports.exclude(ended_at=None).order_by("-ended_at", "-pk")
     last, before = [*ended.select_related("owner", "cluster")[:2], None, None][:2]
     launched = Experiment.objects.filter(cluster=cluster, launched_at__isnull=False)

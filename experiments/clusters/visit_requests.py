@@ -33,6 +33,12 @@ def list_unanswered(under_way: models.QuerySet[Row]) -> models.QuerySet[Row]:
     return under_way.filter(requested_at__lt=timezone.now() - LONGEST)
 
 
+def find_under_way(rows: models.QuerySet[Row]) -> Row | None:
+    """Return the request among `rows` that a worker may still answer; None if there is none."""
+    late = timezone.now() - LONGEST
+    return rows.filter(ended_at=None, requested_at__gte=late).first()
+
+
 def save_unless_under_way(row: Row, under_way: models.QuerySet[Row]) -> Row:
     """Store a request and return it, or the one in `under_way`: one at a time is enough.
 

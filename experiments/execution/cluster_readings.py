@@ -16,6 +16,7 @@ from experiments.clusters.cluster_drafts import (
 from experiments.execution.connection_test_visits import make_entry_check
 from experiments.execution.connections import Link, make_ssh_address
 from experiments.execution.guard import end_on_failure, make_storable
+from experiments.execution.preflight_visits import scan_key
 from experiments.models import Cluster, ClusterDraft, ClusterReading, User
 from experiments.models.cluster import LOCAL_TRANSPORT
 from experiments.models.cluster_draft import compute_access_digest
@@ -23,7 +24,7 @@ from runners.cluster_reading import Reading
 from runners.cluster_reading import read_cluster as ask_cluster
 from runners.errors import TryAgain
 from runners.preflight import Check, find_worst_outcome
-from runners.transports import Local, scan_host_key
+from runners.transports import Local
 
 NOT_ALLOWED = Check(
     "Connection",
@@ -101,8 +102,7 @@ def _fetch_key(reading: ClusterReading) -> str:
         _end(reading.pk, Reading([NOT_ALLOWED]))
         return "failed"
     try:
-        link = Link(make_ssh_address(draft.jump_host)) if draft.jump_host else None
-        key = scan_host_key(draft.host, draft.port, jump=link)
+        key = scan_key(draft.host, draft.port, draft.jump_host)
     except TryAgain as error:
         problem = Check("Connection", "Host key", "failed", make_storable(str(error)))
         _end(reading.pk, Reading([problem]))

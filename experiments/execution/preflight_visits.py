@@ -151,14 +151,18 @@ def fetch_host_key(pk: int) -> str:
         return "begun already"
     with end_on_failure(lambda problem: _end_host_key(pk, problem=problem.found)):
         row = HostKey.objects.select_related(*LOGIN_RELATIONS).get(pk=pk)
-        jump = row.cluster.jump_host
         try:
-            link = Link(make_ssh_address(jump)) if jump else None
-            key, problem = scan_host_key(row.host, row.port, jump=link), ""
+            key, problem = scan_key(row.host, row.port, row.cluster.jump_host), ""
         except TryAgain as error:
             key, problem = "", str(error)
         _end_host_key(pk, key=key, problem=problem)
     return problem or "fetched"
+
+
+def scan_key(host: str, port: int, jump_host: Cluster | None) -> str:
+    """Return the public key that a host shows, as seen through a jump host. Raises TryAgain."""
+    link = Link(make_ssh_address(jump_host)) if jump_host else None
+    return scan_host_key(host, port, jump=link)
 
 
 def _end_host_key(pk: int, *, key: str = "", problem: str) -> None:

@@ -20,7 +20,7 @@ from experiments.models.cluster import (
     is_work_directory,
     scheduler_choices,
 )
-from runners.cluster_reading import Found, describe
+from runners.cluster_reading import Found
 from runners.preflight.checks import Check
 
 
@@ -149,4 +149,4 @@ class ClusterReading(models.Model):
     @property
     def offer(self) -> Found | None:
         """Return what was found; None if the cluster could not be asked."""
-        return describe(self.found)
+        return Found.read(self.found)

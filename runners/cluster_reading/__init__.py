@@ -7,7 +7,7 @@ nothing on compute nodes and leaves no file behind: compute nodes are for the ch
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from runners.cluster_reading import answers as reader
@@ -168,11 +168,3 @@ def _suggest_limits(transport: Transport, found: Found) -> Check | None:
     except (TryAgain, Refused):
         return None
     return limits.suggest_limits(time.monotonic() - began, site, scheduler)
-
-
-def describe(found: Mapping[str, object]) -> Found | None:
-    """Return what a stored reading found; None if it is not readable."""
-    try:
-        return Found.from_json(found) if found else None
-    except ValueError:
-        return None

@@ -80,6 +80,14 @@ class Found:
         )
         return cls(**_choose_fields(table, cls), partitions=partitions, runtimes=runtimes)
 
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Found | None:
+        """Return what a stored document says; None if it is empty or damaged."""
+        try:
+            return cls.from_json(document) if document else None
+        except ValueError:
+            return None
+
 
 def _choose_fields(row: Mapping[str, Any], kind: type) -> dict[str, Any]:
     """Return the values that a dataclass has fields for; lists as tuples."""

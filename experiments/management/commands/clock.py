@@ -12,7 +12,7 @@ from django.db import InterfaceError, OperationalError, close_old_connections
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
-from experiments.clusters.preflights import LONGEST
+from experiments.clusters.visit_requests import LONGEST
 from experiments.execution.visit_times import is_urgent
 from experiments.health.signs import show_sign
 from experiments.liveness import mark_alive

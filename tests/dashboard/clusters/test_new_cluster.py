@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from experiments import execution
-from experiments.clusters import cluster_drafts
+from experiments.clusters import cluster_drafts, visit_requests
 from experiments.models import (
     AuditEntry,
     CheckReport,
@@ -339,7 +339,7 @@ class TestTest:
             post(client, "test", draft, work_directory="")
         (asked,) = draft.readings.filter(ended_at=None)
         ClusterReading.objects.filter(pk=asked.pk).update(
-            requested_at=timezone.now() - 2 * cluster_drafts.LONGEST
+            requested_at=timezone.now() - 2 * visit_requests.LONGEST
         )
         post(client, "test", draft, work_directory="")
         assert draft.readings.filter(ended_at=None).get() != asked

@@ -121,11 +121,17 @@ def test_all_steps_by_the_keyboard(
     expect(page.get_by_text("waiting")).to_be_visible()
     work()
     expect(page.get_by_role("heading", name="What was found")).to_be_visible()
+    expect(page.get_by_role("link", name="5. Confirm")).to_be_visible()  # without a reload
     look(f"{theme}-4-test-found")
     tab_to(page, page.get_by_role("link", name="Continue"))
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="Add this cluster")).to_be_visible()
     look(f"{theme}-5-confirm")
+    page.set_viewport_size({"width": 390, "height": 900})
+    last = page.get_by_label("QOS of machine").bounding_box()
+    assert last
+    assert last["x"] + last["width"] <= 390, "a partition is a card"
+    page.set_viewport_size({"width": 1440, "height": 900})
     press(page, "Add this cluster")
     expect(page.get_by_text("neuro is added")).to_be_visible()
     partition = Cluster.objects.get().partitions.get()

@@ -8,7 +8,7 @@ from django.contrib.messages import get_messages
 from django.test import Client
 
 from experiments.models import AuditEntry, Environment, Experiment, OwnPreset, Role, Workload
-from experiments.presets.own_presets import SETTINGS, describe_definition
+from experiments.presets.own_presets import describe_definition
 from tests.dashboard.conftest import People
 from tests.factories import ExperimentFactory, OwnPresetFactory, UserFactory, WorkloadFactory
 
@@ -43,12 +43,6 @@ def test_a_definition_is_saved_listed_and_becomes_the_same_draft(
     assert draft.is_draft
     assert describe_definition(draft) == describe_definition(results)
     assert as_owner.get(f"/experiments/{draft.pk}/edit/").status_code == 200
-
-
-def test_every_setting_of_a_clone_is_one_of_a_preset() -> None:
-    from dashboard.planning.draft_views import COPIED
-
-    assert set(SETTINGS) == set(COPIED) - {"cluster", "partition", "baseline"}
 
 
 def test_a_later_change_of_the_experiment_does_not_change_the_preset(
