@@ -32,6 +32,7 @@ from dashboard.comparisons.report_facts import (
     list_versions,
 )
 from dashboard.comparisons.safe_files import make_file_name
+from dashboard.comparisons.verdict_matrix import make_verdict_matrix
 from dashboard.drawings.drawing_process import Busy, NotDrawn, draw
 from dashboard.drawings.forest_pages import break_pages
 from dashboard.typed_requests import OpenRequest
@@ -56,7 +57,7 @@ WIDTH = 180
 MOST_PAGES = 6
 """Pages of a figure that are drawn: each may take two seconds. The PDF has all of them."""
 MOST_SENTENCES = 300
-"""Comparisons that have a sentence of their own; the table has them all."""
+"""Comparisons that have a sentence of their own, or a matrix; the table has them all."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,9 @@ def _send(
         )
         response["Retry-After"] = str(RETRY_SECONDS)
         return response
+    has_matrix = (
+        is_compared and len(comparison.groups) > 1 and len(comparison.pairs) <= MOST_SENTENCES
+    )
     experiment = subject if isinstance(subject, Experiment) else None
     names = ("comparison", "comparison_json", "runs_parquet", "forest_pdf")
     if experiment is None:
@@ -131,6 +135,7 @@ def _send(
             "comparison": comparison,
             "is_compared": is_compared,
             "diagnosis": diagnose(comparison) if is_compared else None,
+            "matrix": make_verdict_matrix(comparison) if has_matrix else None,
             "figure": figure,
             "methods": describe_methods(comparison) if is_compared else [],
             "environments": list_environments(comparison),

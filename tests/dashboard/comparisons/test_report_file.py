@@ -189,7 +189,18 @@ def test_of_very_many_comparisons_it_stays_small_and_says_what_it_leaves_out(
     assert "The first 2 of 3 configurations; the table has them all." in page.get_text()
     assert len(page.select("figure img")) == 2
     assert "The first 2 of 9 pages" in " ".join(page.figcaption.get_text().split())
-    assert len(page.select("table tbody tr:not(.group)")) == 3
+    assert len(page.select(".results tbody tr:not(.group)")) == 3
+    assert page.select_one(".matrix") is None, "more than can be seen at once"
+
+
+def test_several_configurations_are_seen_at_once(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = measured(site, people.owner, blocks=3, scales=["1x1", "1x2"])
+    page = BeautifulSoup(fetch(as_owner, made), "html.parser")
+    rows = [" ".join(row.get_text(" ").split()) for row in page.select(".matrix tbody tr")]
+    assert [row.partition(" 20.")[0] for row in rows] == ["blas small, 1x1", "blas small, 1x2"]
+    assert all("SLOWER 1.100" in row for row in rows), rows
 
 
 def test_before_any_verdict_it_says_when_it_comes(
