@@ -32,7 +32,13 @@ FIELDS: dict[str, dict[str, str]] = {
         "warm_up": "experiments#warm-up",
         "cooldown_seconds": "experiments#cool-down-between-runs",
         **dict.fromkeys(
-            ("reject_below_mhz", "reject_swap", "reject_throttled", "rejected_again"),
+            (
+                "reject_below_mhz",
+                "reject_others",
+                "reject_swap",
+                "reject_throttled",
+                "rejected_again",
+            ),
             "experiments#rejected-runs",
         ),
         "visibility": "experiments#visibility",
@@ -65,7 +71,7 @@ FIELDS: dict[str, dict[str, str]] = {
             (
                 *("name", "nodes", "gpus_per_node", "gpu_model", "gres", "cpus_per_node"),
                 *("cpus_per_run", "memory_mb", "time_limit_minutes", "account", "qos"),
-                *("side_by_side", "directives"),
+                *("side_by_side", "directives", "enabled"),
             ),
             _PARTITIONS,
         ),

@@ -7,26 +7,36 @@ applied to every environment alike.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from runners.node_samples import PAGED, REASONS, SLOWDOWNS, Samples
+from runners.node_samples import PAGED, REASONS, SLOWDOWNS, Look, Samples
 
-SWAP, THROTTLED, LEAST_MHZ = "swap", "throttled", "least_mhz"
+SWAP, THROTTLED, LEAST_MHZ, OTHERS = "swap", "throttled", "least_mhz", "others"
 AGAIN = "again"
 """How often rejected runs of a block are planned again: beside the rules, and none itself."""
-OF_GPUS = (THROTTLED, LEAST_MHZ)
-NAMES = {SWAP: "swap", THROTTLED: "slowed GPUs", LEAST_MHZ: "clocks of GPUs in use"}
+OF_GPUS = (THROTTLED, LEAST_MHZ, OTHERS)
+NAMES = {
+    SWAP: "swap",
+    THROTTLED: "slowed GPUs",
+    LEAST_MHZ: "clocks of GPUs in use",
+    OTHERS: "other processes on GPUs",
+}
 OTHER = "another rule"
 _MARKS = {
     SWAP: re.compile(r"[\d,]+ pages went to swap or came from it"),
     THROTTLED: re.compile(r"GPU \d+: [^;]+ in [\d,]+ of [\d,]+ samples"),
     LEAST_MHZ: re.compile(r"GPU \d+ had a mean clock of "),
+    OTHERS: re.compile(r"others had (up to )?[\d,]+ process"),
 }
 """By which the message of a rejected run tells its rules."""
 IN_USE = 50.0
 """Per cent: a GPU that does less lowers its clock by itself."""
+
+
+LONGEST_BEFORE = 15.0
+"""Seconds from the look for a run to its beginning, at most: the tool has as long to answer."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,8 @@ def describe_rules(rules: Mapping[str, Any]) -> list[str]:
         texts.append("heat or the hardware slowed a GPU down")
     if rules.get(LEAST_MHZ):
         texts.append(f"a GPU in use had a mean clock below {rules[LEAST_MHZ]:,} MHz")
+    if rules.get(OTHERS):
+        texts.append("others had a process on the job's GPUs")
     return texts
 
 
@@ -90,7 +102,26 @@ def judge(rules: Mapping[str, Any], samples: Samples, began: float, ended: float
             for gpu, mean in means.items()
             if mean < least
         ]
+    if rules.get(OTHERS):
+        looks = choose_looks(samples.looks, began, ended)
+        found = [look.others for look in looks if look.others]
+        if not any(look.unknown == 0 or look.others for look in looks):
+            not_applied.append(NAMES[OTHERS])
+        if found:
+            most = f"{'up to ' if len(set(found)) > 1 else ''}{max(found):,}"
+            noun = "process" if max(found) == 1 else "processes"
+            share = f"{len(found):,} of {len(looks):,} looks"
+            violations.append(f"others had {most} {noun} on the job's GPUs in {share}")
     return Judgement(tuple(violations), tuple(not_applied))
+
+
+def choose_looks(looks: Sequence[Look], began: float, ended: float) -> list[Look]:
+    """Return the looks, in the order of time, that tell of a run between two moments.
+
+    The one just before it began is among them: it was taken for this run.
+    """
+    before = [look for look in looks if began - LONGEST_BEFORE <= look.time < began]
+    return before[-1:] + [look for look in looks if began <= look.time <= ended]
 
 
 def _find_mean_clocks(samples: Samples, choose: Any) -> dict[int, float]:

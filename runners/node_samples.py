@@ -1,8 +1,9 @@
 """What a node did while runs ran, as the job script sampled it. No I/O: bytes in, values out.
 
-Two files: `samples/node.txt`, a line of figures from /proc each time, and `samples/gpus.csv`, which
-the node's own tool writes, a line for each GPU. Programs can write to both: a line that is odd is
-counted and left out, and none stops the others.
+Three files: `samples/node.txt`, a line of figures from /proc each time; `samples/gpus.csv`, which
+the node's own tool writes, a line for each GPU; and, where a rule of the plan asks for it,
+`samples/processes.txt`: how many processes were on the job's GPUs. Programs can write to all: a
+line that is odd is counted and left out, and none stops the others.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 from runners.untrusted import LATEST, clean_text
 
 SAMPLES = ("samples/node.txt", "samples/gpus.csv")
+PROCESSES = "samples/processes.txt"
 LEAST_INTERVAL_SECONDS = 5
 MOST_SAMPLES = 5_000
 """Of a job that uses up its time limit: with a longer one the node is sampled less often."""
@@ -66,6 +68,16 @@ Sample = tuple[float, float]
 """A time in seconds since 1970, by the node's clock, and a value."""
 
 
+@dataclass(frozen=True)
+class Look:
+    """How many processes computed on a job's GPUs at a time, by whose they were."""
+
+    time: float
+    own: int
+    others: int
+    unknown: int
+
+
 @dataclass
 class Samples:
     """All samples of a job, in the order of time."""
@@ -74,6 +86,7 @@ class Samples:
     """By quantity and GPU; None: of the node. CPU use counts from the line before."""
     reasons: dict[int, list[Sample]] = field(default_factory=dict)
     """Bits of REASONS, by GPU."""
+    looks: list[Look] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     """Of the lines about the node."""
     odd_lines: int = 0
@@ -86,6 +99,7 @@ def read_samples(files: Mapping[str, bytes]) -> Samples:
     samples = Samples()
     _read_node(files.get(SAMPLES[0], b""), samples)
     _read_gpus(files.get(SAMPLES[1], b""), samples)
+    _read_looks(files.get(PROCESSES, b""), samples)
     for track in (*samples.tracks.values(), *samples.reasons.values()):
         track.sort()
     samples.times.sort()
@@ -153,6 +167,21 @@ def _read_gpus(content: bytes, samples: Samples) -> None:
     samples.odd_lines += len(odd)
     if odd and not any(gpu is not None for _, gpu in samples.tracks):
         samples.problem = " ".join(clean_text(odd[-1])[:LONGEST_PROBLEM].split())
+
+
+def _read_looks(content: bytes, samples: Samples) -> None:
+    for line in _list_lines(content):
+        fields = line.split(" ") if len(line) <= LONGEST_LINE else []
+        if (
+            len(fields) != 4
+            or not _DECIMAL.fullmatch(fields[0])
+            or float(fields[0]) > LATEST
+            or not all(_WHOLE.fullmatch(text) for text in fields[1:])
+        ):
+            samples.odd_lines += 1
+            continue
+        samples.looks.append(Look(float(fields[0]), *map(int, fields[1:])))
+    samples.looks.sort(key=lambda look: look.time)
 
 
 def _parse_moment(text: str) -> float | None:

@@ -15,7 +15,7 @@ from runners.claims import is_claimed_by_tare
 from runners.directories import END, Fetched, is_needed
 from runners.exit_codes import describe_exit_code
 from runners.journals import read_lines
-from runners.node_samples import SAMPLES
+from runners.node_samples import PROCESSES, SAMPLES
 from runners.shapes import CODE, INSIDE
 from runners.transports.base import MIB
 from runners.untrusted import Damaged, Shape, Table, Text, clean_text, parse_document
@@ -96,7 +96,7 @@ class Record:
     result: bytes | None = None  # of an operation
     damage: tuple[str, ...] = ()  # lines of the journal that cannot be read: which, and why
     uncompared: tuple[str, ...] = ()  # needed files that were not fetched whole, by name
-    samples: Mapping[str, bytes] = field(default_factory=dict)  # of its node: SAMPLES, by name
+    samples: Mapping[str, bytes] = field(default_factory=dict)  # of its node, by name
 
     @property
     def is_verified(self) -> bool:
@@ -156,7 +156,7 @@ def read_record(files: Mapping[str, bytes], *, extra_files: Collection[str] = ()
         ),
         samples={
             name: content
-            for name in SAMPLES
+            for name in (*SAMPLES, PROCESSES)
             if (content := files.get(name, files.get(name + END, b"")))
         },
     )

@@ -22,6 +22,7 @@ from runners.workloads.command import Command
 from runners.workloads.given import OURS, why_no_file_name
 
 TEMPLATE = Path(__file__).with_name("job.sh.template")
+PROCESSES_TEMPLATE = Path(__file__).with_name("gpu_processes.sh.template")
 
 
 def render_job_files(job: JobSpec, scheduler: Scheduler) -> dict[str, bytes]:
@@ -62,11 +63,21 @@ def render(job: JobSpec, scheduler: Scheduler) -> str:
         "job_id": f'"{scheduler.job_id}"',
         "facts": scheduler.facts,
         "gpus": str(job.resources.gpus_per_node),
-        "samples": f"begin_samples {choose_interval(job)}\n\n" if job.runs else "",
+        "samples": _render_samples(job),
+        "processes": PROCESSES_TEMPLATE.read_text() if job.looks_at_gpus else "",
+        "look": "look_at_gpus\n    " if job.looks_at_gpus else "",
         "runs": _render_steps(job) if job.steps else _render_runs(job),
         **launching.render_parts(job),
     }
     return re.sub(r"@(\w+)@", lambda match: parts[match[1]], TEMPLATE.read_text())
+
+
+def _render_samples(job: JobSpec) -> str:
+    """Return the lines that begin to sample the node: of operations there are none."""
+    if not job.runs:
+        return ""
+    begun = f"begin_samples {choose_interval(job)}\n"
+    return f"{begun}begin_looks\n\n" if job.looks_at_gpus else f"{begun}\n"
 
 
 def choose_interval(job: JobSpec) -> int:

@@ -50,7 +50,7 @@ from experiments.statistics.verdicts import FEWEST
 from runners.workloads import WORKLOADS
 from runners.workloads.results import Metric
 
-RULES = ("reject_swap", "reject_throttled", "reject_below_mhz")
+RULES = ("reject_swap", "reject_throttled", "reject_others", "reject_below_mhz")
 """Fields of the rules that reject runs."""
 
 
@@ -179,6 +179,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             "cooldown_seconds",
             "reject_swap",
             "reject_throttled",
+            "reject_others",
             "reject_below_mhz",
             "rejected_again",
             "visibility",
@@ -197,6 +198,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             "cooldown_seconds": "Cool-down between runs",
             "reject_swap": "The node used its swap.",
             "reject_throttled": "A GPU was slowed down.",
+            "reject_others": "Others used a GPU of the job.",
             "reject_below_mhz": "Least clock of GPUs",
             "rejected_again": "Try rejected runs again",
         }
@@ -206,6 +208,8 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             "does. A run that never settles still counts, and a stamp beside the verdict says so.",
             "reject_swap": "Pages went to it or came from it during the run.",
             "reject_throttled": "By heat or by its hardware. A power cap alone rejects nothing.",
+            "reject_others": "A process that is not the job’s own was on it before, during or "
+            "after the run.",
             "reject_below_mhz": "A GPU had a lower mean clock while it was in use. Empty: any.",
             "rejected_again": "In their block, by another job on the same node, at most so often "
             "for each block. 0: they stay failed.",
@@ -362,7 +366,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
     @property
     def checked_rules(self) -> list[forms.BoundField]:
         """Return the rules on nodes that are ticked or not."""
-        return [self["reject_swap"], self["reject_throttled"]]
+        return [self[name] for name in ("reject_swap", "reject_throttled", "reject_others")]
 
     @property
     def has_unusual_design(self) -> bool:

@@ -12,6 +12,7 @@ from experiments.models import Job, Partition, Run, SentFile
 from experiments.planning import rules
 from experiments.planning.scale_rules import count_processes_on_a_node
 from runners.jobs import EnvironmentSpec, JobSpec, Launch, Resources, RunSpec
+from runners.node_rules import OTHERS
 from runners.schedulers import SCHEDULERS
 
 
@@ -47,7 +48,15 @@ def make_job_spec(job: Job, planned: Sequence[Run] | None = None) -> JobSpec:
         launch=_launch(job, runs),
         setup_lines=split_lines(job.cluster.setup_lines),
         cooldown_seconds=job.experiment.cooldown_seconds,
+        looks_at_gpus=_looks_at_gpus(job, planned),
     )
+
+
+def _looks_at_gpus(job: Job, planned: Sequence[Run] | None) -> bool:
+    """Return whether a rule of the plan asks who else computes on the job's GPUs."""
+    runs = job.runs.all() if planned is None else planned
+    has_rule = any(run.spec.get("reject", {}).get(OTHERS) for run in runs)
+    return has_rule and Scale.parse(job.scale).gpus_per_node > 0
 
 
 def read_sent_files(job: Job) -> dict[str, bytes]:

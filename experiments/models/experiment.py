@@ -130,6 +130,9 @@ class Experiment(Shared):
         validators=[MinValueValidator(1), MaxValueValidator(MOST_MHZ)],
         help_text="Reject runs in which a GPU in use had a lower mean clock.",
     )
+    reject_others = models.BooleanField(
+        default=False, help_text="Reject runs beside which others had a process on the job's GPUs."
+    )
     rejected_again = models.PositiveSmallIntegerField(
         default=0,
         validators=[MaxValueValidator(MOST_AGAIN)],
@@ -246,6 +249,7 @@ class Experiment(Shared):
             node_rules.SWAP: self.reject_swap,
             node_rules.THROTTLED: self.reject_throttled,
             node_rules.LEAST_MHZ: self.reject_below_mhz,
+            node_rules.OTHERS: self.reject_others,
         }
         rules = {name: value for name, value in rules.items() if value}
         if rules and self.rejected_again:

@@ -26,11 +26,15 @@ LINE = "$(date -u +%Y/%m/%d\\ %T.123), {gpu}, 97, 40536, 612.31, {mhz}, 71, {rea
 
 
 @contextmanager
-def tool(lab: Lab, sampling: str) -> Iterator[None]:
-    """Put an nvidia-smi on all nodes that lists a GPU, and then does `sampling` to sample it."""
+def tool(lab: Lab, sampling: str, processes: str = "exit 1") -> Iterator[None]:
+    """Put an nvidia-smi on all nodes that lists a GPU, and then does `sampling` to sample it.
+
+    `processes` is what it does to list the processes there.
+    """
     script = (
         "#!/bin/bash\n"
         "if [ \"$1\" = -q ]; then echo 'GPU 00000000:00:06.0'; exit; fi\n"
+        f'case "$*" in *--query-compute-apps*) {processes}; exit ;; esac\n'
         'case "$*" in *--query-gpu=timestamp*) ;; *) exit 1 ;; esac\n'
         f"{sampling}\n"
     )
@@ -122,6 +126,27 @@ def test_a_throttled_gpu_is_seen_while_the_run_goes_on_and_rejects_it(
     page = str(person.app.get(run.get_absolute_url(), user=person.name).text)
     assert "hardware thermal slowdown" in page
     assert "GPU power" in page
+    assert not run.measurements.exists()
+
+
+def test_another_s_process_on_the_gpu_rejects_what_runs_beside_it(
+    lab: Lab, registered: Cluster, person: Person
+) -> None:
+    folder = f"{registered.work_directory}/beside"
+    listing = "pgrep -u nobody -x sleep | sed 's/$/, sleep/'"
+    sleep = "setsid setpriv --reuid=nobody --regid=nogroup --clear-groups sleep 600"
+    with tool(lab, print_lines(), listing):
+        made = launch(registered, folder, reject_others=True)
+        tick_until(registered, made.runs.filter(state=Run.State.RUNNING).exists)
+        lab.execute(["sh", "-c", f"{sleep} >/dev/null 2>&1 </dev/null &"])
+        try:
+            run = end(lab, made, folder)
+        finally:
+            lab.execute(["pkill", "-u", "nobody", "-x", "sleep"])
+    assert (run.state, run.reason) == (Run.State.FAILED, "rejected")
+    assert run.message == (
+        "By the plan's rules: others had 1 process on the job's GPUs in 1 of 2 looks."
+    )
     assert not run.measurements.exists()
 
 

@@ -184,9 +184,11 @@ def test_without_rules_plans_are_what_they_were(experiment: Make) -> None:
 
 def test_each_rule_changes_the_plan(experiment: Make) -> None:
     made = experiment(repeats=1)
-    made.reject_below_mhz, made.reject_throttled = 1500, True
-    assert freeze_definition(made, 1)["reject"] == {"throttled": True, "least_mhz": 1500}
+    made.reject_below_mhz, made.reject_throttled, made.reject_others = 1500, True, True
+    rules = {"throttled": True, "least_mhz": 1500, "others": True}
+    assert freeze_definition(made, 1)["reject"] == rules
     assert made.rejection_texts == [
         "heat or the hardware slowed a GPU down",
         "a GPU in use had a mean clock below 1,500 MHz",
+        "others had a process on the job's GPUs",
     ]

@@ -318,15 +318,21 @@ sample_node() {
     if [ -n "${2-}" ] && grep -qszxF "TARE_SAMPLES=$job" "/proc/$2/environ"; then kill -KILL "$2"; fi
 }
 
-# Become the node's own tool, which writes a line for each GPU of the job every SECONDS. SECONDS
-sample_gpus() {
-    local reasons=clocks_throttle_reasons fields chosen=()
-    trap '' TERM USR2
-    if grep -q 'Clocks Event Reasons' "$job/snapshot/nvidia-smi"; then # its name since 2023
-        reasons=clocks_event_reasons
-    fi
+# Set `chosen` to the options of nvidia-smi that name the GPUs of the job.
+choose_gpus() {
+    chosen=()
     if [[ ${CUDA_VISIBLE_DEVICES-} =~ ^[0-9]+(,[0-9]+)*$ ]]; then
         chosen=("--id=$CUDA_VISIBLE_DEVICES")
+    fi
+}
+
+# Become the node's own tool, which writes a line for each GPU of the job every SECONDS. SECONDS
+sample_gpus() {
+    local reasons=clocks_throttle_reasons fields chosen
+    trap '' TERM USR2
+    choose_gpus
+    if grep -q 'Clocks Event Reasons' "$job/snapshot/nvidia-smi"; then # its name since 2023
+        reasons=clocks_event_reasons
     fi
     fields=timestamp,index,utilization.gpu,memory.used,power.draw,clocks.sm,temperature.gpu
     export TZ=UTC0 TARE_SAMPLES="$job"
