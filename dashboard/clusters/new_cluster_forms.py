@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 
 from dashboard.form_styles import Styled
 from experiments.access.permissions import why_not_use_keys_of
-from experiments.clusters.cluster_updates import propose_partition
+from experiments.clusters.cluster_updates import KNOWN_FACTS, propose_partition
 from experiments.execution import explain_partition_problem
 from experiments.models import Cluster, ClusterDraft, Credential, Partition, Runtime, User
 from experiments.models.cluster import MOST_POLL_SECONDS, is_work_directory
@@ -21,6 +21,7 @@ from runners.cluster_reading.found import Found, FoundPartition
 LARGEST_PORT = 65535
 LONGEST_MINUTES = 366 * 24 * 60
 MOST_LIVE_JOBS = 10_000
+MOST_GPUS = 1000  # of a node
 
 
 class AddressForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
@@ -203,11 +204,20 @@ class PartitionRow(Styled, forms.Form):
             number: Any = self.fields[name]
             number.validators.append(MaxValueValidator(most))
             number.widget.attrs.update(max=most)
+        self.has_facts = scheduler in KNOWN_FACTS
+        if not self.has_facts:
+            self.fields["gpus_per_node"] = forms.IntegerField(
+                min_value=0, max_value=MOST_GPUS, required=False
+            )
         self._offer("account", found.accounts)
         self._offer("qos", found.qos)
         for name in self.fields:
-            label = {"chosen": "Use", "qos": "QOS"}.get(name, name.replace("_", " "))
+            label = {"chosen": "Use", "qos": "QOS", "gpus_per_node": "GPUs per node"}.get(
+                name, name.replace("_", " ")
+            )
             self.fields[name].widget.attrs["aria-label"] = f"{label} of {found.name}"
+            if name != "chosen":
+                self.fields[name].widget.attrs.setdefault("class", "form-control form-control-sm")
 
     def _offer(self, name: str, names: tuple[str, ...]) -> None:
         """Offer the names that the scheduler shows; where it shows none, one may be typed."""
@@ -239,6 +249,8 @@ class PartitionRow(Styled, forms.Form):
         row = propose_partition(self.found)
         for name in ("cpus_per_run", "time_limit_minutes", "account", "qos"):
             setattr(row, name, chosen[name])
+        if not self.has_facts:
+            row.gpus_per_node = chosen.get("gpus_per_node") or 0
         return row
 
 

@@ -212,10 +212,10 @@ class TestDifferences:
         assert differences(cluster) == {}
 
     def test_grid_engine_says_nothing_of_gpus_and_cores(self, cluster: Cluster) -> None:
-        Cluster.objects.update(scheduler="gridengine")
+        Cluster.objects.update(scheduler="grid_engine")
         cluster.refresh_from_db()
         queue = FoundPartition("gpu", "up", 5, time_limit_minutes=30)
-        keep(cluster, Found("gridengine", partitions=(queue, replace(queue, name="long"))))
+        keep(cluster, Found("grid_engine", partitions=(queue, replace(queue, name="long"))))
         assert differences(cluster).keys() == {
             ("gpu", "nodes"),
             ("gpu", "time_limit_minutes"),

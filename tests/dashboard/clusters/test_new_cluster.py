@@ -496,3 +496,25 @@ def test_a_person_who_has_begun_a_cluster_can_be_deleted(draft: ClusterDraft) ->
     Credential.objects.all().delete()
     draft.owner.delete()
     assert not ClusterReading.objects.exists()
+
+
+def test_gpus_are_typed_where_the_scheduler_does_not_say_them(
+    client: Client, draft: ClusterDraft
+) -> None:
+    queue = FoundPartition("main.q", "up", 3)
+    draft.readings.all().delete()
+    keep(draft, Found("grid_engine", partitions=(queue,), work_directory="/home/me/tare"))
+    shown = page(client, "confirm", draft)
+    assert "does not say how many GPUs a node has" in shown
+    assert 'aria-label="GPUs per node of main.q"' in shown
+    chosen = {"partition-0-cpus_per_run": 1, "partition-0-account": "", "runtimes": []}
+    for wrong in ("-1", "nan", "1001"):
+        answer = post(
+            client, "confirm", draft, **choices(draft, **chosen), **{GPUS_OF_QUEUE: wrong}
+        )
+        assert "have to be corrected" in answer.content.decode()
+    post(client, "confirm", draft, **choices(draft, **chosen), **{GPUS_OF_QUEUE: 4})
+    assert Cluster.objects.get().partitions.get().gpus_per_node == 4
+
+
+GPUS_OF_QUEUE = "partition-0-gpus_per_node"
