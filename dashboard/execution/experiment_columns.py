@@ -45,6 +45,12 @@ def _list_names(rows: Iterable[Any]) -> str:
     return ", ".join(sorted(str(row) for row in rows))
 
 
+def _list_workloads(row: Experiment) -> str:
+    """Return the names of the workloads, numbers in those of variants sorted as numbers."""
+    workloads = sorted(row.workloads.all(), key=lambda workload: workload.sort_name)
+    return ", ".join(workload.name for workload in workloads)
+
+
 def _read_verdicts(row: Experiment, _: Progress) -> str:
     verdicts: dict[str, int] = getattr(row, "kept_verdicts", {})
     return ", ".join(f"{verdict}: {count}" for verdict, count in verdicts.items())
@@ -78,7 +84,7 @@ COLUMNS = {
             "changed_at",
             kind="time",
         ),
-        ExperimentColumn("workloads", "Workloads", lambda row, _: _list_names(row.workloads.all())),
+        ExperimentColumn("workloads", "Workloads", lambda row, _: _list_workloads(row)),
         ExperimentColumn(
             "environments", "Environments", lambda row, _: _list_names(row.environments.all())
         ),

@@ -48,6 +48,8 @@ class Column:
     kind: Kind = "text"
     path: str = ""
     """Of a column of the run itself: the path of its field."""
+    sort_path: str = ""
+    """The field to sort by, where it is another one."""
     unit: str = ""
     other_units: tuple[str, ...] = ()
     """Of a metric: further units in which programs report it."""
@@ -80,7 +82,7 @@ OWN = {
         Column("state", "State", path="state"),
         Column("reason", "Reason", path="reason"),
         Column("question", "Experiment", path="experiment__question"),
-        Column("workload", "Workload", path="workload__name"),
+        Column("workload", "Workload", path="workload__name", sort_path="workload__sort_name"),
         Column("scale", "Scale", path="scale"),
         Column("environment", "Environment", path="environment__name"),
         Column("cluster", "Cluster", path="experiment__cluster__name"),

@@ -116,9 +116,9 @@ class RunsInOrder:
             return self._list_keys_by_metric(start, stop)
         if self.sort.key.startswith(FACT):
             return self._list_keys_by_fact(start, stop)
-        rows = order_rows(
-            self.rows, self.sort.expression, self.sort.path, descending=self.descending
-        )
+        path = self.sort.sort_path
+        expression = F(path) if path else self.sort.expression
+        rows = order_rows(self.rows, expression, path or self.sort.path, descending=self.descending)
         return list(rows.values_list("pk", flat=True)[start:stop])
 
     def _list_keys_by_metric(self, start: int, stop: int | None) -> list[int]:

@@ -103,7 +103,7 @@ def plan_variants(form: Any, chosen: list[Workload]) -> list[Workload]:
     except CannotBeSwept as problem:
         for key, messages in problem.messages.items():
             form.add_error(name_sweep_field(key), messages)
-        return chosen
+        return list(problem.rows)
 
 
 def list_options(form: Any) -> list[WorkloadOption]:

@@ -26,7 +26,12 @@ FEWEST_OF_NAME = 40
 
 
 class CannotBeSwept(Exception):
-    """Sweeps that make no variants; `messages` says why, by the key of the workload."""
+    """Sweeps that make no variants; `messages` says why, by the key of the workload.
+
+    `rows` are what an experiment would run without these sweeps, with the others.
+    """
+
+    rows: Sequence[Workload] = ()
 
     def __init__(self, messages: Mapping[int, Sequence[str]]) -> None:
         super().__init__("; ".join(text for texts in messages.values() for text in texts))
@@ -44,8 +49,9 @@ def preview_workloads(chosen: Iterable[Workload], texts: Mapping[int, str]) -> l
 
     `texts` is what was typed, by the key of the workload. Raises CannotBeSwept.
     """
+    expanded, problems = _expand(chosen, texts)
     rows: list[Workload] = []
-    for workload, variants in _expand(chosen, texts).items():
+    for workload, variants in expanded.items():
         names = _name_variants(workload, variants, ())
         rows += [
             _make_row(workload, variant, name)
@@ -53,6 +59,10 @@ def preview_workloads(chosen: Iterable[Workload], texts: Mapping[int, str]) -> l
         ] or [workload]
     for number, row in enumerate(row for row in rows if row.pk is None):
         row.pk = number - MOST_VARIANTS  # so that it can be counted and compared
+    if problems:
+        refusal = CannotBeSwept(problems)
+        refusal.rows = rows
+        raise refusal
     return rows
 
 
@@ -73,7 +83,9 @@ def store_sweeps(
         swept = {row.pk for row in chosen if texts.get(row.pk, "").strip()}
         _lock(before | swept)
         current = Workload.objects.in_bulk(swept)
-        expanded = _expand([current.get(row.pk, row) for row in chosen], texts)
+        expanded, problems = _expand([current.get(row.pk, row) for row in chosen], texts)
+        if problems:
+            raise CannotBeSwept(problems)
         rows = [
             row
             for workload, variants in expanded.items()
@@ -119,7 +131,10 @@ def _lock(parents: Collection[int]) -> None:
     list(Workload.objects.select_for_update(of=("self",)).filter(pk__in=parents).order_by("pk"))
 
 
-def _expand(chosen: Iterable[Workload], texts: Mapping[int, str]) -> dict[Workload, list[Variant]]:
+def _expand(
+    chosen: Iterable[Workload], texts: Mapping[int, str]
+) -> tuple[dict[Workload, list[Variant]], dict[int, list[str]]]:
+    """Return the variants of each workload, and why there are none by the keys of others."""
     problems: dict[int, list[str]] = {}
     expanded: dict[Workload, list[Variant]] = {}
     for workload in chosen:
@@ -136,9 +151,8 @@ def _expand(chosen: Iterable[Workload], texts: Mapping[int, str]) -> dict[Worklo
         problems[last.pk] = [
             f"All sweeps together make {count} variants; at most {MOST_VARIANTS} are allowed."
         ]
-    if problems:
-        raise CannotBeSwept(problems)
-    return expanded
+        expanded[last] = []
+    return expanded, problems
 
 
 def _get_or_create(workload: Workload, variants: Sequence[Variant]) -> list[Workload]:

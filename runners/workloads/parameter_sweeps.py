@@ -1,7 +1,8 @@
 """Sweeps: several values for parameters of a workload, typed as text, and all their combinations.
 
-A line for each parameter, `batch_size: 32, 64, 128`. Each value passes the door that the parameter
-itself has, and each combination that of the workload. Pure: text in, variants out.
+A line for each parameter, `batch_size: 32, 64, 128`, or as a range, `batch_size: 32..128 x2`. Each
+value passes the door that the parameter itself has, and each combination that of the workload.
+Pure: text in, variants out.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import islice, product
 from typing import Any
 
@@ -29,6 +31,8 @@ SHORT = 32
 NOT_SWEPT = {"files", "metrics"}
 
 LINE = re.compile(r"\s*([^:=]{1,100}?)\s*[:=](.*)", re.DOTALL)
+NUMBER = r"[+-]?\d{1,30}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?"
+RANGE = re.compile(rf"({NUMBER})\s*\.\.\s*({NUMBER})\s*(?:([x×*+])\s*({NUMBER}))?", re.ASCII)
 QUOTED = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)')\s*(?:,|$)""")
 
 
@@ -167,7 +171,7 @@ def _read_values(parameter: Parameter, text: str) -> list[Value]:
     """Return the values of one line, each as the parameter's own rule returns it."""
     values: dict[str, Value] = {}
     problems: list[str] = []
-    texts = list(islice(_split(text), MOST_VARIANTS + 1))
+    texts = list(islice(_list_values(parameter, text), MOST_VARIANTS + 1))
     if len(texts) > MOST_VARIANTS:
         raise ValueError(f"{parameter.name} has more than {MOST_VARIANTS} values.")
     for typed in texts:
@@ -185,6 +189,40 @@ def _read_values(parameter: Parameter, text: str) -> list[Value]:
     if not values:
         raise ValueError(f"{parameter.name} has no values: write some, with commas between.")
     return list(values.values())
+
+
+def _list_values(parameter: Parameter, text: str) -> Iterator[str]:
+    """Yield the values between commas, those of a range one by one. Raises ValueError."""
+    for typed in _split(text):
+        match = RANGE.fullmatch(typed) if parameter.type in ("integer", "number") else None
+        if match:
+            yield from _list_range(parameter, typed, *match.groups())
+        else:
+            yield typed
+
+
+def _list_range(
+    parameter: Parameter, typed: str, start: str, end: str, sign: str | None, step: str | None
+) -> Iterator[str]:
+    """Yield the numbers of a range, its end included where a step leads to it."""
+    value, last = Decimal(start), Decimal(end)
+    if step is None and parameter.type == "number":
+        raise ValueError(f"{parameter.name}: {typed} needs a step, {typed} +0.1 or {typed} x2.")
+    by = Decimal(step or 1)
+    if value > last:
+        raise ValueError(f"{parameter.name}: {typed} is empty. Write the smaller number first.")
+    is_product = sign not in (None, "+")
+    if by <= (1 if is_product else 0) or (is_product and value <= 0):
+        cure = "a factor above 1 and a start above 0" if is_product else "a step above 0"
+        raise ValueError(f"{parameter.name}: {typed} never ends. It needs {cure}.")
+    while value <= last:
+        yield _write_decimal(value)
+        value = value * by if is_product else value + by
+
+
+def _write_decimal(value: Decimal) -> str:
+    """Return a number as somebody would type it: a whole one without a point."""
+    return str(int(value)) if value == value.to_integral_value() else str(value.normalize())
 
 
 def _split(text: str) -> Iterator[str]:

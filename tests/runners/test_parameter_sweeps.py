@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.workloads import WORKLOADS
+from runners.workloads import WORKLOADS, Parameter, Workload
 from runners.workloads.parameter_sweeps import (
     MOST_VARIANTS,
     SweepError,
@@ -100,6 +100,61 @@ def test_a_parameter_may_be_named_as_the_form_names_it() -> None:
 def test_files_are_not_varied() -> None:
     with pytest.raises(SweepError, match="files cannot be varied"):
         read_axes("files: a, b", COMMAND)
+
+
+@pytest.mark.parametrize(
+    ("typed", "values"),
+    [
+        ("32..256 x2", [32, 64, 128, 256]),
+        ("32..200 x 2", [32, 64, 128]),
+        ("1..4", [1, 2, 3, 4]),
+        ("10..30 +10, 64", [10, 20, 30, 64]),
+        ("8..8", [8]),
+        ("1..1e3 ×10", [1, 10, 100, 1000]),
+    ],
+)
+def test_ranges_are_their_values(typed: str, values: list[int]) -> None:
+    assert read_axes(f"batch_size: {typed}", CNN)[0].values == tuple(values)
+
+
+def test_fractions_of_a_range_are_as_exact_as_they_are_typed() -> None:
+    rate = Parameter(name="rate", type="number", default=0.1, minimum=0, maximum=1, help="")
+
+    class Net(Workload):
+        kind = "net"
+        parameters = (rate,)
+
+    assert read_axes("rate: 0.1..0.5 +0.1", Net)[0].values == (0.1, 0.2, 0.3, 0.4, 0.5)
+    assert read_axes("rate: 0.001..1 x10", Net)[0].values == (0.001, 0.01, 0.1, 1.0)
+    with pytest.raises(SweepError, match="needs a step"):
+        read_axes("rate: 0.1..0.5", Net)
+    with pytest.raises(SweepError, match="must be from 0 to 1"):
+        read_axes("rate: 0.5..2 +1.1", Net)
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("256..32", "Write the smaller number first"),
+        ("1..100 x1", "a factor above 1 and a start above 0"),
+        ("0..100 x2", "a factor above 1 and a start above 0"),
+        ("1..9 +0", "a step above 0"),
+        ("1..1000000", "more than 100 values"),
+        ("1..1e999 x1.0000001", "more than 100 values"),
+        ("1..4, 3", "batch_size has 3 twice"),
+        ("1..10 x1.5", "must be a whole number"),
+        ("1..x", "must be a whole number"),
+    ],
+)
+def test_ranges_that_make_no_sense_are_refused(typed: str, message: str) -> None:
+    with pytest.raises(SweepError, match=message):
+        read_axes(f"batch_size: {typed}", CNN)
+
+
+@given(st.integers(1, 4000), st.integers(0, 99), st.integers(1, 50))
+def test_a_range_counts_as_python_does(start: int, many: int, step: int) -> None:
+    text = f"seed: {start}..{start + many * step} +{step}"
+    assert read_axes(text, CNN)[0].values == tuple(range(start, start + many * step + 1, step))
 
 
 @pytest.mark.parametrize("typed", ["inf", "-inf", "nan", "1e999", "9" * 5000, "0x10", "٣٢x", ""])

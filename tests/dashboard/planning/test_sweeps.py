@@ -10,8 +10,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from dashboard.execution.experiment_columns import COLUMNS
 from experiments.comparisons import compare_experiment
 from experiments.execution import lifecycle
+from experiments.execution.progress import measure_progress
 from experiments.models import Experiment, Run, Workload
 from experiments.presets.own_presets import describe_definition, make_draft
 from tests.dashboard.conftest import People, Site
@@ -115,6 +117,30 @@ def test_what_is_wrong_is_said_at_its_field(
     assert "<script>alert(1)" not in answer.content.decode()
     assert not Experiment.objects.exists()
     assert not Workload.objects.exclude(parent=None).exists()
+
+
+def test_a_wrong_sweep_leaves_the_others_counted(
+    as_owner: Client, site: Site, net: Workload
+) -> None:
+    sent = swept(site, net, "batch_size: 32, 64, 128") | {
+        "workloads": [net.pk, site.workload.pk],
+        f"sweep_{site.workload.pk}": "nonsense: 1",
+    }
+    form = as_owner.post(NEW, sent, headers=HTMX).context["form"]
+    assert list(form.errors) == [f"sweep_{site.workload.pk}"]
+    assert form.forecast.blocks == (3 + 1) * 5
+
+
+def test_all_sweeps_of_an_experiment_share_one_limit(
+    as_owner: Client, site: Site, net: Workload
+) -> None:
+    sent = swept(site, net, "seed: 1..60") | {
+        "workloads": [net.pk, site.workload.pk],
+        f"sweep_{site.workload.pk}": "seed: 1..60",
+    }
+    form = as_owner.post(NEW, sent | {"action": "save"}).context["form"]
+    assert "make 120 variants; at most 100" in str(form.errors)
+    assert not Experiment.objects.exists()
 
 
 def test_a_launch_runs_every_variant_and_freezes_what_was_typed(
@@ -287,3 +313,16 @@ def test_an_experiment_without_sweeps_is_frozen_as_before(people: People) -> Non
     experiment = ExperimentFactory(owner=people.owner)
     lifecycle.launch(experiment, people.owner)
     assert "sweeps" not in experiment.plan
+
+
+def test_lists_sort_the_numbers_of_variants_as_numbers(
+    as_owner: Client, site: Site, net: Workload
+) -> None:
+    sent = swept(site, net, "batch_size: 256, 32, 1024", repeats="1") | {"action": "launch"}
+    as_owner.post(NEW, sent)
+    rows = as_owner.get("/runs/?sort=workload&columns=workload").content.decode()
+    places = [rows.index(f"net batch_size={size}<") for size in (32, 256, 1024)]
+    assert places == sorted(places)
+    row = Experiment.objects.get()
+    cell = COLUMNS["workloads"].read(row, measure_progress([row])[row.pk])
+    assert cell == "net batch_size=32, net batch_size=256, net batch_size=1024"
