@@ -159,6 +159,19 @@ AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 SESSION_IDLE_SECONDS = environment.read_number("SESSION_IDLE_HOURS", 12) * 3600
 SESSION_COOKIE_AGE = environment.read_number("SESSION_DAYS", 7) * 24 * 3600
 
+# The site's own address, for links in what leaves it: https://tare.example.org
+SITE_ADDRESS = environment.read_text("SITE_ADDRESS", "") or next(iter(CSRF_TRUSTED_ORIGINS), "")
+SITE_ADDRESS = SITE_ADDRESS.rstrip("/")
+# The mail server by which people may be told; without one no page offers it.
+EMAIL_HOST = environment.read_text("EMAIL_HOST", "")
+EMAIL_PORT = environment.read_number("EMAIL_PORT", 25)
+EMAIL_HOST_USER = environment.read_text("EMAIL_HOST_USER", "")
+EMAIL_HOST_PASSWORD = environment.read_text("EMAIL_HOST_PASSWORD", "")
+EMAIL_USE_TLS = environment.read_flag("EMAIL_USE_TLS", False)
+EMAIL_USE_SSL = environment.read_flag("EMAIL_USE_SSL", False)
+EMAIL_TIMEOUT = environment.read_number("EMAIL_TIMEOUT", 20)
+DEFAULT_FROM_EMAIL = environment.read_text("DEFAULT_FROM_EMAIL", "")
+
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_I18N = False

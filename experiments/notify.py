@@ -104,6 +104,11 @@ def enqueue_watch(experiment_pk: int) -> None:
     _enqueue_on_commit("watch", experiment_pk)
 
 
+def enqueue_deliver(person_pk: int) -> None:
+    """Ask for what a person is to be told to be sent; the clock asks again."""
+    _enqueue_on_commit("deliver", person_pk)
+
+
 def is_bulk_free() -> bool:
     """Return whether no task waits in the queue `bulk`. Without Valkey none can be added."""
     try:

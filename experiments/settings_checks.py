@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django.conf import settings
@@ -18,3 +19,20 @@ def check_credential_keys(**kwargs: Any) -> list[CheckMessage]:
     except ValueError as error:
         return [Error(str(error), id="tare.E001")]
     return []
+
+
+@register()
+def check_email(**kwargs: Any) -> list[CheckMessage]:
+    """Return what is wrong with the settings of e-mail, if the site has a mail server."""
+    if not settings.EMAIL_HOST:
+        return []
+    problems = []
+    if not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", settings.SITE_ADDRESS):
+        problems.append("SITE_ADDRESS has to be the address of this site, such as https://tare.org")
+    if not re.fullmatch(r"[^\r\n]*[^\s@<]+@[^\s@>]+>?", settings.DEFAULT_FROM_EMAIL):
+        problems.append("DEFAULT_FROM_EMAIL has to be the address from which e-mails come")
+    if settings.EMAIL_USE_TLS and settings.EMAIL_USE_SSL:
+        problems.append("EMAIL_USE_TLS and EMAIL_USE_SSL exclude each other")
+    if settings.EMAIL_HOST_PASSWORD and not (settings.EMAIL_USE_TLS or settings.EMAIL_USE_SSL):
+        problems.append("EMAIL_HOST_PASSWORD would be sent unencrypted: set EMAIL_USE_TLS=1")
+    return [Error(f"EMAIL_HOST is set: {text}.", id="tare.E002") for text in problems]

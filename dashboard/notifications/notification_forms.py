@@ -8,6 +8,7 @@ from django import forms
 
 from dashboard.form_styles import Styled
 from experiments.models import NotificationChoices, NotificationKind, NotificationWay
+from experiments.notifications import list_open_ways
 
 
 class ChoicesForm(Styled, forms.Form):
@@ -16,9 +17,11 @@ class ChoicesForm(Styled, forms.Form):
     def __init__(self, choices: NotificationChoices, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.choices = choices
+        has_mail = NotificationWay.EMAIL in list_open_ways() and bool(choices.person.email)
+        self.offered = [NotificationWay.SITE, *([NotificationWay.EMAIL] if has_mail else [])]
         for kind in NotificationKind:
             chosen = choices.list_ways(kind)
-            for way in NotificationWay:
+            for way in self.offered:
                 self.fields[f"{kind}-{way}"] = forms.BooleanField(
                     required=False,
                     initial=way in chosen,
@@ -30,20 +33,24 @@ class ChoicesForm(Styled, forms.Form):
     @property
     def ways(self) -> list[str]:
         """Return the heads of the columns."""
-        return [way.label for way in NotificationWay]
+        return [way.label for way in self.offered]
 
     @property
     def rows(self) -> list[tuple[str, list[forms.BoundField]]]:
         """Return each kind in words, with its check boxes."""
         return [
-            (kind.label, [self[f"{kind}-{way}"] for way in NotificationWay])
+            (kind.label, [self[f"{kind}-{way}"] for way in self.offered])
             for kind in NotificationKind
         ]
 
     def save(self) -> None:
-        """Store what was chosen."""
+        """Store what was chosen; ways that the page did not offer stay as they were."""
         self.choices.ways = {
-            kind: [way for way in NotificationWay if self.cleaned_data[f"{kind}-{way}"]]
+            kind: [
+                way
+                for way in NotificationWay
+                if self.cleaned_data.get(f"{kind}-{way}", way in self.choices.list_ways(kind))
+            ]
             for kind in NotificationKind
         }
         self.choices.save()

@@ -13,11 +13,13 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from dashboard.lists import make_listing
 from dashboard.notifications.notification_forms import ChoicesForm
 from dashboard.typed_requests import Request, read_posted_text
-from experiments.models import NotificationChoices
+from experiments.models import NotificationChoices, NotificationWay
 from experiments.notifications import (
     count_unread,
     describe_notification,
+    find_last_trouble,
     list_notifications,
+    list_open_ways,
     mark_read,
 )
 
@@ -78,4 +80,10 @@ def choices(request: Request) -> HttpResponse:
         form.save()
         messages.success(request, "Saved.")
         return redirect("notification_choices")
-    return render(request, "notifications/choices.html", {"form": form})
+    has_mail = NotificationWay.EMAIL in list_open_ways()
+    context = {
+        "form": form,
+        "has_mail": has_mail,
+        "trouble": find_last_trouble(request.user, NotificationWay.EMAIL) if has_mail else None,
+    }
+    return render(request, "notifications/choices.html", context)

@@ -34,6 +34,7 @@ TASKS = {
         tasks.copy_file,
         tasks.keep,
         tasks.watch,
+        tasks.deliver,
     )
 }
 """What can be asked for, by the name under which RQ writes it down."""

@@ -7,8 +7,9 @@ from django.db import close_old_connections
 from experiments import execution
 from experiments.comparisons import keep_comparison
 from experiments.models import CheckReport, StagedImage
-from experiments.notifications import watch_experiment
-from experiments.notify import enqueue_tick, hand_over_tick
+from experiments.notifications import deliver as deliver_to
+from experiments.notifications import list_due_people, watch_experiment
+from experiments.notify import enqueue_deliver, enqueue_tick, hand_over_tick
 
 
 def tick(cluster_pk: int) -> str:
@@ -81,3 +82,14 @@ def watch(pk: int) -> str:
     """Tell an experiment's owner what has become of it."""
     close_old_connections()
     return watch_experiment(pk)
+
+
+def deliver(person_pk: int) -> str:
+    """Send what a person is to be told, outside of Tare; then somebody else is next."""
+    close_old_connections()
+    way = deliver_to(person_pk)
+    if not way:
+        return "nothing to send"
+    for pk in list_due_people(way):
+        enqueue_deliver(pk)
+    return way

@@ -61,6 +61,7 @@ TASKS = {
     "copy_file": "copies a file of a run",
     "keep": "computes a comparison",
     "watch": "looks for what owners are to be told",
+    "deliver": "sends notifications",
 }
 """What a worker does in each task, in words."""
 

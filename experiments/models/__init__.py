@@ -20,6 +20,7 @@ from experiments.models.notification import (
     NotificationKind,
     NotificationWay,
 )
+from experiments.models.notification_message import NotificationDelivery, NotificationMessage
 from experiments.models.operation import Operation
 from experiments.models.own_preset import OwnPreset
 from experiments.models.parity import EnvironmentInspection, Waiver
@@ -59,7 +60,9 @@ __all__ = [
     "NoticedExperiment",
     "Notification",
     "NotificationChoices",
+    "NotificationDelivery",
     "NotificationKind",
+    "NotificationMessage",
     "NotificationWay",
     "Operation",
     "Origin",

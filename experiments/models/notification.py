@@ -23,6 +23,7 @@ class NotificationWay(models.TextChoices):
     """How a person can be told."""
 
     SITE = "site", "In Tare"
+    EMAIL = "email", "By e-mail"
 
 
 class Notification(models.Model):

@@ -1,18 +1,30 @@
 """Notifications: what people are told about their experiments, once, where they want to be told."""
 
+from experiments.notifications.delivering import deliver
 from experiments.notifications.inbox import (
     count_unread,
     list_notifications,
     mark_read,
 )
 from experiments.notifications.notice_texts import NoticeText, describe_notification
+from experiments.notifications.outbox import (
+    find_last_trouble,
+    forget_old,
+    list_due_people,
+    list_open_ways,
+)
 from experiments.notifications.watching import list_unwatched, watch_experiment
 
 __all__ = [
     "NoticeText",
     "count_unread",
+    "deliver",
     "describe_notification",
+    "find_last_trouble",
+    "forget_old",
+    "list_due_people",
     "list_notifications",
+    "list_open_ways",
     "list_unwatched",
     "mark_read",
     "watch_experiment",

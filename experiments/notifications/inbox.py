@@ -21,6 +21,7 @@ from experiments.models import (
     NotificationWay,
     User,
 )
+from experiments.notifications.outbox import list_open_ways, queue_delivery
 
 
 def notify_person(
@@ -33,11 +34,16 @@ def notify_person(
 ) -> bool:
     """Write a notification for a person who wants this kind; an unread one of it is changed.
 
-    Return whether one was written. To be called in the transaction that notes what was told.
+    Whether it also leaves Tare is up to the person: a task sends it later. Return whether one was
+    written for the list. To be called in the transaction that notes what was told.
     """
     lock_person(person)
     choices = NotificationChoices.objects.filter(pk=person.pk).first() or NotificationChoices()
-    if NotificationWay.SITE not in choices.list_ways(kind):
+    ways = choices.list_ways(kind)
+    for way in list_open_ways():
+        if way in ways:
+            queue_delivery(person, way, kind, subject=subject, facts=facts, experiment=experiment)
+    if NotificationWay.SITE not in ways:
         return False
     about = {"recipient": person, "kind": kind, "subject": subject}
     changed = Notification.objects.filter(**about, read_at=None).update(

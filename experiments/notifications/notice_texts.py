@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 
-from experiments.models import Notification, NotificationKind
+from experiments.models import Notification, NotificationDelivery, NotificationKind
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class NoticeText:
     """The page that it is about, without the site."""
 
 
-def describe_notification(row: Notification) -> NoticeText:
+def describe_notification(row: Notification | NotificationDelivery) -> NoticeText:
     """Return the text of a notification."""
     experiment = row.experiment
     title = experiment.question if experiment else row.subject

@@ -32,9 +32,10 @@ from experiments.models import (
 from experiments.models.cluster import LONGEST_BACK_OFF
 from experiments.models.database_time import database_now
 from experiments.models.images import SILENCE
-from experiments.notifications import list_unwatched
+from experiments.notifications import forget_old, list_due_people, list_open_ways, list_unwatched
 from experiments.notify import (
     enqueue_copy,
+    enqueue_deliver,
     enqueue_receive,
     enqueue_send,
     enqueue_tick,
@@ -47,6 +48,9 @@ from experiments.notify import (
 WAITING_SECONDS = 10
 # The same for visits to clusters. Those that wait in a queue are not added once more.
 AGAIN_SECONDS = 60
+# Messages to people that are due are looked for as often, and old ones are deleted.
+DELIVERY_SECONDS = 5
+CLEANING_SECONDS = 3600
 PAUSE_SECONDS = 0.5
 INTERVAL_COLUMNS = (
     *("poll_seconds", "changed_at", "last_tick_at", "last_tick_seconds"),
@@ -75,6 +79,7 @@ class Command(BaseCommand):
                     enqueue_early(handled, time.monotonic())
                     enqueue_waiting(retried_at, time.monotonic())
                     enqueue_watches(retried_at, time.monotonic())
+                    enqueue_deliveries(retried_at, time.monotonic())
                     sign.beat()
                     mark_alive(ALIVE_SECONDS)
                 except (OperationalError, InterfaceError) as error:
@@ -165,3 +170,14 @@ def enqueue_watches(retried_at: dict[str, float], now: float) -> None:
     retried_at["watched"] = now
     for pk in list_unwatched():
         enqueue_watch(pk)
+
+
+def enqueue_deliveries(retried_at: dict[str, float], now: float) -> None:
+    """Have messages sent that are due; what is old of them is deleted."""
+    if now - retried_at.get("delivered", float("-inf")) >= DELIVERY_SECONDS:
+        retried_at["delivered"] = now
+        for pk in {pk for way in list_open_ways() for pk in list_due_people(way)}:
+            enqueue_deliver(pk)
+    if now - retried_at.get("cleaned", float("-inf")) >= CLEANING_SECONDS:
+        retried_at["cleaned"] = now
+        forget_old()

@@ -8,7 +8,13 @@ import pytest
 from bs4 import BeautifulSoup
 from django.test import Client
 
-from experiments.models import Experiment, Notification, NotificationChoices, User
+from experiments.models import (
+    Experiment,
+    Notification,
+    NotificationChoices,
+    NotificationMessage,
+    User,
+)
 from experiments.models.database_time import database_now
 from experiments.notifications import count_unread
 from experiments.notifications.inbox import notify_person
@@ -16,6 +22,7 @@ from tests.dashboard.conftest import People
 from tests.factories import LaunchedFactory
 
 pytestmark = pytest.mark.django_db
+CHOICES = "/account/notifications/"
 HOSTILE = "<script>alert(1)</script> & “what”?"
 
 
@@ -124,3 +131,59 @@ def test_five_thousand_notifications_are_pages(people: People, as_owner: Client)
     assert len(page.select(".notices li")) == 50
     assert bell(page) == "Notifications, 5000 unread 99+"
     assert as_owner.get("/notifications/?page=100").status_code == 200
+
+
+@pytest.fixture
+def has_mail(settings: Any) -> None:
+    settings.EMAIL_HOST = "mail.example.org"
+
+
+def test_without_a_mail_server_no_page_speaks_of_mail(people: People, as_owner: Client) -> None:
+    User.objects.update(email="owner@example.org")
+    NotificationChoices.objects.create(person=people.owner, ways={"ended": ["site", "email"]})
+    assert "mail" not in read(as_owner, CHOICES).main.text  # type: ignore[union-attr]
+    as_owner.post(CHOICES, {"failed-site": "on", "failed-email": "on"})
+    kept = NotificationChoices.objects.get(person=people.owner)
+    assert kept.list_ways("ended") == ["email"]  # as it was: the page did not offer it
+    assert kept.list_ways("failed") == ["site"]
+
+
+@pytest.mark.usefixtures("has_mail")
+def test_mail_is_chosen_by_kind_and_off_at_first(people: People, as_owner: Client) -> None:
+    User.objects.filter(pk=people.owner.pk).update(email="owner@example.org")
+    page = read(as_owner, CHOICES)
+    assert "E-mail goes to owner@example.org" in page.text
+    mails = page.select("input[name$=-email]")
+    assert len(mails) == 3
+    assert not any(box.has_attr("checked") for box in mails)
+    as_owner.post(CHOICES, {"failed-site": "on", "verdict-email": "on"})
+    kept = NotificationChoices.objects.get(person=people.owner)
+    assert [kept.list_ways(kind) for kind in ("ended", "failed", "verdict")] == [
+        [],
+        ["site"],
+        ["email"],
+    ]
+
+
+@pytest.mark.usefixtures("has_mail")
+def test_an_account_without_an_address_is_told_so(people: People, as_owner: Client) -> None:
+    User.objects.filter(pk=people.owner.pk).update(email="")
+    page = read(as_owner, CHOICES)
+    assert "Your account has no e-mail address" in page.text
+    assert not page.select("input[name$=-email]")
+
+
+@pytest.mark.usefixtures("has_mail")
+def test_what_the_mail_server_answered_is_shown(people: People, as_owner: Client) -> None:
+    now = database_now()
+    row = NotificationMessage.objects.create(
+        recipient=people.owner, way="email", created_at=now, retry_at=now, problem=HOSTILE
+    )
+    page = read(as_owner, CHOICES)
+    assert HOSTILE in page.text
+    assert "could not be sent yet" in page.text
+    assert HOSTILE not in read(people.client("other"), CHOICES).text
+    NotificationMessage.objects.filter(pk=row.pk).update(given_up_at=now)
+    assert "is not tried again" in read(as_owner, CHOICES).text
+    NotificationMessage.objects.filter(pk=row.pk).update(problem="", sent_at=now)
+    assert HOSTILE not in read(as_owner, CHOICES).text
