@@ -123,3 +123,7 @@ class WorkloadAdmin(Owned):
 
     form = WorkloadForm
     list_display = ("name", "kind", "time_limit_seconds", "owner")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Workload]:
+        """Leave out the variants of sweeps, which are changed by their experiments alone."""
+        return super().get_queryset(request).filter(parent=None)

@@ -9,6 +9,7 @@ from bs4 import BeautifulSoup
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 
 from dashboard.execution.experiment_columns import COLUMNS
 from experiments.comparisons import compare_experiment
@@ -18,6 +19,7 @@ from experiments.models import Experiment, Run, Workload
 from experiments.presets.own_presets import describe_definition, make_draft
 from tests.dashboard.conftest import People, Site
 from tests.dashboard.planning.test_form import HTMX, NEW, asked
+from tests.dashboard.planning.test_unsaved_forms import Tab
 from tests.factories import ExperimentFactory, OwnPresetFactory, WorkloadFactory
 
 pytestmark = pytest.mark.django_db
@@ -326,3 +328,33 @@ def test_lists_sort_the_numbers_of_variants_as_numbers(
     row = Experiment.objects.get()
     cell = COLUMNS["workloads"].read(row, measure_progress([row])[row.pk])
     assert cell == "net batch_size=32, net batch_size=256, net batch_size=1024"
+
+
+def test_a_sweep_that_is_being_typed_is_kept(as_owner: Client, site: Site, net: Workload) -> None:
+    name = f"sweep_{net.pk}"
+    answer = Tab(as_owner).keep(site, workloads=[net.pk], **{name: "batch_size: 32,"})
+    again = Tab(as_owner, answer["HX-Replace-Url"])
+    assert again.field(name).text.strip() == "batch_size: 32,"
+
+
+def test_the_form_shows_another_cluster_with_what_was_typed(
+    as_owner: Client, site: Site, net: Workload
+) -> None:
+    sent = swept(site, net, "batch_size: 32, 64") | {"action": "cluster"}
+    page = BeautifulSoup(as_owner.post(NEW, sent).content, "html.parser")
+    field = page.select_one(f"#id_sweep_{net.pk}")
+    assert field
+    assert field.text.strip() == "batch_size: 32, 64"
+
+
+def test_the_administration_shows_no_variants(
+    people: People, as_owner: Client, site: Site, net: Workload
+) -> None:
+    save(as_owner, site, net, "batch_size: 32")
+    variant = Workload.objects.get(parent=net)
+    client = people.client("admin")
+    listed = client.get(reverse("admin:experiments_workload_changelist")).content.decode()
+    assert "net" in listed
+    assert variant.name not in listed
+    changed = client.get(reverse("admin:experiments_workload_change", args=[variant.pk]))
+    assert changed.status_code == 302
