@@ -104,6 +104,7 @@ PANELS: dict[str, dict[str, str]] = {
         "steadiness": "comparison-page#steadiness",
         "anatomy": "comparison-page#phases",
         "full_results": "comparison-page#full-results",
+        "sides": "comparison-page#side-by-side",
         "exclusions": "comparison-page#excluded-runs",
         "rejections": "comparison-page#rejected-runs",
         "warm_up": "comparison-page#warm-up",

@@ -33,6 +33,7 @@ from dashboard.comparisons.figures import (
 from dashboard.comparisons.forest_figure import ENDINGS, PrintedForest, describe_for
 from dashboard.comparisons.methods import describe_methods
 from dashboard.comparisons.panel_base import ExperimentPanel, Panel, Rows, TablePanel
+from dashboard.comparisons.sides import SideBySide
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import (
     Comparison,
@@ -429,6 +430,7 @@ PANELS: tuple[Panel[Any], ...] = (
     WarmUp(),
     Bars(),
     FullResults(),
+    SideBySide(),
     Exclusions(),
     RejectedRuns(),
     Robustness(),

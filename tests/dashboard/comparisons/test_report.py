@@ -68,6 +68,7 @@ def test_only_the_open_section_is_sent(results: Experiment, as_owner: Client) ->
         "equivalence",
         "bars",
         "full_results",
+        "sides",
         "robustness",
         "methods",
     ]

@@ -1,0 +1,220 @@
+"""Two environments of an experiment side by side: what they are, and what was measured in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from dashboard.comparisons.panel_base import ExperimentPanel
+from dashboard.typed_requests import OpenRequest, parse_whole_number
+from experiments.comparisons import ExperimentComparison, Group
+from experiments.comparisons.compared_runs import read_facts
+from experiments.models import Environment
+from experiments.statistics import Pair, numbers
+
+MOST_VALUES = 3
+"""Values of one fact that are named; of more, the rest is counted."""
+MOST_FACTS = 300
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something that is known of both sides."""
+
+    name: str
+    left: str
+    right: str
+
+    @property
+    def differs(self) -> bool:
+        return self.left != self.right
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured on one side in one configuration."""
+
+    text: str
+    """Mean and standard deviation with the number of runs."""
+    pair: Pair | None
+    """Its comparison with the baseline; None for the baseline, and where there is none."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One configuration on both sides."""
+
+    name: str
+    metric: str
+    left: Measured
+    right: Measured
+
+    @property
+    def sides(self) -> tuple[Measured, Measured]:
+        return self.left, self.right
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An environment that a side may show; addresses name it by its number, from 1."""
+
+    number: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Two environments, ready to be shown."""
+
+    choices: list[Choice]
+    left: Choice
+    right: Choice
+    differing: list[Fact]
+    same: list[Fact]
+    known: int
+    """How many facts there are of both together."""
+    more: int
+    """How many differing facts are left out."""
+    lines: list[Line]
+
+    @property
+    def has_baseline(self) -> bool:
+        return 1 in (self.left.number, self.right.number)
+
+    @property
+    def differing_count(self) -> int:
+        return len(self.differing) + self.more
+
+    @property
+    def metric(self) -> str:
+        """Return the metric that all configurations share; empty where they differ."""
+        metrics = {line.metric for line in self.lines}
+        return metrics.pop() if len(metrics) == 1 else ""
+
+
+class SideBySide(ExperimentPanel):
+    """Two environments of the reader's choice, `?left=` and `?right=`, with their differences."""
+
+    name = "sides"
+    heading = "Side by side"
+
+    def compute(self, comparison: ExperimentComparison, request: OpenRequest) -> Sides | None:
+        if not self.is_offered(comparison):
+            return None
+        choices = [
+            Choice(number, name) for number, name in enumerate(comparison.environments, start=1)
+        ]
+        left, right = (
+            _choose(choices, request.GET.get(side, ""), default)
+            for side, default in (("left", 1), ("right", 2))
+        )
+        facts = list(_list_facts(comparison, left.name, right.name, request.user.is_authenticated))
+        differing = [fact for fact in facts if fact.differs]
+        return Sides(
+            choices,
+            left,
+            right,
+            differing[:MOST_FACTS],
+            [fact for fact in facts if not fact.differs][:MOST_FACTS],
+            len(facts),
+            max(0, len(differing) - MOST_FACTS),
+            [
+                Line(
+                    group.name or group.title,
+                    group.metric.label,
+                    _measure(group, left.name),
+                    _measure(group, right.name),
+                )
+                for group in comparison.groups
+            ],
+        )
+
+    def is_offered(self, comparison: ExperimentComparison) -> bool:
+        return len(comparison.environments) > 1
+
+
+def _choose(choices: list[Choice], asked: str, default: int) -> Choice:
+    number = parse_whole_number(asked)
+    known = number is not None and 1 <= number <= len(choices)
+    return choices[(number if known and number else default) - 1]
+
+
+def _list_facts(
+    comparison: ExperimentComparison, left: str, right: str, is_member: bool
+) -> Iterator[Fact]:
+    """Yield what the catalogue, the runs' nodes and their snapshots say of both sides."""
+    rows = comparison.experiment.environments.filter(name__in={left, right})
+    by_name = {
+        row.name: row for row in rows.select_related("runtime", "staged_image__image").order_by()
+    }
+    settings = [
+        dict(_describe_settings(by_name[name], is_member)) if name in by_name else {}
+        for name in (left, right)
+    ]
+    for name in settings[0]:
+        yield Fact(name, settings[0][name], settings[1].get(name, numbers.MISSING))
+    yield Fact("Nodes of its runs", *(_list_nodes(comparison, name) for name in (left, right)))
+    values: dict[str, dict[str, set[str]]] = {left: {}, right: {}}
+    for facts_by_environment in read_facts(comparison.experiment, ()).values():
+        for side, known in values.items():
+            for facts in facts_by_environment.get(side, []):
+                _add(known, facts)
+    for name in sorted(values[left].keys() | values[right].keys()):
+        yield Fact(name, *(_name_values(values[side].get(name, ())) for side in (left, right)))
+
+
+def _add(known: dict[str, set[str]], facts: Mapping[str, str]) -> None:
+    for name, value in facts.items():
+        known.setdefault(name, set()).add(str(value))
+
+
+def _describe_settings(row: Environment, is_member: bool) -> Iterator[tuple[str, str]]:
+    """Yield the settings of an environment; variables and lines of a shell only to members."""
+    runtime, staged = row.runtime, row.staged_image
+    if runtime:
+        text = f"{runtime.get_kind_display()} {runtime.version} {row.mode}"
+    else:
+        text = row.recorded_tool or "bare metal"
+    yield "Runtime", text.strip()
+    yield "Image", str(staged.image) if staged else "none"
+    yield "Form of the image", str(staged.form) if staged else "none"
+    yield "Digest of the image", (staged.image.digest or numbers.MISSING) if staged else "none"
+    yield "Interpreter", row.python or numbers.MISSING
+    if is_member:
+        yield "Bound folders", ", ".join(map(str, row.binds)) or "none"
+        variables = (f"{name}={value}" for name, value in sorted(row.variables.items()))
+        yield "Variables", ", ".join(variables) or "none"
+        yield "Lines before the program", row.setup_lines.strip() or "none"
+
+
+def _list_nodes(comparison: ExperimentComparison, environment: str) -> str:
+    return _name_values(
+        {
+            sample.node
+            for group in comparison.groups
+            for sample in group.samples
+            if sample.environment == environment and sample.node
+        }
+    )
+
+
+def _name_values(values: Iterable[str]) -> str:
+    """Return a few values as text, and how many more there are; a dash where there are none."""
+    names = sorted(values)
+    text = ", ".join(names[:MOST_VALUES]) or numbers.MISSING
+    more = len(names) - MOST_VALUES
+    return f"{text} and {more:,} more" if more > 0 else text
+
+
+def _measure(group: Group, environment: str) -> Measured:
+    values = [sample.value for sample in group.samples if sample.environment == environment]
+    pair = next((pair for pair in group.pairs if pair.environment == environment), None)
+    if not group.pairs and not group.problem:
+        # Both means would tell the ratio before its time.
+        return Measured(f"n = {len(values)}; the mean comes with the verdict", None)
+    if not values or not all(abs(value) < 1e100 for value in values):
+        return Measured(f"n = {len(values)}" if values else "no run", pair)
+    unit = "" if group.metric.unit == "1" else group.metric.unit
+    sd = stdev(values) if len(values) > 1 else None
+    return Measured(numbers.spread(fmean(values), sd, len(values), unit), pair)
