@@ -46,7 +46,7 @@ def list_environments(comparison: Comparison) -> list[EnvironmentFacts]:
     if not isinstance(comparison, ExperimentComparison):
         return []
     plan = comparison.experiment.plan or {}
-    frozen = {row["label"]: row for row in plan.get("environments", {}).values()}
+    frozen = {row.get("label"): row for row in plan.get("environments", {}).values()}
     seen = _read_last_facts(comparison.experiment)
     return [
         EnvironmentFacts(

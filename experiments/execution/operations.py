@@ -99,7 +99,7 @@ def _resources(operation: Operation, seconds: int) -> Resources:
     partition = operation.asked_partition()
     if partition is None:
         if SCHEDULERS[cluster.scheduler].has_partitions:
-            raise NotPossible(f"{cluster} has no partition yet: where is this to run?")
+            raise NotPossible(f"{cluster} has no partition that is enabled: where is this to run?")
         return Resources(seconds)
     return add_partition(Resources(min(seconds, partition.time_limit_minutes * 60)), partition)
 

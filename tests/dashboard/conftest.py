@@ -33,6 +33,18 @@ from tests.factories import (
     block,
 )
 
+
+def fetch(client: Client, address: str, status: int = 200, **sent: Any) -> bytes:
+    """Return what is at an address, read to its end, as an export that is not read holds a place.
+
+    Fails where the answer's status is another one.
+    """
+    answer: Any = client.get(address, **sent)
+    content = b"".join(answer.streaming_content) if answer.streaming else bytes(answer.content)
+    assert answer.status_code == status, (address, content[:500])
+    return content
+
+
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",

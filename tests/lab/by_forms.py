@@ -145,7 +145,9 @@ def enter_cluster(person: Person, site: Site) -> Cluster:
         "max_live_jobs": 2,
         "poll_seconds": 1,
         "visibility": "members",
-        **inline("partitions", [{"gres": "gpu", "gpus_per_node": 0} | site.partition]),
+        **inline(
+            "partitions", [{"gres": "gpu", "gpus_per_node": 0, "enabled": "on"} | site.partition]
+        ),
         **inline(
             "runtimes",
             [

@@ -16,7 +16,7 @@ from experiments.models import (
     Role,
     Run,
 )
-from tests.dashboard.conftest import People, Site, measured
+from tests.dashboard.conftest import People, Site, fetch, measured
 from tests.factories import (
     CredentialFactory,
     ImageFactory,
@@ -110,7 +110,7 @@ def test_an_experiment_shows_to_its_readers(
     client = people.client(who)
     addresses = [reverse(name, args=[experiment.pk]) for name in OF_AN_EXPERIMENT]
     for address in (*addresses, reverse("run", args=[run.uid])):
-        assert client.get(address).status_code == status, address
+        fetch(client, address, status)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ from experiments.models import (
 )
 from experiments.models.link import compute_token_hash
 from tests.dashboard.access.test_access import OF_A_TABLE, OF_AN_EXPERIMENT
-from tests.dashboard.conftest import People, Site, measured
+from tests.dashboard.conftest import People, Site, fetch, measured
 from tests.factories import (
     CredentialFactory,
     PublishedTableFactory,
@@ -80,7 +80,7 @@ def addresses_of(experiment: Experiment) -> list[str]:
 def test_a_link_opens_an_experiment_with_all_that_hangs_on_it(results: Experiment) -> None:
     client = visitor(link_to(results))
     for address in addresses_of(results):
-        assert client.get(address).status_code == 200, address
+        fetch(client, address)
     software = reverse("experiment_software", args=[results.pk])
     for address in (results.get_absolute_url(), software):
         assert client.get(address, headers={"hx-request": "true"}).status_code == 200

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from bs4 import BeautifulSoup, Tag
 from django.test import Client
@@ -12,7 +10,7 @@ from django.urls import reverse
 from dashboard.comparisons import figure_views, report_views
 from experiments.models import Experiment, Run
 from tests.dashboard.access.test_links import link_to, visitor
-from tests.dashboard.conftest import People, Site, measured
+from tests.dashboard.conftest import People, Site, fetch, measured
 from tests.factories import ExperimentFactory, PublishedTableFactory
 
 pytestmark = pytest.mark.django_db
@@ -27,13 +25,6 @@ def read_menu(client: Client, address: str, **headers: str) -> Tag:
 
 def list_links(menu: Tag) -> dict[str, str]:
     return {str(link["aria-label"]): str(link["href"]) for link in menu.select("td a")}
-
-
-def fetch(client: Client, address: str) -> bytes:
-    """Return a file to its end: one that is not read takes the place of another."""
-    answer: Any = client.get(address)
-    assert answer.status_code == 200, address
-    return b"".join(answer.streaming_content) if answer.streaming else bytes(answer.content)
 
 
 @pytest.fixture(autouse=True)

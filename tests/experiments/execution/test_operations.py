@@ -220,7 +220,7 @@ def test_an_operation_runs_on_the_partition_that_it_names_or_on_that_with_most_t
 ) -> None:
     Cluster.objects.filter(pk=here.pk).update(scheduler="slurm")
     operation = Operation.objects.get(pk=operation.pk)
-    with pytest.raises(NotPossible, match="here has no partition yet"):
+    with pytest.raises(NotPossible, match="here has no partition that is enabled"):
         make_operation_spec(operation)
     short = PartitionFactory(cluster=here, name="short", time_limit_minutes=10, account="gpus")
     PartitionFactory(cluster=here, name="long", time_limit_minutes=600)
