@@ -45,7 +45,7 @@ pytestmark = [
 def test_a_question_becomes_an_experiment(page: Page, open_page: Open, site: Site) -> None:
     open_page("/experiments/new/")
     page.get_by_label("Question").fill("What does Apptainer cost?")
-    page.get_by_text("blas small").click()
+    page.get_by_text("blas small").first.click()
     page.get_by_role("checkbox", name="Apptainer").check()
     consequences = page.locator("#consequences")
     expect(consequences).to_contain_text("at most 0.2")  # 10 runs of a minute on one GPU

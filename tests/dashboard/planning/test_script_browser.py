@@ -19,7 +19,7 @@ def test_the_script_follows_what_is_typed(page: Page, open_page: Open, site: Sit
     script = page.locator("#script")
     page.get_by_text("Job script").click()
     expect(script).to_contain_text("Waits for: Workloads")
-    page.get_by_text("blas small").click()
+    page.get_by_text("blas small").first.click()
     page.get_by_role("checkbox", name="Apptainer").check()
     expect(script).to_contain_text("Block 1 of 5")
     expect(script.locator("pre")).to_contain_text("#!/bin/bash")

@@ -24,7 +24,7 @@ def test_what_is_typed_is_there_after_a_reload(page: Page, open_page: Open, site
     expect(page).to_have_url(re.compile(r"\?unsaved=[0-9a-f]+$"))
     page.reload()
     expect(question).to_have_value("Does it keep itself?")
-    page.get_by_text("blas small").click()
+    page.get_by_text("blas small").first.click()
     page.get_by_role("checkbox", name="Apptainer").check()
     page.get_by_role("button", name="Save draft").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Does it keep itself?")
