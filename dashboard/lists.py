@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.core.exceptions import FieldDoesNotExist
@@ -129,6 +130,35 @@ class Filter(forms.Form):
                 (str(field.label or name.title()), texts.get(value, str(value)), rest.urlencode())
             )
         return chips
+
+    @property
+    def menu_fields(self) -> list[forms.BoundField]:
+        """Return the fields of the menu: the search has a box of its own."""
+        return [field for field in self.visible_fields() if field.name != "q"]
+
+    @property
+    def in_force(self) -> list[tuple[str, str]]:
+        """Return names and values of the filters that the address sets."""
+        return self._list_parameters(lambda name: name in self.fields)
+
+    @property
+    def kept(self) -> list[tuple[str, str]]:
+        """Return what else the address says, as its order and its tab, but the page's number."""
+        return self._list_parameters(lambda name: name not in self.fields and name != "page")
+
+    @property
+    def cleared(self) -> str:
+        """Return the address's query without any filter."""
+        return urlencode(self.kept)
+
+    def _list_parameters(self, is_wanted: Callable[[str], bool]) -> list[tuple[str, str]]:
+        return [
+            (name, value)
+            for name, values in self.query.lists()
+            if is_wanted(name)
+            for value in values
+            if value
+        ]
 
     def value_of(self, name: str) -> Any:
         return self.cleaned_data.get(name)

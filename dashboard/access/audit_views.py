@@ -24,8 +24,8 @@ class AuditFilter(Filter):
     who = forms.CharField(label="Who", max_length=150)
     since = forms.DateField(widget=forms.DateInput(attrs={"type": "date"}))
     until = forms.DateField(widget=forms.DateInput(attrs={"type": "date"}))
-    object = forms.IntegerField(widget=forms.HiddenInput)
-    on = forms.IntegerField(widget=forms.HiddenInput)
+    object = forms.IntegerField(label="Number", widget=forms.HiddenInput)
+    on = forms.IntegerField(label="Number of the cluster", widget=forms.HiddenInput)
 
     def apply(self, rows: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
         if text := self.value_of("q"):

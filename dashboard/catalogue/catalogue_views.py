@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django import forms
 from django.db.models import Prefetch
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -24,12 +25,24 @@ from experiments.models import (
     StagedImage,
     Workload,
 )
+from experiments.models.catalogue import WorkloadQuerySet
 from experiments.planning.workloads import describe_settings
 from runners.workloads import WORKLOADS
 
 TABS = ("images", "workloads", "environments")
 NOT_LISTED = ("packages", "facts", "recipe")
 """Columns of an image that no list needs; the first two are large."""
+
+
+class WorkloadFilter(WordFilter):
+    """The filter of workloads; variants are those that sweeps have made."""
+
+    variants = forms.ChoiceField(label="Variants", choices=[("", "hidden"), ("1", "shown")])
+
+    def apply(self, rows: WorkloadQuerySet) -> WorkloadQuerySet:
+        if not self.value_of("variants"):
+            rows = rows.originals()
+        return rows.filter(name__icontains=self.search_text)
 
 
 @require_GET
@@ -81,12 +94,8 @@ def _images(request: Request) -> dict[str, Any]:
 
 
 def _workloads(request: Request) -> dict[str, Any]:
-    filters = WordFilter(request)
-    visible = Workload.objects.visible_to(request.user)
-    variants = request.GET.get("variants") == "1"
-    if not variants:
-        visible = visible.originals()
-    rows = visible.filter(name__icontains=filters.search_text).select_related("owner")
+    filters = WorkloadFilter(request)
+    rows = filters.apply(Workload.objects.visible_to(request.user)).select_related("owner")
     sorts = {"name": "sort_name", "kind": "kind", "limit": "time_limit_seconds"}
     workloads_listing = make_listing(request, rows, sorts=sorts, default="name")
     changed_parameters = {
@@ -96,7 +105,6 @@ def _workloads(request: Request) -> dict[str, Any]:
         "listing": workloads_listing,
         "filter": filters,
         "launchable": WORKLOADS,
-        "variants": variants,
         "differing": changed_parameters,
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.db.models import Q
@@ -33,11 +34,17 @@ SORTS = {"name": "name", "account": "user_name", "used": "last_used_at"}
 ENTRIES = 20  # of its history
 
 
+class CredentialFilter(WordFilter):
+    """The filter of the list of credentials."""
+
+    q = forms.CharField(label="Name or account", max_length=300)
+
+
 @require_GET
 def credentials(request: Request) -> HttpResponse:
     """List the credentials that the reader may use."""
     _only_for_makers(request)
-    filters = WordFilter(request)
+    filters = CredentialFilter(request)
     by_name_or_account = Q(name__icontains=filters.search_text) | Q(
         user_name__icontains=filters.search_text
     )

@@ -50,13 +50,6 @@ def experiments(request: Request) -> HttpResponse:
         "rows": [(row, draw_cells(row, all_progress[row.pk], columns)) for row in shown],
         "offered": [(column, column.key in chosen) for column in COLUMNS.values()],
         "problems": problems,
-        "kept_columns": [("column", key) for key in request.GET.getlist("column") if key],
-        "kept_filters": [
-            (name, value)
-            for name in (*filters.fields, "sort")
-            for value in request.GET.getlist(name)
-            if value
-        ],
         "shown": _drop_page(request.GET),
     }
     return render(request, "execution/list.html", context)

@@ -19,11 +19,7 @@ NOWHERE = "nowhere"
 class ImageFilter(Filter):
     """The filter of images; its choices are the values that `rows`, the visible images, have."""
 
-    q = forms.CharField(
-        label="Name, digest, label or package",
-        max_length=300,
-        widget=forms.TextInput(attrs={"placeholder": "such as numpy 2.4"}),
-    )
+    q = forms.CharField(label="Name, digest, label or package", max_length=300)
     kind = forms.ChoiceField(choices=[("", "any"), *Image.Kind.choices])
     system = forms.ChoiceField(label="Operating system")
     python = forms.ChoiceField(label="Python")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from urllib.parse import parse_qs, urlencode
+
 import pytest
+from bs4 import BeautifulSoup
 from django.contrib.auth.models import Group
 from django.db import connection
 from django.test import Client
@@ -207,6 +210,61 @@ def test_the_search_finds_questions_and_uids(as_owner: Client, results: Experime
     assert results.question in as_owner.get("/search/", {"q": "WHAT does"}).content.decode()
     page = as_owner.get("/search/", {"q": run.uid[:8].upper()}).content.decode()
     assert run.get_absolute_url() in page
+
+
+FILTERED = {
+    "/experiments/": {"state": "draft", "mine": "me"},
+    "/compare/": {"mine": "me", "tag": "new"},
+    "/compare/?tab=tables": {"mine": "me"},
+    "/catalogue/": {"kind": "oci", "mine": "me"},
+    "/catalogue/?tab=workloads": {"variants": "1"},
+    "/catalogue/?tab=environments": {},
+    "/credentials/": {},
+    "/audit/": {"kind": "cluster", "who": "owner", "object": "7"},
+    "/runs/": {"state": "failed", "environment": "bare"},
+}
+"""Lists with filters, and some that they have beside their search."""
+
+
+@pytest.mark.parametrize("address", FILTERED)
+def test_all_lists_show_their_filters_alike(address: str, site: Site, people: People) -> None:
+    measured(site, people.owner)
+    PublishedTableFactory(owner=people.owner)
+    client, filters = people.client("admin"), FILTERED[address]
+    query = {**parse_qs(address.partition("?")[2]), "q": "b", "sort": "-name", **filters}
+    answer = client.get(address.partition("?")[0], {**query, "page": "9"})
+    soup = BeautifulSoup(answer.content, "html.parser")
+    (tools,) = soup.select(".list-tools")
+    assert not [form for form in soup.select("form.filters") if not form.find_parent("details")]
+    # Chips are removed one by one, and all at once.
+    removed = [parse_qs(str(link["href"])[1:]) for link in tools.select(".chips a")]
+    assert len(removed) == len(filters)
+    kept = parse_qs(urlencode(query, doseq=True))
+    for name in filters:
+        assert {key: value for key, value in kept.items() if key != name} in removed
+    (clear,) = (link for link in tools.select("a.clear") if link.text == "Clear all")
+    left = parse_qs(str(clear["href"]).partition("?")[2])
+    assert "q" not in left
+    assert not filters.keys() & left.keys()
+    assert left.get("tab") == kept.get("tab")
+    # Whoever searches keeps filters, order and tab, and begins at the first page.
+    (search,) = tools.select("form[role=search]")
+    assert search.select_one("input[type=search][aria-label]")
+    sent = {str(field["name"]): [str(field["value"])] for field in search.select("input")}
+    assert sent == kept
+
+
+def test_a_search_for_workloads_goes_on_showing_variants(as_owner: Client, site: Site) -> None:
+    WorkloadFactory(name="blas small n=8", parent=site.workload)
+    page = "/catalogue/?tab=workloads&q=blas"
+    soup = BeautifulSoup(as_owner.get(page).content, "html.parser")
+    assert len(soup.select("tbody tr")) == 1
+    (show,) = (link["href"] for link in soup.select("a") if link.text == "Show variants")
+    soup = BeautifulSoup(as_owner.get("/catalogue/" + str(show)).content, "html.parser")
+    assert len(soup.select("tbody tr")) == 2
+    assert soup.select_one(".list-tools form[role=search] input[name=variants][value='1']")
+    (hide,) = (link["href"] for link in soup.select("a") if link.text == "Hide variants")
+    assert parse_qs(str(hide)[1:]) == {"tab": ["workloads"], "q": ["blas"]}
 
 
 def test_a_cluster_out_of_service_says_so(as_owner: Client, site: Site) -> None:
