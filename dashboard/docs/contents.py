@@ -35,6 +35,7 @@ GROUPS = {
         "architecture": "rooms, the way from the form to the verdict, how to add to them",
         "life-of-a-run": "states, and what lies on the cluster",
         "formats": "what may be imported, how forms are made and proved to be the same",
+        "newcomer": "from the README to a verdict of one's own script, by the clock",
         "mutants": "mistakes made on purpose, and what noticed them",
         DECISIONS: "what was decided, why, and what was given up",
     },

@@ -189,7 +189,8 @@ class CommandForm(WorkloadForm):
         super().add_fields(parameters)
         for name in ("files", "metrics"):
             del self.fields[name]
-        self.fields["argv"].widget = forms.Textarea(attrs={"rows": 2, "spellcheck": "false"})
+        attrs = {"rows": 2, "spellcheck": "false", "placeholder": "{python} train.py --epochs 3"}
+        self.fields["argv"].widget = forms.Textarea(attrs=attrs)
 
     def send(self, new: Mapping[str, bytes]) -> None:
         """Store new files, so that nobody has to choose them again; raises ValidationError."""

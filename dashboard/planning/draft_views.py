@@ -99,7 +99,11 @@ def _open(request: Request, experiment: Experiment) -> HttpResponse:
         form = ExperimentForm(make_data(row), instance=experiment, user=request.user)
         form.forgive_what_is_missing()
     else:
-        initial = {"cluster": request.GET["cluster"]} if "cluster" in request.GET else {}
+        initial: dict[str, object] = {}
+        if "cluster" in request.GET:
+            initial["cluster"] = request.GET["cluster"]
+        if "workload" in request.GET and not experiment.pk:
+            initial["workloads"] = request.GET.getlist("workload")
         form = ExperimentForm(instance=experiment, initial=initial, user=request.user)
     others = [] if experiment.pk else [one for one in list_kept(request.user) if one != row]
     seen = (row.values.get("seen") or [""])[0] if row else ""

@@ -39,6 +39,8 @@ class PatternMatches:
     name: str
     unit: str
     take: str
+    warm_up: int = 0
+    """First matches that no mean counts."""
     value: float | None = None
     count: int = 0
     problem: str = ""
@@ -59,7 +61,10 @@ class PatternMatches:
             return "the only match" if self.count else ""
         taken = {"last": "the last", "mean": "the mean", "series": "the mean, each a step,"}
         taken["running_rate"] = "the last, a mean of all steps so far,"
-        return f"{taken.get(self.take, self.take)} of {self.count}"
+        sentence = f"{taken.get(self.take, self.take)} of {self.count}"
+        if not self.warm_up or self.take == "last":
+            return sentence
+        return f"{sentence} without the first {self.warm_up}, the warm-up"
 
     @property
     def more(self) -> int:
@@ -79,7 +84,9 @@ def try_patterns(parameters: Mapping[str, Any], log: str) -> list[PatternMatches
 def _try_pattern(
     row: Mapping[str, str], parameters: Mapping[str, Any], text: str
 ) -> PatternMatches:
-    blank = PatternMatches(row["name"] or row["find"], row["unit"], row["take"])
+    blank = PatternMatches(
+        row["name"] or row["find"], row["unit"], row["take"], parameters["burn_in"]
+    )
     by_patterns = parameters["read"] == "patterns"
     metric = {**row, "find": row["find"] or row["name"], "name": "value"}
     lines: list[Line] = []

@@ -6,7 +6,7 @@ All counting is done in SQL: neither a plan nor a script is loaded, however many
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Count, Min, Q
@@ -180,11 +180,18 @@ def _describe_own_queue(experiment: Experiment, planned: int) -> str:
     cluster = experiment.cluster
     others = cluster.jobs.filter(state=Job.State.PLANNED).exclude(experiment=experiment)
     of_owner = Q(experiment__owner=experiment.owner_id)
-    earlier = others.filter(of_owner, experiment__launched_at__lt=experiment.launched_at).count()
+    before = others.filter(of_owner, experiment__launched_at__lt=experiment.launched_at)
+    by_experiment = before.values("experiment").annotate(count=Count("pk"))
+    earlier = list(
+        by_experiment.order_by("experiment__launched_at", "experiment").values_list(
+            "experiment__question", "count"
+        )
+    )
     of_others = others.exclude(of_owner).count()
     queue = f"{_jobs(planned)} in Tare’s own queue"
     if earlier:
-        queue += f", behind {_jobs(earlier)} of the same owner"
+        queue += f", behind {_jobs(sum(count for _, count in earlier))} of the same owner"
+        queue += f" ({_name_experiments([question for question, _ in earlier])})"
     if of_others:
         queue += f", in turns with {_jobs(of_others)} of other people"
     if hold := explain_hold(experiment):
@@ -218,6 +225,12 @@ def explain_hold(experiment: Experiment) -> str:
         return f"{cluster} takes at most {_jobs(limit)} of Tare’s at once"
     holds = find_holds([cluster], timezone.now(), experiment=experiment.pk)[cluster.pk]
     return "; ".join(hold.text for hold in holds)
+
+
+def _name_experiments(questions: Sequence[str]) -> str:
+    """Return the first of these in quotation marks, and how many others there are."""
+    more = len(questions) - 1
+    return f"“{questions[0]}”" + (f" and {more} more experiment{'s' * (more > 1)}" if more else "")
 
 
 def _jobs(count: int) -> str:

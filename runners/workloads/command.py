@@ -88,8 +88,8 @@ class Command(Workload):
             label="Primary metric",
             longest=60,
             group="Its numbers",
-            help="The metric that is compared. None: the first above; without any, step_time of "
-            "the recorder, else wall_time.",
+            help="The metric that is compared. Left empty: the first of the table below; without "
+            "any there, step_time of the recorder, else wall_time.",
         ),
         Parameter(
             name="burn_in",

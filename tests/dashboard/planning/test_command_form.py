@@ -67,6 +67,13 @@ def test_a_program_its_files_and_metrics_make_a_workload(as_owner: Client) -> No
     assert "from tare import x" not in shown, "contents are in no table"
 
 
+def test_the_form_shows_an_example_and_links_to_its_document(as_owner: Client) -> None:
+    page = as_owner.get(NEW).content.decode()
+    assert 'placeholder="{python} train.py --epochs 3"' in page
+    assert 'href="/docs/bring-your-own-benchmark/"' in page
+    assert "bring-your-own" not in as_owner.get(f"{NEW[:-7]}blas").content.decode()
+
+
 def test_editing_keeps_replaces_and_leaves_out_files(as_owner: Client) -> None:
     as_owner.post(NEW, filled(uploads=[file("train.py"), file("old.txt")]))
     made = Workload.objects.get()
@@ -154,7 +161,12 @@ class TestTrying:
         metric = {"name": "rate", "unit": "images/s", "find": find, "take": "series"}
         shown = self.tried(as_owner, output(rates=(100, 200, 300, 400)), metric, burn_in="2")
         assert '<span class="number">350 images/s</span>' in shown
-        assert "the mean, each a step, of 4" in shown
+        assert "the mean, each a step, of 4 without the first 2, the warm-up" in shown
+
+    def test_says_no_warm_up_of_a_number_that_has_none(self, as_owner: Client) -> None:
+        find = {"name": "rate", "unit": "images/s", "find": r"^\d+\timages/sec: ([\d.]+)"}
+        assert "the last of 4</small>" in self.tried(as_owner, output(), find, burn_in="2")
+        assert "the mean of 4</small>" in self.tried(as_owner, output(), find | {"take": "mean"})
 
     @pytest.mark.parametrize(
         ("find", "words"),

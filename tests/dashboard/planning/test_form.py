@@ -336,6 +336,27 @@ def test_the_form_suggests_bare_metal_as_baseline(as_owner: Client, site: Site) 
     assert form["cluster"].value() == site.cluster.pk
 
 
+def test_the_form_begins_with_the_workload_that_one_comes_from(
+    as_owner: Client, site: Site
+) -> None:
+    shown = as_owner.get(reverse("workload", args=[site.workload.pk])).content.decode()
+    address = f"{NEW}?workload={site.workload.pk}"
+    assert f'href="{address}"' in shown
+    assert as_owner.get(address).context["form"]["workloads"].value() == [str(site.workload.pk)]
+    for nonsense in ("0", "x", "9" * 30, ""):
+        page = as_owner.get(f"{NEW}?workload={nonsense}")
+        assert page.status_code == 200
+        assert not page.context["form"].offered.chosen
+
+
+def test_the_way_to_a_program_of_ones_own_stands_below_the_workloads_and_on_the_first_page(
+    as_owner: Client, site: Site
+) -> None:
+    way = '<a href="/catalogue/workloads/new/?kind=command">a program of yours</a>'
+    assert way in as_owner.get(NEW).content.decode()
+    assert way in as_owner.get("/").content.decode()
+
+
 def test_the_form_suggests_a_scale_that_the_cluster_has(as_owner: Client, site: Site) -> None:
     def scales(answer: Any) -> Any:
         return answer.context["form"]["scales"].value()

@@ -156,10 +156,14 @@ def test_the_place_in_tares_queue_is_behind_what_its_owner_launched_before(
     JobFactory(experiment=another, state="planned")
     (words,) = explain_waiting(waiting, {"planned": 2})
     assert words.startswith(
-        "2 jobs in Tare’s own queue, behind 3 jobs of the same owner, in turns with 1 job of other"
-        " people"
+        f"2 jobs in Tare’s own queue, behind 3 jobs of the same owner (“{earlier.question}”), in"
+        " turns with 1 job of other people"
     )
     assert words.endswith(f"to be sent at the next visit to {waiting.cluster}.")
+    first = LaunchedFactory(**own, launched_at=waiting.launched_at - 2 * hour)
+    JobFactory(experiment=first, state="planned")
+    (words,) = explain_waiting(waiting, {"planned": 2})
+    assert f"behind 4 jobs of the same owner (“{first.question}” and 1 more experiment)," in words
 
 
 @pytest.mark.parametrize(
