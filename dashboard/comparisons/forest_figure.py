@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import fmean
 
 from dashboard.access.hidden_names import find_anonymity
 from dashboard.comparisons.figures import Plot
@@ -21,6 +23,7 @@ CAPTION = (
     "Symbols: ratio of geometric means. Thick and thin lines: {thick} and {thin} confidence "
     "intervals. Shaded: margin {margin}."
 )
+BLOCKS = " Small symbols: each block, the first one highest."
 DECIDED = (
     " Equivalent: the {thick} interval lies inside the margin. Slower, faster: the {thin} interval "
     "is clear of 1."
@@ -83,7 +86,8 @@ class PrintedForest:
 def write_caption(forest: Forest) -> str:
     """Return what the lines of a forest plot stand for."""
     has_intervals = any(row.thin for row in forest.rows)
-    text = (CAPTION + DECIDED * has_intervals).format(
+    has_blocks = any(row.block_ratios for row in forest.rows)
+    text = (CAPTION + BLOCKS * has_blocks + DECIDED * has_intervals).format(
         thick=forest.thick_level, thin=forest.thin_level, margin=forest.margin_text
     )
     return text.replace(" %", "\N{NO-BREAK SPACE}%")
@@ -96,7 +100,12 @@ def describe_comparison(comparison: Comparison, hide: Callable[[str], str] = str
     """
     metrics = {say_metric(group) for group in comparison.groups if group.pairs}
     compared = [
-        ComparedPair(_make_heading(group, len(metrics) > 1), pair, _count_nodes(group, pair))
+        ComparedPair(
+            _make_heading(group, len(metrics) > 1),
+            pair,
+            _count_nodes(group, pair),
+            list_block_ratios(group, pair),
+        )
         for group in comparison.groups
         for pair in group.pairs
     ]
@@ -111,6 +120,32 @@ def describe_comparison(comparison: Comparison, hide: Callable[[str], str] = str
         pooled=comparison.pooled,
         hide=hide,
     )
+
+
+def list_block_ratios(group: Group, pair: Pair) -> tuple[float, ...]:
+    """Return the ratio of each block of a pair, in the order in which blocks began.
+
+    Empty unless they are the very blocks of which the pair's ratio is the mean: not where an
+    interim analysis has judged fewer, for example.
+    """
+    logs: dict[str, dict[str, list[float]]] = {}
+    starts: dict[str, float] = {}
+    for sample in group.samples:
+        if sample.block and sample.value > 0:
+            arms = logs.setdefault(sample.block, {})
+            arms.setdefault(sample.environment, []).append(math.log(sample.value))
+            started = sample.started if sample.started is not None else math.inf
+            starts[sample.block] = min(starts.get(sample.block, math.inf), started)
+    whole = [
+        block for block, arms in logs.items() if {pair.baseline, pair.environment} <= set(arms)
+    ]
+    if not pair.paired or len(whole) != pair.n_blocks:
+        return ()
+    effects = {
+        block: fmean(logs[block][pair.environment]) - fmean(logs[block][pair.baseline])
+        for block in whole
+    }
+    return tuple(math.exp(effects[block]) for block in sorted(whole, key=lambda b: (starts[b], b)))
 
 
 def describe_for(comparison: Comparison, request: OpenRequest) -> Forest | None:

@@ -18,6 +18,8 @@ WIDEST = 2.0
 STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 ROUND = (1, 2, 5)
 MOST_TICKS, FEW_TICKS = 8, 4
+MOST_BLOCKS = 500
+"""Of more blocks those at equal distances are drawn; the file of runs has all."""
 MOST_REASONS = 6
 """More different reasons than this are left to the table beside the figure."""
 BEYOND = "interval beyond the axis; see its numbers"
@@ -46,6 +48,8 @@ class ComparedPair:
     pair: Pair
     nodes: int = 0
     """How many nodes its runs were on; 0 where nobody knows."""
+    block_ratios: tuple[float, ...] = ()
+    """The ratio of each block in their order: shown of a pair that is alone in its figure."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,8 @@ class ForestRow:
     """Whether it is a mean over configurations: a diamond as wide as `thick`."""
     prediction: Interval | None = None
     """Of a pooled row: where one more configuration would lie."""
+    block_ratios: tuple[float, ...] = ()
+    """Of the only row of a figure: the ratios of its blocks, drawn above its interval."""
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -160,7 +166,8 @@ def describe_forest(
         for interval in (one.interval, one.prediction)
         for end in interval or ()
     ]
-    low, high = choose_range(pairs, margin, ends)
+    block_ratios = _choose_block_ratios(compared)
+    low, high = choose_range(pairs, margin, [*ends, *block_ratios])
     decimals = _choose_decimals(pairs)
     letters, notes = _letter_notes(pairs, low, high)
     if pooled:
@@ -183,7 +190,10 @@ def describe_forest(
         few_ticks=tuple(choose_ticks(low, high, FEW_TICKS)),
         rows=(
             *(
-                _describe_row(one, marks, low, high, decimals, letters[index])
+                replace(
+                    _describe_row(one, marks, low, high, decimals, letters[index]),
+                    block_ratios=block_ratios,
+                )
                 for index, one in enumerate(compared)
             ),
             *(
@@ -195,6 +205,18 @@ def describe_forest(
     )
     # Names first: they are known as they are written, and `clean` may write them otherwise.
     return change_names(forest, lambda text: clean(hide(text)))
+
+
+def _choose_block_ratios(compared: Sequence[ComparedPair]) -> tuple[float, ...]:
+    """Return the ratios of blocks where one pair has the figure for itself: at most `MOST_BLOCKS`.
+
+    Among more rows they would hide the intervals.
+    """
+    if len(compared) != 1:
+        return ()
+    ratios = [ratio for each in compared[0].block_ratios if (ratio := _known(each)) is not None]
+    most = min(len(ratios), MOST_BLOCKS)
+    return tuple(ratios[place * len(ratios) // most] for place in range(most))
 
 
 def change_names(forest: Forest, change: Callable[[str], str]) -> Forest:

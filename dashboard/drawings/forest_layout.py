@@ -18,7 +18,14 @@ from dashboard.drawings.elements import (
 )
 from dashboard.drawings.forest import Forest, ForestRow
 from dashboard.drawings.forest_diamond import draw_diamond
-from dashboard.drawings.forest_pages import BETWEEN_GROUPS, HEADING, LINE, Block, break_pages
+from dashboard.drawings.forest_pages import (
+    BETWEEN_GROUPS,
+    HEADING,
+    LINE,
+    Block,
+    break_pages,
+    measure_blocks,
+)
 from dashboard.drawings.themes import Theme
 from dashboard.drawings.typeface import Typeface
 
@@ -29,6 +36,8 @@ GAP = 3.4
 """Between two columns of text."""
 AXIS, THICK, THIN, CAP, RIM = 0.55, 2.1, 0.9, 0.8, 0.45
 CAP_HEIGHT, RADIUS = 2.3, 0.72
+SMALL_RADIUS = 0.5
+EACH_BLOCK = "each block"
 ARROW, ARROW_HEIGHT, ARROW_ROOM = 2.2, 2.4, 2.0
 GLYPH = 2.0
 NEAR_EDGE = 0.4
@@ -130,6 +139,8 @@ class _Layout:
         right -= wide + 3.0
         letters = self._widest("letters", "", "italic") + 0.8 if narrow and forest.notes else 0.0
         names = max((self.type.measure(row.environment) for row in forest.rows), default=0.0)
+        if any(row.block_ratios for row in forest.rows):
+            names = max(names, self.type.measure(EACH_BLOCK))
         label = max(min(names, right - self.measures.least_plot - INDENT - 3 - letters), 12.0)
         left = INDENT + label + letters + 3.0
         return Places(left, right, label, columns, glyph, word, notes, forest.low, forest.high)
@@ -192,11 +203,12 @@ class _Layout:
             for line in self.type.wrap(block.heading, room, "bold", lines=block.lines):
                 yield self._text(INSET, y + HEADING / 2, line, face="bold")
                 y += HEADING
-            bottom = y + row * len(block.rows)
+            bottom = y + sum(row + measure_blocks(shown) for shown in block.rows)
             yield from self._draw_ground(y, bottom)
-            for place, shown in enumerate(block.rows):
-                yield from self._draw_row(shown, y + row * (place + 0.5))
-            y = bottom
+            for shown in block.rows:
+                yield from self._draw_block_ratios(shown, y)
+                y += measure_blocks(shown) + row
+                yield from self._draw_row(shown, y - row / 2)
         letters = {
             letter for block in blocks for row_ in block.rows for letter in row_.letters.split(",")
         }
@@ -270,6 +282,26 @@ class _Layout:
                 yield self._text(
                     places.notes, y, row.letters, colour=theme.muted, face="italic", anchor="end"
                 )
+
+    def _draw_block_ratios(self, row: ForestRow, top: float) -> Iterator[Element]:
+        """Draw the ratio of each block above the interval, the first block highest."""
+        room, count = measure_blocks(row), len(row.block_ratios)
+        if not count:
+            return
+        label = self.type.cut(EACH_BLOCK, self.places.label)
+        yield self._text(INDENT, top + room / 2, label, colour=self.theme.muted)
+        first, last = top + 1.2, top + room - 0.6
+        for place, ratio in enumerate(row.block_ratios):
+            x = self.places.find_x(ratio)
+            if self.places.left <= x <= self.places.right:
+                y = (
+                    (first + last) / 2
+                    if count == 1
+                    else first + (last - first) * place / (count - 1)
+                )
+                points = make_symbol(row.mark, (x, y), SMALL_RADIUS)
+                colour = self.theme.colour(row.mark)
+                yield Polygon(points, colour, self.theme.ground, RIM / 2, name="block")
 
     def _draw_interval(self, row: ForestRow, y: float) -> Iterator[Element]:
         places, colour = self.places, self.theme.colour(row.mark)

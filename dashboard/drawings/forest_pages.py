@@ -21,6 +21,8 @@ WIDE_LETTER = 1.6
 LETTER = 1.15
 """Millimetres of a letter on average."""
 MOST_LINES = 2
+BLOCK_PITCH, LEAST_BLOCKS, MOST_OF_BLOCKS = 1.25, 4.0, 16.0
+"""Millimetres from one block to the next above a row that is alone, and of all of them."""
 AROUND_ROWS = {180: 14.0, 88: 28.5}
 """What usually stands above and below the rows, without notes, in each width."""
 
@@ -35,7 +37,8 @@ class Block:
 
     @property
     def height(self) -> float:
-        return HEADING * self.lines + ROW * len(self.rows) + BETWEEN_GROUPS
+        rows = sum(ROW + measure_blocks(row) for row in self.rows)
+        return HEADING * self.lines + rows + BETWEEN_GROUPS
 
 
 def break_pages(forest: Forest) -> list[list[Block]]:
@@ -59,6 +62,13 @@ def break_pages(forest: Forest) -> list[list[Block]]:
             left -= block.height
             rows = rows[len(block.rows) :]
     return pages
+
+
+def measure_blocks(row: ForestRow) -> float:
+    """Return how many millimetres the ratios of blocks take above their row."""
+    if not row.block_ratios:
+        return 0.0
+    return min(max(BLOCK_PITCH * len(row.block_ratios), LEAST_BLOCKS), MOST_OF_BLOCKS) + 0.8
 
 
 def measure_notes(forest: Forest, page: list[Block]) -> int:
