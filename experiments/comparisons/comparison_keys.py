@@ -21,8 +21,8 @@ from django.db.models import Count, Max
 from experiments.models import Environment, Event, Experiment, Run, Workload
 
 BASE = Path(__file__).resolve().parents[2]
-METHOD = ("experiments", "runners/workloads")
-"""The folders whose code a comparison may depend on."""
+METHOD = ("experiments", "runners/workloads", "runners/ends.py", "runners/node_rules.py")
+"""The folders and files whose code a comparison may depend on."""
 LIBRARIES = ("numpy", "scipy")
 COLUMNS = (
     "baseline_id",
@@ -92,11 +92,19 @@ def identify_method() -> str:
     digest = hashlib.sha256(platform.python_version().encode())
     for name in LIBRARIES:
         digest.update(f"{name} {version(name)}".encode())
-    for folder in METHOD:
-        for path in sorted((BASE / folder).rglob("*.py")):
-            content = path.read_bytes()
-            digest.update(f"{path.relative_to(BASE)} {len(content)}\n".encode() + content)
+    for path in list_method_files():
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(BASE)} {len(content)}\n".encode() + content)
     return digest.hexdigest()
+
+
+def list_method_files() -> list[Path]:
+    """Return the files with the code that a comparison may depend on, in a fixed order."""
+    files = []
+    for name in METHOD:
+        path = BASE / name
+        files += sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    return files
 
 
 def _hash(parts: list[Any]) -> str:

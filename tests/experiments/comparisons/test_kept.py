@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import json
 import random
 import zlib
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +28,7 @@ from experiments.comparisons import (
     read_comparison,
     read_kept_verdicts,
 )
+from experiments.comparisons.comparison_keys import list_method_files
 from experiments.comparisons.plain_values import write_plain
 from experiments.execution import lifecycle, tasks
 from experiments.models import (
@@ -192,6 +195,21 @@ def test_what_another_version_has_computed_is_stale(
     keep_comparison(experiment.pk)
     monkeypatch.setattr(comparison_keys, "identify_method", lambda: "the next version")
     assert not is_kept(experiment, computed)
+
+
+def test_all_code_of_the_runners_that_comparisons_call_is_part_of_their_key() -> None:
+    files = {path.relative_to(comparison_keys.BASE) for path in list_method_files()}
+    rooms = [comparison_keys.BASE / "experiments" / room for room in ("comparisons", "statistics")]
+    called = set()
+    for path in (path for room in rooms for path in room.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("runners."):
+                called.add(Path(*str(node.module).split(".")))
+    assert called, "comparisons read results by what runners know of workloads"
+    missing = [
+        name for name in called if not {name.with_suffix(".py"), name / "__init__.py"} & files
+    ]
+    assert missing == []
 
 
 def test_steps_that_are_summarised_again_make_it_stale(computed: list[int]) -> None:
