@@ -15,8 +15,8 @@ from django.db.models import Prefetch
 from django.utils import timezone
 
 from experiments.execution.lifecycle import JOB_ANEW, RUN_ANEW
-from experiments.execution.moves import Move, move, move_each, record_event
-from experiments.execution.repairs import find_node, plan_second_job
+from experiments.execution.moves import Move, move, move_each
+from experiments.execution.repairs import SecondJob, find_nodes, plan_second_jobs
 from experiments.execution.unbegun_jobs import LOST
 from experiments.models import Event, Job, Run, RunFile
 from experiments.models.states import NOT_STARTED
@@ -58,13 +58,18 @@ def plan_by_rule(ended: Sequence[Job]) -> None:
         return
     jobs = (
         Job.objects.filter(pk__in=keys, cancel_requested_at=None, experiment__cancelled_at=None)
-        .select_related("experiment")
+        .select_related("experiment", "workload")
         .defer("script", "experiment__plan")
-        .prefetch_related(Prefetch("runs", Run.objects.order_by("position")))
+        .prefetch_related(
+            Prefetch("runs", Run.objects.select_related("environment").order_by("position"))
+        )
         .order_by("pk")
     )
     counts = _count_by_rule(jobs)
+    nodes = find_nodes(jobs)
     again: list[Job] = []
+    seconds: list[tuple[SecondJob, str]] = []
+    refused: list[Event] = []
     for job in jobs:
         cause = f"{job.reason} ({job.message.partition('. Its ')[0]})"
         runs = list(job.runs.all())
@@ -72,27 +77,40 @@ def plan_by_rule(ended: Sequence[Job]) -> None:
         block = job.experiment_id, job.block
         if counts[block] >= MOST_BY_RULE:
             why = f"{cause}: its block has been, {MOST_BY_RULE} times"
-            record_event(job.experiment, NOT_TRIED, job=job, why=why)
+            refused.append(_make_event(job, NOT_TRIED, why))
         elif all(_is_untouched(run) for run in runs):
             counts[block] += 1
             again.append(job)
         elif missing:
             counts[block] += 1
             why = f" by rule, after {cause}"
-            second = plan_second_job(job, missing, node=find_node(job), why=why)
-            record_event(job.experiment, TRIED_BY_RULE, job=second, why=cause)
+            plan = SecondJob(job, missing, nodes.get(job.pk, ""), why=why)
+            seconds.append((plan, cause))
         else:
             why = f"{cause}: another run of it has an outcome, and all others have begun"
-            record_event(job.experiment, NOT_TRIED, job=job, why=why)
+            refused.append(_make_event(job, NOT_TRIED, why))
+    planned = plan_second_jobs([plan for plan, _ in seconds])
+    Event.objects.bulk_create(
+        [
+            *refused,
+            *(
+                _make_event(second, TRIED_BY_RULE, cause)
+                for second, (_, cause) in zip(planned, seconds, strict=True)
+            ),
+        ]
+    )
     _plan_again(again)
+
+
+def _make_event(job: Job, what: str, why: str) -> Event:
+    return Event(experiment_id=job.experiment_id, job=job, what=what, why=why)
 
 
 def _plan_again(jobs: Sequence[Job]) -> None:
     """Plan the next attempts of whole jobs, with all their runs."""
     causes = {job: f"{job.reason} ({job.message.partition('. Its ')[0]})" for job in jobs}
     Event.objects.bulk_create(
-        Event(experiment_id=job.experiment_id, job=job, what=TRIED_BY_RULE, why=cause)
-        for job, cause in causes.items()
+        _make_event(job, TRIED_BY_RULE, cause) for job, cause in causes.items()
     )
     runs = [run for job in jobs for run in job.runs.all()]
     moves = []

@@ -140,6 +140,10 @@ def _move_locked(model: Any, by_key: Mapping[int, Move[RowT]], before: str, to: 
         locked = model.objects.filter(pk__in=by_key, state=before).select_for_update()
         keys = set(locked.order_by("pk").values_list("pk", flat=True))
         moved = [change for pk, change in by_key.items() if pk in keys]
+        what = f"{before} → {to}"
+        # Before the columns change: the event of a run is of the job that it belonged to.
+        has_events = model is not Operation
+        events = [_make_event(change, what) for change in moved] if has_events else []
         for change in moved:
             for name, value in {"state": to, **change.columns}.items():
                 setattr(change.row, name, value)
@@ -147,9 +151,7 @@ def _move_locked(model: Any, by_key: Mapping[int, Move[RowT]], before: str, to: 
         update_each(rows, ["state", *columns])
         if before == Job.State.COLLECTING and model is Job:
             count_gpu_time(keys)
-        if model is not Operation:
-            what = f"{before} → {to}"
-            events = [_make_event(change, what) for change in moved]
+        if events:
             Event.objects.bulk_create(events)
             _ask_for_comparisons(model, before, to, [event.experiment_id for event in events])
     return rows

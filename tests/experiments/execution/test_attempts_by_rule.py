@@ -82,15 +82,25 @@ def test_only_what_the_table_says_is_tried_again(reason: str) -> None:
     assert not job.experiment.events.filter(what=TRIED_AGAIN).exists(), "nobody has chosen"
 
 
-def test_a_node_that_ends_many_jobs_takes_no_more_statements_than_one() -> None:
+@pytest.mark.parametrize(
+    ("outcomes", "afterwards"),
+    [
+        ([("failed", "node failure")] * 2, [("planned", 2)] * 2),
+        ([("succeeded", ""), ("failed", "not started")], [("succeeded", 1), ("planned", 0)]),
+        ([("succeeded", ""), ("failed", "node failure")], [("succeeded", 1), ("failed", 1)]),
+    ],
+)
+def test_a_node_that_ends_many_jobs_takes_no_more_statements_than_one(
+    outcomes: list[tuple[str, str]], afterwards: list[tuple[str, int]]
+) -> None:
     counts = []
     for count in (1, 4):
-        jobs = [failed_job(*[("failed", "node failure")] * 2) for _ in range(count)]
+        jobs = [failed_job(*outcomes) for _ in range(count)]
         with CaptureQueriesContext(connection) as queries:
             plan_by_rule(jobs)
         counts.append(len(queries))
         for job in jobs:
-            assert states_of(Job.objects.get(pk=job.pk)) == [("planned", 2)] * 2
+            assert states_of(Job.objects.get(pk=job.pk)) == afterwards
     assert counts[0] == counts[1]
 
 

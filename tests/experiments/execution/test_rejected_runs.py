@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from unittest import mock
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from dashboard.comparisons.methods import describe_methods
 from experiments.comparisons import compare_experiment
-from experiments.comparisons.rejections import REJECTED_AGAIN, JudgedRuns
+from experiments.comparisons.rejections import REJECTED, REJECTED_AGAIN, JudgedRuns
 from experiments.comparisons.repaired import count_repaired_blocks
 from experiments.execution import lifecycle, run_ends
 from experiments.execution.attempts_by_rule import NOT_TRIED
+from experiments.execution.rejected_again import plan_rejected_again
 from experiments.execution.sending_rights import REPAIRED
-from experiments.models import Experiment, Measurement, Run
+from experiments.models import Experiment, Job, Measurement, Run
 from experiments.planning.freeze import freeze_definition
 from experiments.statistics.unequal_rejections import Judged
 from runners.node_rules import Judgement
@@ -122,6 +125,43 @@ def test_a_block_is_tried_again_as_often_as_its_plan_allows(experiment: Make) ->
     for kept in made.runs.filter(environment__name="bare metal"):
         again = made.jobs.filter(block=kept.job.block).exclude(pk=kept.job_id)
         assert set(again.values_list("node", flat=True)) == {kept.node}, "a pair is of one node"
+
+
+def reject_runs(environment: str, jobs: Sequence[Job], *, again: int) -> None:
+    """End these jobs with a run of each rejected."""
+    Job.objects.filter(pk__in=[job.pk for job in jobs]).update(state=Job.State.DONE, node="node1")
+    for job in jobs:
+        job.state = Job.State.DONE
+        runs = job.runs.all()
+        runs.update(state=Run.State.SUCCEEDED)
+        runs.filter(environment__name=environment).update(
+            state=Run.State.FAILED, reason=REJECTED, spec={"reject": {"again": again}}
+        )
+
+
+@pytest.mark.parametrize("again", [0, 1])
+def test_more_jobs_with_rejected_runs_take_no_more_statements(experiment: Make, again: int) -> None:
+    made = experiment(repeats=8, reject_swap=True, rejected_again=1)
+    jobs = list(made.jobs.select_related("experiment").order_by("pk"))
+    reject_runs("other", jobs, again=again)
+    counts = []
+    for portion in (jobs[:1], jobs[1:]):
+        with CaptureQueriesContext(connection) as queries:
+            plan_rejected_again(portion)
+        counts.append(len(queries))
+    planned = made.runs.filter(state=Run.State.PLANNED, job__node="node1")
+    assert planned.count() == again * len(jobs)
+    assert made.events.filter(what=NOT_TRIED if not again else REJECTED_AGAIN).count() == len(jobs)
+    assert counts[0] == counts[1]
+
+
+def test_the_event_of_a_run_that_is_planned_again_is_of_its_first_job(experiment: Make) -> None:
+    made = experiment(repeats=1, reject_swap=True, rejected_again=1)
+    (first,) = made.jobs.select_related("experiment")
+    reject_runs("other", [first], again=1)
+    plan_rejected_again([first])
+    event = made.events.get(what="failed → planned", run__environment__name="other")
+    assert (event.job, event.why) == (first, f"in {made.jobs.get(repairs=first)}")
 
 
 def test_only_blocks_with_runs_of_two_jobs_count_as_completed_by_a_second_one(
