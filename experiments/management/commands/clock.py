@@ -12,6 +12,7 @@ from django.db import InterfaceError, OperationalError, close_old_connections
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
+from experiments.clusters.old_readings import forget_old_readings
 from experiments.clusters.visit_requests import LONGEST
 from experiments.execution.visit_times import is_urgent
 from experiments.health.signs import show_sign
@@ -48,8 +49,9 @@ from experiments.notify import (
 WAITING_SECONDS = 10
 # The same for visits to clusters. Those that wait in a queue are not added once more.
 AGAIN_SECONDS = 60
-# Messages to people that are due are looked for as often, and old ones are deleted.
+# Messages to people that are due are looked for as often.
 DELIVERY_SECONDS = 5
+# What is older than it is kept is deleted as often.
 CLEANING_SECONDS = 3600
 PAUSE_SECONDS = 0.5
 INTERVAL_COLUMNS = (
@@ -80,6 +82,7 @@ class Command(BaseCommand):
                     enqueue_waiting(retried_at, time.monotonic())
                     enqueue_watches(retried_at, time.monotonic())
                     enqueue_deliveries(retried_at, time.monotonic())
+                    forget_old_rows(retried_at, time.monotonic())
                     sign.beat()
                     mark_alive(ALIVE_SECONDS)
                 except (OperationalError, InterfaceError) as error:
@@ -173,11 +176,16 @@ def enqueue_watches(retried_at: dict[str, float], now: float) -> None:
 
 
 def enqueue_deliveries(retried_at: dict[str, float], now: float) -> None:
-    """Have messages sent that are due; what is old of them is deleted."""
+    """Have messages sent that are due."""
     if now - retried_at.get("delivered", float("-inf")) >= DELIVERY_SECONDS:
         retried_at["delivered"] = now
         for pk in {pk for way in list_open_ways() for pk in list_due_people(way)}:
             enqueue_deliver(pk)
+
+
+def forget_old_rows(retried_at: dict[str, float], now: float) -> None:
+    """Delete messages to people and readings of clusters that are older than they are kept."""
     if now - retried_at.get("cleaned", float("-inf")) >= CLEANING_SECONDS:
         retried_at["cleaned"] = now
         forget_old()
+        forget_old_readings()

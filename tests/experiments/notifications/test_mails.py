@@ -339,7 +339,7 @@ def test_the_clock_asks_for_what_is_due_and_deletes_what_is_old(
     forget_old()
     assert NotificationMessage.objects.exists()
     let_pass(days=8)
-    clock.enqueue_deliveries(retried_at, 3600)
+    clock.forget_old_rows(retried_at, 3600)
     assert not NotificationDelivery.objects.exists()
 
 
