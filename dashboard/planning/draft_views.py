@@ -16,6 +16,7 @@ from dashboard.planning.experiment_forms import ExperimentForm, read_typed_value
 from dashboard.planning.script_views import describe_script
 from dashboard.planning.unsaved_views import make_data, read_page
 from dashboard.typed_requests import Request
+from experiments.access.permissions import why_not_use
 from experiments.execution import lifecycle
 from experiments.imports.imported_runs import forget
 from experiments.models import Experiment, UnsavedForm
@@ -195,6 +196,9 @@ def clone(request: Request, pk: int) -> HttpResponse:
     source = get_readable(request, pk)
     if source.imported_at:
         raise PermissionDenied("Runs that others have made cannot be launched again.")
+    if reason := why_not_use(request.user, source.cluster):
+        messages.error(request, f"No draft was made of it. {reason}")
+        return redirect(source)
     copied = {name: getattr(source, name) for name in COPIED}
     with transaction.atomic():
         draft = Experiment.objects.create(owner=request.user, copied_from_id=source.pk, **copied)

@@ -8,6 +8,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Model
 
+from experiments.access.permissions import why_not_use
 from experiments.models import (
     Cluster,
     Environment,
@@ -49,7 +50,8 @@ def _name(row: Model) -> dict[str, Any]:
 def make_draft(preset: OwnPreset, person: User) -> tuple[Experiment, list[str]]:
     """Return a new draft of `person` and a sentence for each thing that is missing in it.
 
-    CannotBeUsed says why there is none: the cluster is missing, or every environment.
+    CannotBeUsed says why there is none: the cluster or every environment is missing, or `person`
+    may not send jobs to the cluster.
     """
     definition = preset.definition
     is_owner = preset.owner_id == person.pk
@@ -57,6 +59,8 @@ def make_draft(preset: OwnPreset, person: User) -> tuple[Experiment, list[str]]:
     if cluster is None:
         name = f"The cluster {definition['cluster']['name']}" if is_owner else "Its cluster"
         raise CannotBeUsed(f"{name} is gone, or you may not view it.")
+    if reason := why_not_use(person, cluster):
+        raise CannotBeUsed(reason)
     rows = Environment.objects.visible_to(person).filter(cluster=cluster)
     environments = _find(rows, definition["environments"])
     baseline = rows.filter(pk=definition["baseline"]["pk"]).first()

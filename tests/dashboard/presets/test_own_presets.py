@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import html
+
 import pytest
 from django.contrib.auth.models import Group
 from django.contrib.messages import get_messages
 from django.test import Client
+from django.urls import reverse
 
-from experiments.models import AuditEntry, Environment, Experiment, OwnPreset, Role, Workload
+from experiments.models import (
+    AuditEntry,
+    Cluster,
+    Environment,
+    Experiment,
+    OwnPreset,
+    Role,
+    Workload,
+)
 from experiments.presets.own_presets import describe_definition
 from tests.dashboard.conftest import People
-from tests.factories import ExperimentFactory, OwnPresetFactory, UserFactory, WorkloadFactory
+from tests.factories import (
+    CredentialFactory,
+    ExperimentFactory,
+    OwnPresetFactory,
+    UserFactory,
+    WorkloadFactory,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -43,6 +60,24 @@ def test_a_definition_is_saved_listed_and_becomes_the_same_draft(
     assert draft.is_draft
     assert describe_definition(draft) == describe_definition(results)
     assert as_owner.get(f"/experiments/{draft.pk}/edit/").status_code == 200
+
+
+def test_no_draft_is_made_for_a_cluster_that_one_may_see_and_not_use(
+    as_owner: Client, results: Experiment
+) -> None:
+    preset = save(as_owner, results, name="kept")
+    cluster = results.cluster
+    key = CredentialFactory()  # of somebody else
+    Cluster.objects.filter(pk=cluster.pk).update(transport="ssh", credential=key)
+    reason = f"The key of {cluster} is not yours to use."
+    made, words = use(as_owner, preset)
+    assert made is None
+    assert reason in words
+    answer = as_owner.post(reverse("experiment_clone", args=[results.pk]), follow=True)
+    assert reason in html.unescape(answer.content.decode())
+    assert not Experiment.objects.filter(launched_at=None).exists()
+    Cluster.objects.filter(pk=cluster.pk).update(enabled=False)
+    assert f"{cluster} is not in service." in use(as_owner, preset)[1]
 
 
 def test_a_later_change_of_the_experiment_does_not_change_the_preset(
