@@ -7,7 +7,6 @@ that follow an experiment: where computing takes long, it gives the last one, wi
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
 import logging
@@ -383,25 +382,8 @@ def _unpack(content: bytes, key: str) -> Content:
     plain = unpacker.decompress(packed, MOST_BYTES)
     if not unpacker.eof:
         raise ValueError("it is too large")
-    with _pause_garbage_collection():
-        known: Content = read_plain(Content, json.loads(plain))
+    known: Content = read_plain(Content, json.loads(plain))
     return known
-
-
-@contextmanager
-def _pause_garbage_collection() -> Iterator[None]:
-    """Look for no garbage within the block.
-
-    Of 20,000 runs, looking at each of so many new rows again and again takes longer than to make
-    them, and none of them is garbage.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _sum_up(packed: bytes, key: str) -> bytes:
