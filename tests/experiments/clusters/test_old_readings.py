@@ -40,7 +40,8 @@ def test_the_clock_forgets_old_readings_once_an_hour(draft: ClusterDraft) -> Non
     make_reading(OLD, cluster=cluster)
     make_reading(OLD, draft=draft)
     make_reading(OLD, cluster=cluster, ended=False)
-    young = {make_reading(YOUNG, cluster=cluster), make_reading(YOUNG, draft=draft, ended=False)}
+    other = ClusterFactory()
+    young = {make_reading(YOUNG, cluster=other), make_reading(YOUNG, draft=draft, ended=False)}
     clock.forget_old_rows(retried_at, clock.CLEANING_SECONDS - 1)
     assert ClusterReading.objects.count() == 5
     clock.forget_old_rows(retried_at, clock.CLEANING_SECONDS)
