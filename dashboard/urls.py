@@ -23,6 +23,7 @@ from dashboard.comparisons import (
     robustness_views,
     step_views,
     table_views,
+    two_experiments_views,
 )
 from dashboard.docs import doc_views
 from dashboard.execution import (
@@ -34,6 +35,7 @@ from dashboard.execution import (
     run_views,
     saved_view_views,
     selection_views,
+    two_runs_views,
 )
 from dashboard.health import health_views
 from dashboard.images import image_import_views, image_views
@@ -149,6 +151,18 @@ urlpatterns = [
         for ending in ("csv", "parquet")
     ),
     path("compare/", comparison_views.compare, name="compare"),
+    path(
+        "compare/experiments/<int:left>/",
+        two_experiments_views.choose_second_experiment,
+        name="two_experiments_choose",
+    ),
+    path(
+        "compare/experiments/<int:left>/<int:right>/",
+        two_experiments_views.two_experiments,
+        name="two_experiments",
+    ),
+    path("compare/runs/<slug:left>/", two_runs_views.choose_second_run, name="two_runs_choose"),
+    path("compare/runs/<slug:left>/<slug:right>/", two_runs_views.two_runs, name="two_runs"),
     path("compare/tables/new/", table_views.new, name="table_new"),
     path("compare/tables/<int:pk>/", comparison_views.table, name="table"),
     path("compare/tables/<int:pk>/robustness/", robustness_views.of_table, name="table_robustness"),

@@ -18,6 +18,7 @@ from dashboard.charts.curves import draw_accuracy_curves, draw_loss_curves
 from dashboard.charts.equivalence import draw_equivalence
 from dashboard.charts.forest import Row, draw_forest
 from dashboard.charts.intervals import draw_interval_trace
+from dashboard.charts.paired_curves import draw_paired_curves
 from dashboard.charts.quantiles import draw_quantiles
 from dashboard.charts.runs import draw_run_order, strip
 from dashboard.charts.scaling import draw_efficiency, draw_scaling
@@ -41,6 +42,7 @@ __all__ = [
     "draw_forest",
     "draw_interval_trace",
     "draw_loss_curves",
+    "draw_paired_curves",
     "draw_quantiles",
     "draw_run_order",
     "draw_scaling",

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
+from dashboard.comparisons.paired_facts import (
+    PairedFact,
+    PairedFacts,
+    Side,
+    make_paired_facts,
+    name_values,
+    pair_facts,
+)
 from dashboard.comparisons.panel_base import ExperimentPanel
 from dashboard.typed_requests import OpenRequest, parse_whole_number
 from experiments.comparisons import ExperimentComparison, Group
 from experiments.comparisons.compared_runs import read_facts
 from experiments.models import Environment
 from experiments.statistics import Pair, numbers
-
-MOST_VALUES = 3
-"""Values of one fact that are named; of more, the rest is counted."""
-MOST_FACTS = 300
-
-
-@dataclass(frozen=True)
-class Fact:
-    """Something that is known of both sides."""
-
-    name: str
-    left: str
-    right: str
-
-    @property
-    def differs(self) -> bool:
-        return self.left != self.right
 
 
 @dataclass(frozen=True)
@@ -70,21 +61,13 @@ class Sides:
     choices: list[Choice]
     left: Choice
     right: Choice
-    differing: list[Fact]
-    same: list[Fact]
-    known: int
-    """How many facts there are of both together."""
-    more: int
-    """How many differing facts are left out."""
+    facts: PairedFacts
+    sides: tuple[Side, Side]
     lines: list[Line]
 
     @property
     def has_baseline(self) -> bool:
         return 1 in (self.left.number, self.right.number)
-
-    @property
-    def differing_count(self) -> int:
-        return len(self.differing) + self.more
 
     @property
     def metric(self) -> str:
@@ -109,22 +92,22 @@ class SideBySide(ExperimentPanel):
             _choose(choices, request.GET.get(side, ""), default)
             for side, default in (("left", 1), ("right", 2))
         )
-        facts = list(_list_facts(comparison, left.name, right.name, request.user.is_authenticated))
-        differing = [fact for fact in facts if fact.differs]
+        facts = _list_facts(comparison, left.name, right.name, request.user.is_authenticated)
         return Sides(
             choices,
             left,
             right,
-            differing[:MOST_FACTS],
-            [fact for fact in facts if not fact.differs][:MOST_FACTS],
-            len(facts),
-            max(0, len(differing) - MOST_FACTS),
+            make_paired_facts(facts),
+            (
+                Side(left.name, comparison.marks[left.name]),
+                Side(right.name, comparison.marks[right.name]),
+            ),
             [
                 Line(
                     group.name or group.title,
                     group.metric.label,
-                    _measure(group, left.name),
-                    _measure(group, right.name),
+                    measure(group, left.name),
+                    measure(group, right.name),
                 )
                 for group in comparison.groups
             ],
@@ -142,26 +125,26 @@ def _choose(choices: list[Choice], asked: str, default: int) -> Choice:
 
 def _list_facts(
     comparison: ExperimentComparison, left: str, right: str, is_member: bool
-) -> Iterator[Fact]:
+) -> Iterator[PairedFact]:
     """Yield what the catalogue, the runs' nodes and their snapshots say of both sides."""
     rows = comparison.experiment.environments.filter(name__in={left, right})
     by_name = {
         row.name: row for row in rows.select_related("runtime", "staged_image__image").order_by()
     }
     settings = [
-        dict(_describe_settings(by_name[name], is_member)) if name in by_name else {}
+        dict(describe_settings(by_name[name], is_member)) if name in by_name else {}
         for name in (left, right)
     ]
-    for name in settings[0]:
-        yield Fact(name, settings[0][name], settings[1].get(name, numbers.MISSING))
-    yield Fact("Nodes of its runs", *(_list_nodes(comparison, name) for name in (left, right)))
+    yield from pair_facts(*settings)
+    nodes = (_list_nodes(comparison, name) for name in (left, right))
+    yield PairedFact("Nodes of its runs", *nodes)
     values: dict[str, dict[str, set[str]]] = {left: {}, right: {}}
     for facts_by_environment in read_facts(comparison.experiment, ()).values():
         for side, known in values.items():
             for facts in facts_by_environment.get(side, []):
                 _add(known, facts)
     for name in sorted(values[left].keys() | values[right].keys()):
-        yield Fact(name, *(_name_values(values[side].get(name, ())) for side in (left, right)))
+        yield PairedFact(name, *(name_values(values[side].get(name, ())) for side in (left, right)))
 
 
 def _add(known: dict[str, set[str]], facts: Mapping[str, str]) -> None:
@@ -169,7 +152,7 @@ def _add(known: dict[str, set[str]], facts: Mapping[str, str]) -> None:
         known.setdefault(name, set()).add(str(value))
 
 
-def _describe_settings(row: Environment, is_member: bool) -> Iterator[tuple[str, str]]:
+def describe_settings(row: Environment, is_member: bool) -> Iterator[tuple[str, str]]:
     """Yield the settings of an environment; variables and lines of a shell only to members."""
     runtime, staged = row.runtime, row.staged_image
     if runtime:
@@ -189,7 +172,7 @@ def _describe_settings(row: Environment, is_member: bool) -> Iterator[tuple[str,
 
 
 def _list_nodes(comparison: ExperimentComparison, environment: str) -> str:
-    return _name_values(
+    return name_values(
         {
             sample.node
             for group in comparison.groups
@@ -199,15 +182,8 @@ def _list_nodes(comparison: ExperimentComparison, environment: str) -> str:
     )
 
 
-def _name_values(values: Iterable[str]) -> str:
-    """Return a few values as text, and how many more there are; a dash where there are none."""
-    names = sorted(values)
-    text = ", ".join(names[:MOST_VALUES]) or numbers.MISSING
-    more = len(names) - MOST_VALUES
-    return f"{text} and {more:,} more" if more > 0 else text
-
-
-def _measure(group: Group, environment: str) -> Measured:
+def measure(group: Group, environment: str) -> Measured:
+    """Return what the runs of an environment have measured in a configuration."""
     values = [sample.value for sample in group.samples if sample.environment == environment]
     pair = next((pair for pair in group.pairs if pair.environment == environment), None)
     if not group.pairs and not group.problem:

@@ -43,6 +43,10 @@ def selected_runs(request: Request) -> HttpResponseBase:
     runs = run_list.runs.rows.order_by()
     if request.POST.get("action") == "export" and runs.exists():
         return send_within_limit(request, lambda: send_runs(run_list))
+    if request.POST.get("action") == "compare":
+        two = list(runs.order_by("pk").values_list("uid", flat=True)[:3])
+        if len(two) == 2:
+            return redirect("two_runs", *two)
     experiments = Experiment.objects.visible_to(request.user).filter(
         pk__in=runs.values("experiment")
     )
@@ -130,6 +134,8 @@ def _tag(request: Request, keys: Sequence[int], back: str, *, is_added: bool) ->
 def _compare(request: Request, keys: Sequence[int], back: str) -> HttpResponseBase:
     if len(keys) == 1:
         return redirect("comparison", keys[0])
+    if len(keys) == 2:
+        return redirect("two_experiments", *keys)
     if len(keys) > MOST_COMPARED:
         messages.error(request, f"Select at most {MOST_COMPARED} experiments to compare.")
         return redirect(back)

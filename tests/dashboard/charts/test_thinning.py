@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.charts import MOST_POINTS, draw_run_order, draw_slopes, strip
-from dashboard.charts.thinning import thin_samples
+from dashboard.charts.thinning import thin_curve, thin_samples
 from experiments.statistics import Sample
 
 MARKS = {"bare": 0, "box": 1, "tub": 2}
@@ -66,3 +67,16 @@ def test_medians_and_counts_are_of_all_runs() -> None:
     values = sorted(sample.value for sample in runs if sample.environment == "box")
     (median,) = figure["data"][2]["x"]
     assert median == (values[3_499] + values[3_500]) / 2
+
+
+def test_a_thinned_line_keeps_peaks_gaps_and_order() -> None:
+    values = [1.0 + (place % 7) / 10 for place in range(10_000)]
+    values[4321], values[8765], values[100] = 50.0, -3.0, math.nan
+    x, y = thin_curve(range(10_000), values, most=100)
+    assert len(x) == len(y) <= 100
+    assert list(x) == sorted(x)
+    assert (max(value for value in y if value == value), min(y)) == (50.0, -3.0)
+    assert x[y.index(50.0)] == 4321
+    assert sum(math.isnan(value) for value in y) == 1
+    assert thin_curve([1, 2], [3.0, math.nan])[0] == [1, 2]
+    assert thin_curve(range(1000), [math.nan] * 1000, most=10)[0][0] == 0

@@ -1,0 +1,296 @@
+"""Two experiments side by side: what differs between them, and what each has found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.db.models import Q
+
+from dashboard.charts.paired_axes import share_axes
+from dashboard.comparisons.figures import Plot, draw_steps
+from dashboard.comparisons.paired_facts import (
+    PairedFact,
+    PairedFacts,
+    Side,
+    make_paired_facts,
+    name_values,
+    pair_facts,
+)
+from dashboard.comparisons.sides import Measured, describe_settings, measure
+from dashboard.comparisons.verdict_matrix import Bar, Scale, choose_scale, make_bar
+from dashboard.environment_symbols import assign_symbols
+from experiments.comparisons import ExperimentComparison, Group, Latest, read_latest
+from experiments.comparisons.environment_facts import read_environment_facts
+from experiments.comparisons.series import read_series
+from experiments.execution.progress import Status, measure_progress
+from experiments.models import Experiment
+from experiments.models.experiment import ExperimentQuerySet
+from experiments.planning.workloads import describe_settings as describe_workload
+from experiments.statistics import numbers
+
+MOST_CANDIDATES = 20
+LONGEST_HEAD = 80
+Names = tuple[str, str]
+"""What stands for the same thing on both sides; empty where a side has no such thing."""
+
+
+@dataclass(frozen=True)
+class ExperimentSide:
+    """One of the two experiments."""
+
+    experiment: Experiment
+    comparison: ExperimentComparison
+    latest: Latest
+    status: Status
+    head: Side
+
+
+@dataclass(frozen=True)
+class SideCell:
+    """What one experiment says of an environment in a configuration."""
+
+    measured: Measured | None
+    bar: Bar | None
+    scale: Scale
+    mark: int
+
+
+@dataclass(frozen=True)
+class EnvironmentLine:
+    """One environment on both sides."""
+
+    name: str
+    cells: tuple[SideCell, SideCell]
+
+
+@dataclass(frozen=True)
+class ConfigurationLines:
+    """One configuration with its environments."""
+
+    number: int
+    name: str
+    metric: str
+    lines: list[EnvironmentLine]
+
+
+@dataclass(frozen=True)
+class TwoExperiments:
+    """Two experiments, ready to be shown."""
+
+    left: ExperimentSide
+    right: ExperimentSide
+    environments: list[Names]
+    configurations: list[ConfigurationLines]
+    pairs: list[tuple[Group | None, Group | None]]
+    """The configurations of both sides, in the same order."""
+
+    @property
+    def both(self) -> tuple[ExperimentSide, ExperimentSide]:
+        return self.left, self.right
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.left.head, self.right.head
+
+    @property
+    def is_same(self) -> bool:
+        return self.left.experiment.pk == self.right.experiment.pk
+
+    @property
+    def metrics(self) -> set[str]:
+        return {group.metric.label for pair in self.pairs for group in pair if group}
+
+
+@dataclass(frozen=True)
+class PairedPlots:
+    """The plots of one kind, with equal axes; None where a side has recorded nothing."""
+
+    title: str
+    left: Plot | None
+    right: Plot | None
+
+
+def make_two_experiments(left: Experiment, right: Experiment) -> TwoExperiments:
+    """Return two experiments side by side, with the comparisons that their pages show."""
+    progress = measure_progress([left, right])
+    sides = []
+    for row in (left, right):
+        comparison, latest = read_latest(row)
+        question = row.question
+        name = question if len(question) <= LONGEST_HEAD else f"{question[:LONGEST_HEAD]}…"
+        head = Side(name, address=row.get_absolute_url())
+        sides.append(ExperimentSide(row, comparison, latest, progress[row.pk].status, head))
+    comparisons = [side.comparison for side in sides]
+    environments = _pair_environments(*comparisons)
+    pairs = _pair_groups(*comparisons)
+    scale = choose_scale([*comparisons[0].pairs, *comparisons[1].pairs], 0.0)
+    furthest = choose_scale([], max(row.margin for row in (left, right)))
+    scale = replace(scale, low=min(scale.low, furthest.low), high=max(scale.high, furthest.high))
+    scales = [replace(scale, margin=row.margin) for row in (left, right)]
+    return TwoExperiments(
+        sides[0],
+        sides[1],
+        environments,
+        [
+            _make_lines(number, pair, environments, comparisons, scales)
+            for number, pair in enumerate(pairs, start=1)
+        ],
+        pairs,
+    )
+
+
+def _pair_names(left: Sequence[str], right: Sequence[str]) -> list[Names]:
+    """Pair equal names; what is left alone on each side pairs too, as it takes the same place."""
+    ours = [name for name in left if name not in right]
+    theirs = [name for name in right if name not in left]
+    if len(ours) == len(theirs) == 1:
+        return [(name, theirs[0]) if name == ours[0] else (name, name) for name in left]
+    return [(name, name if name in right else "") for name in left] + [("", n) for n in theirs]
+
+
+def _pair_environments(left: ExperimentComparison, right: ExperimentComparison) -> list[Names]:
+    """Pair the baselines, and the other environments by their names."""
+    baselines = (left.environments[:1] or [""])[0], (right.environments[:1] or [""])[0]
+    return [baselines, *_pair_names(left.environments[1:], right.environments[1:])]
+
+
+def _pair_groups(
+    left: ExperimentComparison, right: ExperimentComparison
+) -> list[tuple[Group | None, Group | None]]:
+    ours, theirs = ({group.name: group for group in side.groups} for side in (left, right))
+    return [(ours.get(names[0]), theirs.get(names[1])) for names in _pair_names([*ours], [*theirs])]
+
+
+def _make_lines(
+    number: int,
+    pair: tuple[Group | None, Group | None],
+    environments: list[Names],
+    comparisons: Sequence[ExperimentComparison],
+    scales: Sequence[Scale],
+) -> ConfigurationLines:
+    lines = []
+    for names in environments:
+        cells = []
+        for side in (0, 1):
+            group, name, scale = pair[side], names[side], scales[side]
+            known = group is not None and name
+            measured = measure(group, name) if group is not None and name else None
+            if measured and not comparisons[side].has_numbers:
+                measured = Measured("no run", None)  # its pairs show only what the plan shows
+            bar = make_bar(measured.pair, scale) if measured and measured.pair else None
+            mark = comparisons[side].marks[name] if known else 0
+            cells.append(SideCell(measured, bar, scale, mark))
+        lines.append(EnvironmentLine(_join(names), (cells[0], cells[1])))
+    groups = [group for group in pair if group]
+    name = _join((pair[0].name if pair[0] else "", pair[1].name if pair[1] else ""))
+    metrics = dict.fromkeys(group.metric.label for group in groups)
+    return ConfigurationLines(number, name, " and ".join(metrics), lines)
+
+
+def _join(names: Names) -> str:
+    return " / ".join(dict.fromkeys(filter(None, names)))
+
+
+def list_experiment_facts(
+    two: TwoExperiments, *, is_member: bool, search_text: str = ""
+) -> PairedFacts:
+    """Return what is known of both: their designs, environments, workloads and software."""
+    rows = two.left.experiment, two.right.experiment
+    facts = pair_facts(*(dict(_describe_design(row)) for row in rows))
+    facts += _pair_workloads(*rows)
+    settings = [_read_environments(row, is_member) for row in rows]
+    software = [read_environment_facts(row) for row in rows]
+    for names in two.environments:
+        label = _join(names)
+        both = pair_facts(*(settings[side].get(names[side], {}) for side in (0, 1)))
+        both += _pair_values(*(software[side].get(names[side], {}) for side in (0, 1)))
+        facts += [
+            PairedFact(f"{label}: {fact.name}", fact.left, fact.right)
+            for fact in both
+            if all(names) or fact.differs
+        ]
+    return make_paired_facts(facts, search_text)
+
+
+def _pair_values(left: dict[str, set[str]], right: dict[str, set[str]]) -> list[PairedFact]:
+    return [
+        PairedFact(name, name_values(left.get(name, ())), name_values(right.get(name, ())))
+        for name in sorted(left.keys() | right.keys())
+    ]
+
+
+def _describe_design(row: Experiment) -> Iterator[tuple[str, str]]:
+    yield "Cluster", row.cluster.name
+    yield "Partition", row.partition.name if row.partition else ""
+    yield "Baseline", row.baseline.name
+    environments = row.environments.order_by("name").values_list("name", flat=True)
+    yield "Environments", ", ".join(environments)
+    workloads = row.workloads.order_by("sort_name").values_list("name", flat=True)
+    yield "Workloads", ", ".join(workloads)
+    yield "Scales", ", ".join(row.scales)
+    yield "Repeats", str(row.repeats)
+    yield "Design", row.get_design_display()
+    yield "Interim analyses", str(row.looks)
+    yield "Margin", numbers.margin(row.margin)
+    yield "Primary metric", row.primary_metric or "each workload's own"
+    yield "Warm-up", row.get_warm_up_display()
+    yield "Cool-down", numbers.duration(float(row.cooldown_seconds))
+    yield "Rules that reject runs", "; ".join(row.rejection_texts) or "none"
+    yield "Imported from", row.imported_from
+
+
+def _pair_workloads(left: Experiment, right: Experiment) -> list[PairedFact]:
+    """Return the kinds and parameters of the workloads of both, and of one that differs alone."""
+    ours, theirs = ({row.name: row for row in side.workloads.all()} for side in (left, right))
+    facts = []
+    for names in _pair_names(sorted(ours), sorted(theirs)):
+        if not all(names):
+            continue
+        texts = []
+        for row in (ours[names[0]], theirs[names[1]]):
+            settings = describe_workload(row)
+            both = (*settings.differing, *settings.others)
+            texts.append({"kind": row.kind} | {setting.label: setting.value for setting in both})
+        label = _join(names)
+        facts += [
+            PairedFact(f"{label}: {fact.name}", fact.left, fact.right)
+            for fact in pair_facts(*texts)
+        ]
+    return facts
+
+
+def _read_environments(row: Experiment, is_member: bool) -> dict[str, dict[str, str]]:
+    rows = row.environments.select_related("runtime", "staged_image__image").order_by()
+    return {each.name: dict(describe_settings(each, is_member)) for each in rows}
+
+
+def draw_paired_steps(two: TwoExperiments, number: int) -> list[PairedPlots]:
+    """Return the plots of the steps inside the runs of a configuration (from 1), by their kind."""
+    plots: list[dict[str, Plot]] = []
+    for name, side, group in zip(("left", "right"), two.both, two.pairs[number - 1], strict=True):
+        plots.append({})
+        if group is None:
+            continue
+        row = side.experiment
+        workload = row.workloads.filter(name=group.configuration["workload"]).first()
+        if workload:
+            series = read_series(row, workload, group.configuration["scale"])
+            drawn = draw_steps(series, assign_symbols(row), name)
+            plots[-1] = {plot.title: plot for plot in drawn}
+    titles = [*plots[0], *(title for title in plots[1] if title not in plots[0])]
+    paired = [PairedPlots(title, plots[0].get(title), plots[1].get(title)) for title in titles]
+    for each in paired:
+        if each.left and each.right:
+            share_axes(each.left.figure, each.right.figure)
+    return paired
+
+
+def list_candidates(user: Any, experiment: Experiment, search_text: str) -> ExperimentQuerySet:
+    """Return the newest experiments with results that may stand beside one; its copies first."""
+    rows = Experiment.objects.visible_to(user).with_results().dated().exclude(pk=experiment.pk)
+    rows = rows.select_related("cluster", "baseline").without_plan()
+    if search_text:
+        rows = rows.filter(Q(question__icontains=search_text) | Q(tags__contains=[search_text]))
+    return rows.newest_first()[:MOST_CANDIDATES]

@@ -1,0 +1,74 @@
+"""Two runs of the reader's choice side by side, and the choice of the second one."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_GET
+
+from dashboard.access.rights import by_link
+from dashboard.environment_symbols import assign_symbols
+from dashboard.execution.two_runs import list_candidates, list_paired_facts, make_two_runs
+from dashboard.typed_requests import OpenRequest
+from experiments.models import Experiment, Run
+
+ALL = "all"
+RIGHT = "right"
+
+
+@by_link
+@require_GET
+def two_runs(request: OpenRequest, left: str, right: str) -> HttpResponse:
+    """Show two runs side by side; as a fragment, their facts.
+
+    `?facts=all` has every fact of their snapshots, and `?find=` those that contain its words.
+    """
+    runs = _get(request, left), _get(request, right)
+    has_all = request.GET.get("facts") == ALL
+    search_text = request.GET.get("find", "").strip()
+    context = {
+        "facts": list_paired_facts(
+            *runs,
+            is_member=request.user.is_authenticated,
+            has_all=has_all,
+            search_text=search_text,
+        ),
+        "has_all": has_all,
+        "search_text": search_text,
+        "two": make_two_runs(*runs),
+    }
+    is_part = request.htmx and not request.htmx.history_restore_request
+    fragment = "#facts" if is_part else ""
+    return render(request, f"execution/runs/two.html{fragment}", context)
+
+
+@by_link
+@require_GET
+def choose_second_run(request: OpenRequest, left: str) -> HttpResponse:
+    """List runs to be shown beside one; `?keep=right` keeps that one on the right side."""
+    row = _get(request, left)
+    search_text = request.GET.get("q", "").strip()[:100]
+    candidates = list(list_candidates(request.user, row, search_text))
+    context = {
+        "run": row,
+        "mark": assign_symbols(row.experiment)[row.environment.name],
+        "candidates": candidates,
+        "search_text": search_text,
+        "keeps_right": request.GET.get("keep") == RIGHT,
+    }
+    return render(request, "execution/runs/choose_second.html", context)
+
+
+def _get(request: OpenRequest, uid: str) -> Run:
+    """Return the run; Http404 if it is hidden from the reader."""
+    visible = Experiment.objects.visible_to(request.user)
+    rows = Run.objects.filter(experiment__in=visible).select_related(
+        "experiment__baseline",
+        "experiment__cluster",
+        "job__cluster",
+        "job__snapshot",
+        "workload",
+        "environment",
+        "snapshot",
+    )
+    return get_object_or_404(rows.defer("experiment__plan", "job__script", "output_tail"), uid=uid)

@@ -1,0 +1,287 @@
+"""Any two runs stand side by side: differences on top, then numbers and curves."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from bs4 import BeautifulSoup
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from experiments.models import Cluster, Experiment, Run, Snapshot
+from tests.dashboard.conftest import People, Site, measured
+from tests.factories import (
+    NOON,
+    ExperimentFactory,
+    JobFactory,
+    LaunchedFactory,
+    RunFactory,
+    SeriesFactory,
+    WorkloadFactory,
+    link_to,
+)
+
+pytestmark = pytest.mark.django_db
+FACTS = {"Python": "3.11.2", "package numpy": "2.4.6", "CPU": "Xeon"}
+
+
+@pytest.fixture
+def pair(results: Experiment) -> tuple[Run, Run]:
+    """A run on bare metal and one in a container, of one block, with another Python each."""
+    left, right = results.runs.filter(repeat=1).order_by("position")
+    for row, version in ((left, "3.11.2"), (right, "3.12.0")):
+        content = {"inside": {"python": {"version": version}, "cpuinfo": f"a\n{version}\nz"}}
+        snapshot = Snapshot.objects.keep(content)
+        Snapshot.objects.filter(pk=snapshot.pk).update(facts=FACTS | {"Python": version})
+        row.snapshot = snapshot
+        row.command = f"python {row.job.directory}/{row.folder}/run.py"
+        row.spec = {
+            "environment": {"label": "it", "variables": [["OMP_NUM_THREADS", version]]},
+            "workload": {"kind": "blas", "parameters": {"size": 4096}},
+        }
+        row.save()
+    return left, right
+
+
+def address_of(left: Run, right: Run, query: str = "") -> str:
+    return reverse("two_runs", args=[left.uid, right.uid]) + query
+
+
+def show(client: Client, left: Run, right: Run, query: str = "") -> BeautifulSoup:
+    answer = client.get(address_of(left, right, query))
+    assert answer.status_code == 200
+    return BeautifulSoup(answer.content, "html.parser")
+
+
+def rows(page: Any, caption: str) -> dict[str, list[str]]:
+    for table in page.select("table"):
+        if table.caption and table.caption.text == caption:
+            return {
+                " ".join(row.th.text.split()): [
+                    " ".join(cell.text.split()) for cell in row.select("td")
+                ]
+                for row in table.select("tbody tr")
+            }
+    return {}
+
+
+def figures(page: BeautifulSoup) -> list[Any]:
+    return [json.loads(str(part.string)) for part in page.select('script[type*="json"][id^=curve]')]
+
+
+def test_differences_come_first_and_what_is_shared_is_folded(
+    pair: tuple[Run, Run], as_owner: Client
+) -> None:
+    page = show(as_owner, *pair)
+    differing, same = rows(page, "What differs"), rows(page, "What is the same")
+    assert differing["Python"] == ["3.11.2", "3.12.0"]
+    assert differing["Environment"] == ["bare metal", "Apptainer"]
+    assert differing["Variables"] == ["OMP_NUM_THREADS=3.11.2", "OMP_NUM_THREADS=3.12.0"]
+    assert same["package numpy"] == ["2.4.6"]
+    assert same["Parameter size"] == ["4096"]
+    # Their directories differ always, and say nothing.
+    assert same["Command"] == ["python {the run's directory}/run.py"]
+    assert not differing.keys() & same.keys()
+    assert f"{len(differing)} of {len(differing) + len(same)} known facts differ." in page.text
+    assert page.select_one("details table caption").text == "What is the same"  # type: ignore[union-attr]
+
+
+def test_every_fact_of_the_snapshots_is_shown_when_asked(
+    pair: tuple[Run, Run], as_owner: Client
+) -> None:
+    page = show(as_owner, *pair, "?facts=all&find=inside.cpuinfo")
+    # Of texts of many lines, only those that the other side lacks.
+    ((name, values),) = rows(page, "What differs").items()
+    assert name == "inside.cpuinfo"
+    assert values == ["of 3: 3.11.2", "of 3: 3.12.0"]
+    assert "1 of 1 facts with these words differs." in page.text
+    nothing = show(as_owner, *pair, "?find=nowhere")
+    assert "No fact holds these words." in nothing.text
+    part = as_owner.get(address_of(*pair, "?find=numpy"), headers={"HX-Request": "true"})
+    assert part.content.decode().lstrip().startswith('<section class="panel flush" id="facts">')
+
+
+def test_thousands_of_facts_make_no_long_page(pair: tuple[Run, Run], as_owner: Client) -> None:
+    sizes, counts = [], []
+    for many in (5, 5_000):
+        for side, row in enumerate(pair):
+            packages = {f"p{i}": f"1.{i % 2 * side}" for i in range(many)}
+            row.snapshot = Snapshot.objects.keep({"inside": {"packages": packages}})
+            row.save(update_fields=["snapshot"])
+        with CaptureQueriesContext(connection) as queries:
+            answer = as_owner.get(address_of(*pair, "?facts=all"))
+        counts.append(len(queries))
+        sizes.append(len(answer.content))
+        page = BeautifulSoup(answer.content, "html.parser")
+    assert counts[0] == counts[1]
+    assert sizes[1] < 200_000
+    assert len(rows(page, "What differs")) == 300
+    counted = re.search(r"(\d+) of (\d+) known facts differ\.\s", page.text)
+    assert counted
+    assert 5_000 <= int(counted[1]) < int(counted[2])
+    assert f"And {int(counted[1]) - 300} more." in page.text
+    found = show(as_owner, *pair, "?facts=all&find=inside.packages.p4999")
+    assert rows(found, "What differs") == {"inside.packages.p4999": ["1.0", "1.1"]}
+
+
+def test_numbers_stand_beside_each_other_with_what_the_right_one_is_more(
+    pair: tuple[Run, Run], as_owner: Client
+) -> None:
+    page = show(as_owner, *pair)
+    ((name, values),) = rows(page, "What was measured").items()
+    assert "step_time" in name
+    assert values == ["20.02 ms", "22.02 ms", "+10.0 %"]
+    verdicts = rows(page, "The runs")["Verdict about its environment"]
+    assert verdicts[0] == "the baseline"
+    assert verdicts[1].startswith("SLOWER")
+    swapped = show(as_owner, pair[1], pair[0])
+    assert next(iter(rows(swapped, "What was measured").values()))[2] == "−9.1 %"
+
+
+def test_curves_share_their_axes_and_lack_what_is_no_number(
+    pair: tuple[Run, Run], as_owner: Client
+) -> None:
+    SeriesFactory(run=pair[0], metric="step_time", values=[3.0, 0.02, float("nan"), 0.021] * 500)
+    SeriesFactory(run=pair[1], metric="step_time", values=[0.022] * 10)
+    SeriesFactory(run=pair[1], metric="loss", unit="1", values=[2.0, 1.0])
+    page = show(as_owner, *pair)
+    step_time, loss = figures(page)
+    assert [trace["meta"]["environment"] for trace in step_time["data"]] == [0, 1]
+    assert None in step_time["data"][0]["y"]
+    assert max(filter(None, step_time["data"][0]["y"])) == 3.0
+    assert all(len(trace["x"]) <= 500 for trace in step_time["data"])
+    assert "500 values not a number" in page.text
+    assert [trace["name"] for trace in loss["data"]] == [f"Apptainer, run {pair[1].uid[:8]}"]
+    assert "the other has none" in page.text
+
+
+def test_runs_without_numbers_and_runs_that_run_have_their_page(
+    pair: tuple[Run, Run], as_owner: Client
+) -> None:
+    running = RunFactory(
+        job=JobFactory(experiment=pair[0].experiment, repeat=9),
+        state=Run.State.RUNNING,
+        exit_code=None,
+        ended_at=None,
+    )
+    page = show(as_owner, pair[1], running)
+    assert "At least one of them has not ended" in page.text
+    assert next(iter(rows(page, "What was measured").values()))[1:] == ["–", "–"]
+    assert rows(page, "The runs")["Verdict about its environment"][0] == "none yet"
+    assert "Neither run has a number." in show(as_owner, running, running).text
+    assert "Both sides are the same run." in show(as_owner, running, running).text
+
+
+def test_runs_of_two_experiments_with_other_metrics(
+    pair: tuple[Run, Run], site: Site, people: People, as_owner: Client
+) -> None:
+    other = LaunchedFactory(
+        owner=people.owner,
+        cluster=site.cluster,
+        baseline=site.bare,
+        environments=[site.bare, site.container],
+        workloads=[WorkloadFactory(name="startup", kind="startup")],
+        imported_at=None,
+    )
+    run = RunFactory(job=JobFactory(experiment=other), values={"import_time": 3.0})
+    page = show(as_owner, pair[0], run)
+    measured_rows = rows(page, "What was measured")
+    assert [values[2] for values in measured_rows.values()] == ["–", "–"]
+    assert "Different metrics are compared of these runs" in page.text
+
+
+def test_imported_runs_have_no_block(as_owner: Client, people: People, site: Site) -> None:
+    made = ExperimentFactory(
+        owner=people.owner,
+        design="independent",
+        imported_at=NOON,
+        imported_from="logs",
+        import_hash="0" * 64,
+        cluster=site.cluster,
+    )
+    left, right = (
+        RunFactory(job=JobFactory(experiment=made, submitted_at=None, script=""), began_at=None)
+        for _ in range(2)
+    )
+    page = show(as_owner, left, right)
+    assert rows(page, "What is the same")["Block"] == ["–"]
+
+
+def test_who_may_not_read_one_of_them_sees_neither(
+    pair: tuple[Run, Run], site: Site, people: People
+) -> None:
+    hidden = measured(site, people.other, blocks=1, visibility="private").runs.all()[0]
+    for addresses in ((pair[0], hidden), (hidden, pair[0])):
+        assert people.client("owner").get(address_of(*addresses)).status_code == 404
+        assert people.client("other").get(address_of(*addresses)).status_code == 200
+        answer = Client().get(address_of(*addresses))
+        assert answer["Location"].startswith("/login/")
+    chooser = reverse("two_runs_choose", args=[pair[0].uid])
+    assert hidden.uid not in people.client("owner").get(chooser + "?q=Apptainer").content.decode()
+    assert (
+        people.client("owner").get(reverse("two_runs_choose", args=[hidden.uid])).status_code == 404
+    )
+
+
+def test_a_link_to_one_experiment_opens_its_runs_alone_and_hides_names(
+    pair: tuple[Run, Run], site: Site, people: People, client: Client
+) -> None:
+    Cluster.objects.filter(pk=site.cluster.pk).update(name="forhlr-secret")
+    Run.objects.filter(pk__in=[row.pk for row in pair]).update(node="node-secret7")
+    other = measured(site, people.owner, blocks=1, visibility="members").runs.all()[0]
+    client.get(link_to(pair[0].experiment, hides_names=True))
+    page = show(client, *pair, "?facts=all")
+    assert "secret" not in str(page)
+    assert "OMP_NUM_THREADS" not in page.text
+    assert rows(page, "What differs")["Python"] == ["3.11.2", "3.12.0"]
+    assert client.get(address_of(pair[0], other))["Location"].startswith("/login/")
+
+
+def test_a_second_run_is_chosen_from_its_block_first(
+    pair: tuple[Run, Run], as_owner: Client
+) -> None:
+    page = BeautifulSoup(as_owner.get(pair[0].get_absolute_url()).content, "html.parser")
+    (link,) = page.select(f'a[href="{reverse("two_runs_choose", args=[pair[0].uid])}"]')
+    chooser = BeautifulSoup(as_owner.get(str(link["href"])).content, "html.parser")
+    links = [str(a["href"]) for a in chooser.select("tbody th a")]
+    assert links[0] == address_of(*pair)
+    assert len(links) == pair[0].experiment.runs.count() - 1
+    kept = as_owner.get(f"{link['href']}?keep=right&q={pair[1].uid[:8]}").content.decode()
+    assert f'href="{address_of(pair[1], pair[0])}"' in kept
+    empty = as_owner.get(f"{link['href']}?q=nothing+at+all").content.decode()
+    assert "No run that you may see fits." in empty
+
+
+def test_exactly_two_selected_runs_stand_side_by_side(
+    pair: tuple[Run, Run], as_owner: Client
+) -> None:
+    picked = [row.uid for row in pair]
+    answer = as_owner.post("/runs/selected/", {"action": "compare", "pick": picked})
+    assert answer["Location"] == address_of(*pair)
+    three = [*picked, pair[0].experiment.runs.exclude(uid__in=picked)[0].uid]
+    answer = as_owner.post("/runs/selected/", {"action": "compare", "pick": three})
+    assert answer["Location"] == reverse("comparison", args=[pair[0].experiment_id])
+
+
+def test_it_takes_as_many_statements_for_many_runs(
+    pair: tuple[Run, Run], site: Site, people: People, as_owner: Client
+) -> None:
+    counts = []
+    for blocks in (2, 12):
+        made = measured(site, people.owner, blocks=blocks, repeats=blocks)
+        left, right = made.runs.order_by("pk")[:2]
+        for address in (
+            address_of(left, right),
+            reverse("two_runs_choose", args=[left.uid]),
+        ):
+            as_owner.get(address)
+            with CaptureQueriesContext(connection) as queries:
+                as_owner.get(address)
+            counts.append(len(queries))
+    assert counts[:2] == counts[2:]
+    assert max(counts) <= 30
