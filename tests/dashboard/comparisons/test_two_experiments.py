@@ -99,7 +99,7 @@ def test_verdicts_and_numbers_stand_beside_each_other(
     left, right = first["Apptainer"]
     assert "SLOWER" in left
     assert "EQUIVALENT" in right
-    assert first["bare metal"][0].startswith("20.06 ± 0.03 ms")
+    assert first["bare metal"][0].startswith("20.060 ± 0.032 ms")
     second = measured_rows[1].select("tr")[2].select("td")
     assert "SLOWER" in second[0].text
     assert second[1].text.strip() == "–"
