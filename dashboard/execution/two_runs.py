@@ -280,15 +280,15 @@ def _describe_run(run: Run, is_member: bool) -> Iterator[tuple[str, str]]:
     yield "Cluster", run.job.cluster.name
     yield "Node", run.node
     yield "Workload", run.workload.name
-    for name, value in describe_parameters(run.spec.get("workload", {})):
-        yield f"Parameter {name}", value
+    for name, text in describe_parameters(run.spec.get("workload", {})):
+        yield f"Parameter {name}", text
     yield "Environment", run.environment.name
     environment = run.spec.get("environment", {})
     for name, label in ENVIRONMENT_LABELS.items():
         if name in environment and (is_member or name not in FOR_MEMBERS):
-            value = environment[name]
+            value: Any = environment[name]
             if name == "variables":
-                value = [f"{variable}={text}" for variable, text in value]
+                value = [f"{variable}={setting}" for variable, setting in value]
             yield label, "\n".join(value) if isinstance(value, list) else format_value(value)
     yield "Scale", run.scale
     yield "Repeat", str(run.repeat)
