@@ -72,7 +72,7 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         # Those of a paused experiment wait for a person, not for the cluster.
         "waiting_jobs": 0 if row.paused_at else progress.jobs[Job.State.PLANNED],
         "live_jobs": sum(progress.jobs[state] for state in Job.LIVE),
-        "waiting": explain_waiting(row, progress.jobs) if row.launched_at else [],
+        "waiting": explain_waiting(row, progress.jobs, request.user) if row.launched_at else [],
         "seconds_left": run_matrix.seconds_left(
             at_once=progress.jobs[Job.State.RUNNING], cooldown_seconds=row.cooldown_seconds
         ),

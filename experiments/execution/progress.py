@@ -6,16 +6,17 @@ All counting is done in SQL: neither a plan nor a script is loaded, however many
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from django.contrib.auth.models import AnonymousUser
 from django.db.models import Count, Min, Q
 from django.utils import timezone
 
 from experiments.clusters.pauses import list_paused_keys
 from experiments.execution.limits import find_holds
 from experiments.execution.overdue_visits import find_overdue_visit
-from experiments.models import Experiment, Job, Run
+from experiments.models import Experiment, Job, Run, User
 from runners.schedulers.waiting_reasons import explain_reason
 
 ACTIVE = (Job.State.RUNNING, Job.State.COLLECTING)
@@ -152,12 +153,17 @@ def _count_states(model: type[Run | Job], experiments: list[Experiment]) -> dict
     return counts
 
 
-def explain_waiting(experiment: Experiment, jobs: Mapping[str, int]) -> list[str]:
-    """Return why jobs of a launched experiment have not started, a sentence for each queue."""
+def explain_waiting(
+    experiment: Experiment, jobs: Mapping[str, int], reader: User | AnonymousUser
+) -> list[str]:
+    """Return why jobs of a launched experiment have not started, a sentence for each queue.
+
+    Of other experiments only those are named that `reader` may view.
+    """
     sentences = []
     # Of what a person has paused the page says so once, with how many wait.
     if (planned := jobs.get(Job.State.PLANNED, 0)) and not experiment.paused_at:
-        sentences.append(_describe_own_queue(experiment, planned))
+        sentences.append(_describe_own_queue(experiment, planned, reader))
     if jobs.get(Job.State.QUEUED):
         queued = experiment.jobs.filter(state=Job.State.QUEUED).order_by()
         counted = queued.values_list("scheduler_state").annotate(
@@ -175,23 +181,18 @@ def explain_waiting(experiment: Experiment, jobs: Mapping[str, int]) -> list[str
     return sentences
 
 
-def _describe_own_queue(experiment: Experiment, planned: int) -> str:
+def _describe_own_queue(experiment: Experiment, planned: int, reader: User | AnonymousUser) -> str:
     """Return a sentence on whose jobs are sent before them, and why none of them is sent yet."""
     cluster = experiment.cluster
     others = cluster.jobs.filter(state=Job.State.PLANNED).exclude(experiment=experiment)
     of_owner = Q(experiment__owner=experiment.owner_id)
     before = others.filter(of_owner, experiment__launched_at__lt=experiment.launched_at)
-    by_experiment = before.values("experiment").annotate(count=Count("pk"))
-    earlier = list(
-        by_experiment.order_by("experiment__launched_at", "experiment").values_list(
-            "experiment__question", "count"
-        )
-    )
+    earlier = dict(before.order_by().values_list("experiment").annotate(count=Count("pk")))
     of_others = others.exclude(of_owner).count()
     queue = f"{_jobs(planned)} in Tare’s own queue"
     if earlier:
-        queue += f", behind {_jobs(sum(count for _, count in earlier))} of the same owner"
-        queue += f" ({_name_experiments([question for question, _ in earlier])})"
+        queue += f", behind {_jobs(sum(earlier.values()))} of the same owner"
+        queue += _name_experiments(earlier, reader)
     if of_others:
         queue += f", in turns with {_jobs(of_others)} of other people"
     if hold := explain_hold(experiment):
@@ -227,10 +228,17 @@ def explain_hold(experiment: Experiment) -> str:
     return "; ".join(hold.text for hold in holds)
 
 
-def _name_experiments(questions: Sequence[str]) -> str:
-    """Return the first of these in quotation marks, and how many others there are."""
-    more = len(questions) - 1
-    return f"“{questions[0]}”" + (f" and {more} more experiment{'s' * (more > 1)}" if more else "")
+def _name_experiments(keys: Collection[int], reader: User | AnonymousUser) -> str:
+    """Return the first of these that `reader` may view, in brackets, and how many others there are.
+
+    Return "" if all are hidden from the reader: a question may be as private as its answer.
+    """
+    readable = Experiment.objects.visible_to(reader).filter(pk__in=keys)
+    question = readable.order_by("launched_at", "pk").values_list("question", flat=True).first()
+    if question is None:
+        return ""
+    more = len(keys) - 1
+    return f" (“{question}”" + (f" and {more} more experiment{'s' * (more > 1)})" if more else ")")
 
 
 def _jobs(count: int) -> str:

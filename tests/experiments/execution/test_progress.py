@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from django.contrib.auth.models import AnonymousUser
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 
 from experiments.execution.progress import Status, derive_status, explain_waiting, measure_progress
 from experiments.models import Cluster, Experiment, Job, Run
-from tests.factories import JobFactory, LaunchedFactory, OperationFactory, RunFactory
+from tests.factories import JobFactory, LaunchedFactory, OperationFactory, RunFactory, UserFactory
 
 COUNTS = st.integers(0, 50)
 
@@ -116,7 +118,7 @@ def test_waiting_is_explained_by_the_schedulers_reason_and_the_limit(waiting: Ex
     cluster = waiting.cluster
     Cluster.objects.filter(pk=cluster.pk).update(max_live_jobs=1, scheduler="slurm")
     cluster.refresh_from_db()
-    own, slurm = explain_waiting(waiting, jobs)
+    own, slurm = explain_waiting(waiting, jobs, waiting.owner)
     assert own == f"2 jobs in Tare’s own queue: {cluster} takes at most 1 job of Tare’s at once."
     assert slurm == "1 job in Slurm’s queue: jobs of higher priority go first (Priority)."
 
@@ -133,7 +135,7 @@ def test_the_first_expected_start_is_named_while_it_lies_ahead(waiting: Experime
     def explain(*expected: datetime | None) -> str:
         for row, start in zip((job, waiting.jobs.get(repeat=3)), expected, strict=True):
             Job.objects.filter(pk=row.pk).update(expected_start_at=start)
-        return explain_waiting(waiting, jobs)[-1].partition("(Priority).")[2]
+        return explain_waiting(waiting, jobs, waiting.owner)[-1].partition("(Priority).")[2]
 
     assert explain(None, None) == ""
     assert explain(past, past) == ""
@@ -154,7 +156,7 @@ def test_the_place_in_tares_queue_is_behind_what_its_owner_launched_before(
         JobFactory(experiment=earlier, repeat=repeat, state="planned")
     JobFactory(experiment=later, state="planned")
     JobFactory(experiment=another, state="planned")
-    (words,) = explain_waiting(waiting, {"planned": 2})
+    (words,) = explain_waiting(waiting, {"planned": 2}, waiting.owner)
     assert words.startswith(
         f"2 jobs in Tare’s own queue, behind 3 jobs of the same owner (“{earlier.question}”), in"
         " turns with 1 job of other people"
@@ -162,8 +164,33 @@ def test_the_place_in_tares_queue_is_behind_what_its_owner_launched_before(
     assert words.endswith(f"to be sent at the next visit to {waiting.cluster}.")
     first = LaunchedFactory(**own, launched_at=waiting.launched_at - 2 * hour)
     JobFactory(experiment=first, state="planned")
-    (words,) = explain_waiting(waiting, {"planned": 2})
+    (words,) = explain_waiting(waiting, {"planned": 2}, waiting.owner)
     assert f"behind 4 jobs of the same owner (“{first.question}” and 1 more experiment)," in words
+
+
+def test_the_question_of_an_earlier_experiment_is_told_to_its_readers_only(
+    waiting: Experiment,
+) -> None:
+    hour = timedelta(hours=1)
+    own = {"cluster": waiting.cluster, "owner": waiting.owner}
+    hidden = LaunchedFactory(
+        **own, question="Secret?", visibility="private", launched_at=waiting.launched_at - 2 * hour
+    )
+    JobFactory(experiment=hidden, state="planned")
+    colleague, visitor = UserFactory(), AnonymousUser()
+
+    def explain(reader: Any) -> str:
+        (words,) = explain_waiting(waiting, {"planned": 2}, reader)
+        return words
+
+    assert "behind 1 job of the same owner (“Secret?”)," in explain(waiting.owner)
+    for reader in (colleague, visitor):
+        assert "behind 1 job of the same owner, to be sent" in explain(reader)
+    shared = LaunchedFactory(**own, visibility="members", launched_at=waiting.launched_at - hour)
+    JobFactory(experiment=shared, state="planned")
+    named = f"behind 2 jobs of the same owner (“{shared.question}” and 1 more experiment),"
+    assert named in explain(colleague)
+    assert "behind 2 jobs of the same owner, to be sent" in explain(visitor)
 
 
 @pytest.mark.parametrize(
@@ -185,14 +212,14 @@ def test_a_cluster_that_takes_nothing_says_why(
 ) -> None:
     for name, value in columns.items():
         setattr(waiting.cluster, name, value)
-    assert words in explain_waiting(waiting, {"planned": 2})[0]
+    assert words in explain_waiting(waiting, {"planned": 2}, waiting.owner)[0]
 
 
 def test_work_on_images_counts_against_the_limit(waiting: Experiment) -> None:
     waiting.jobs.filter(state="queued").delete()
     waiting.cluster.max_live_jobs = 1
-    assert "next visit" in explain_waiting(waiting, {"planned": 2})[0]
+    assert "next visit" in explain_waiting(waiting, {"planned": 2}, waiting.owner)[0]
     OperationFactory(
         staged_image__cluster=waiting.cluster, cluster=waiting.cluster, state="running"
     )
-    assert "takes at most 1 job" in explain_waiting(waiting, {"planned": 2})[0]
+    assert "takes at most 1 job" in explain_waiting(waiting, {"planned": 2}, waiting.owner)[0]
