@@ -63,6 +63,7 @@ def experiments_file(request: Request) -> StreamingHttpResponse:
 
 
 @require_GET
+@limit_exports
 def experiments_parquet(request: Request) -> StreamingHttpResponse:
     """Send the experiments of a list as a Parquet file, with the columns that it shows."""
     columns, _ = choose_columns(request.GET.getlist("column"))

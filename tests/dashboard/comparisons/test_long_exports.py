@@ -163,7 +163,7 @@ def test_a_third_long_file_is_refused_until_one_has_ended(
 def test_lists_count_as_long_files(recorded: Experiment, as_owner: Client) -> None:
     address = reverse("series_parquet", args=[recorded.pk])
     sent: list[Any] = [as_owner.get(address) for _ in range(MOST_AT_ONCE)]
-    for other in ("/runs.csv", "/runs.parquet", "/experiments.csv"):
+    for other in ("/runs.csv", "/runs.parquet", "/experiments.csv", "/experiments.parquet"):
         assert as_owner.get(other).status_code == 503, other
     chosen = {"action": "export", "all": "on"}
     for other in ("runs_selected", "experiments_selected"):
