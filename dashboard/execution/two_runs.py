@@ -230,7 +230,9 @@ def _draw(
     marks: Mapping[str, int],
     number: int,
 ) -> Plot:
-    by_time = metric == ACCURACY and rows.keys() <= times.keys()
+    by_time = metric == ACCURACY and all(
+        name in times and len(times[name].values) == len(row.values) for name, row in rows.items()
+    )
     curves = [
         Curve(
             name,

@@ -160,6 +160,18 @@ def test_curves_share_their_axes_and_lack_what_is_no_number(
     assert "the other has none" in page.text
 
 
+def test_accuracies_without_as_many_times_are_drawn_by_their_number(
+    pair: tuple[Run, Run], as_owner: Client
+) -> None:
+    # A program of a user's own may report any series under these names.
+    for row, count in zip(pair, (2, 600), strict=True):
+        SeriesFactory(run=row, metric="accuracy", unit="1", values=[0.5] * 600)
+        SeriesFactory(run=row, metric="accuracy_time", values=[float(n) for n in range(count)])
+    (accuracy,) = figures(show(as_owner, *pair))
+    assert accuracy["layout"]["xaxis"]["title"]["text"] == "step"
+    assert [trace["x"][0] for trace in accuracy["data"]] == [1, 1]
+
+
 def test_runs_without_numbers_and_runs_that_run_have_their_page(
     pair: tuple[Run, Run], as_owner: Client
 ) -> None:
