@@ -46,6 +46,8 @@ def change_visibility(request: Request, kind: str, pk: int) -> HttpResponse:
     if kind not in KINDS:
         raise Http404
     row = changeable_row(request, KINDS[kind], pk)
+    if isinstance(row, Workload) and row.parent_id:  # who sees a workload sees its variants
+        return redirect("visibility", kind, row.parent_id)
     form = make_visibility_form(KINDS[kind])(request.POST or None, instance=row, user=request.user)
     if request.method == "POST" and form.is_valid():
         _save(request, form)

@@ -95,7 +95,9 @@ def _images(request: Request) -> dict[str, Any]:
 
 def _workloads(request: Request) -> dict[str, Any]:
     filters = WorkloadFilter(request)
-    rows = filters.apply(Workload.objects.visible_to(request.user)).select_related("owner")
+    rows = filters.apply(Workload.objects.visible_to(request.user)).select_related(
+        "owner", "parent"
+    )
     sorts = {"name": "sort_name", "kind": "kind", "limit": "time_limit_seconds"}
     workloads_listing = make_listing(request, rows, sorts=sorts, default="name")
     changed_parameters = {

@@ -195,6 +195,11 @@ class Workload(SharedInside):
         return self.name
 
     @property
+    def visibility_text(self) -> str:
+        """Return who can view it, in words: of a variant, who can view its workload."""
+        return self.parent.visibility_text if self.parent else super().visibility_text
+
+    @property
     def swept_label(self) -> str:
         """Return what sets a variant apart, such as "batch_size=64"; "" of any other workload."""
         return Variant(self.swept, {}).label

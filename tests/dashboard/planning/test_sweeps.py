@@ -278,6 +278,27 @@ def test_who_may_not_see_a_workload_sees_no_variant_of_it(
     assert people.client("other").get(f"/catalogue/workloads/{variant.pk}/").status_code == 404
 
 
+def test_a_variant_has_the_visibility_of_its_workload(
+    people: People, as_owner: Client, site: Site, net: Workload
+) -> None:
+    Workload.objects.filter(pk=net.pk).update(owner=people.owner)
+    save(as_owner, site, net, "batch_size: 32")
+    variant = Workload.objects.get(parent=net)
+    Workload.objects.filter(pk=net.pk).update(visibility="private")
+    page = as_owner.get(f"/catalogue/workloads/{variant.pk}/").content.decode()
+    assert "only me" in page
+    assert "everybody who can log in" not in page
+    # Nobody is led to a form that would change nothing.
+    change = reverse("visibility", args=["workload", variant.pk])
+    assert change not in page
+    listed = as_owner.get("/catalogue/?tab=workloads&variants=1").content.decode()
+    assert variant.name in listed
+    assert change not in listed
+    assert "everybody who can log in" not in listed.partition(variant.name)[2].partition("</tr>")[0]
+    answer = as_owner.post(change, {"visibility": "members"})
+    assert answer["Location"] == reverse("visibility", args=["workload", net.pk])
+
+
 def test_a_sweep_of_a_workload_that_is_not_ticked_is_no_sweep(
     as_owner: Client, site: Site, net: Workload
 ) -> None:
