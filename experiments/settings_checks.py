@@ -27,7 +27,7 @@ def check_email(**kwargs: Any) -> list[CheckMessage]:
     if not settings.EMAIL_HOST:
         return []
     problems = []
-    if not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", settings.SITE_ADDRESS):
+    if not re.fullmatch(r"https?://[^\s/?#*]+(/[^\s?#]*)?", settings.SITE_ADDRESS):
         problems.append("SITE_ADDRESS has to be the address of this site, such as https://tare.org")
     if not re.fullmatch(r"[^\r\n]*[^\s@<]+@[^\s@>]+>?", settings.DEFAULT_FROM_EMAIL):
         problems.append("DEFAULT_FROM_EMAIL has to be the address from which e-mails come")

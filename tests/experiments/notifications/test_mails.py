@@ -420,6 +420,7 @@ def test_hostile_names_stand_in_one_line_of_the_text(server: MailServer, owner: 
     [
         ({"SITE_ADDRESS": ""}, "SITE_ADDRESS"),
         ({"SITE_ADDRESS": "tare.example.org"}, "SITE_ADDRESS"),
+        ({"SITE_ADDRESS": "https://*.example.org"}, "SITE_ADDRESS"),
         ({"DEFAULT_FROM_EMAIL": ""}, "DEFAULT_FROM_EMAIL"),
         ({"DEFAULT_FROM_EMAIL": "a@b\nBcc: c@d"}, "DEFAULT_FROM_EMAIL"),
         ({"EMAIL_USE_TLS": True, "EMAIL_USE_SSL": True}, "exclude each other"),
