@@ -288,7 +288,7 @@ def draw_paired_steps(two: TwoExperiments, number: int) -> list[PairedPlots]:
 
 
 def list_candidates(user: Any, experiment: Experiment, search_text: str) -> ExperimentQuerySet:
-    """Return the newest experiments with results that may stand beside one; its copies first."""
+    """Return the newest experiments with results that may stand beside one."""
     rows = Experiment.objects.visible_to(user).with_results().dated().exclude(pk=experiment.pk)
     rows = rows.select_related("cluster", "baseline").without_plan()
     if search_text:
