@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.db import transaction
 
 from dashboard.form_styles import Styled
 from experiments.models import NotificationChoices, NotificationKind, NotificationWay
-from experiments.notifications import list_open_ways
+from experiments.notifications import drop_unwanted, list_open_ways
 
 
 class ChoicesForm(Styled, forms.Form):
@@ -53,4 +54,6 @@ class ChoicesForm(Styled, forms.Form):
             ]
             for kind in NotificationKind
         }
-        self.choices.save()
+        with transaction.atomic():
+            self.choices.save()
+            drop_unwanted(self.choices)

@@ -8,6 +8,7 @@ from experiments.notifications.inbox import (
 )
 from experiments.notifications.notice_texts import NoticeText, describe_notification
 from experiments.notifications.outbox import (
+    drop_unwanted,
     find_last_trouble,
     forget_old,
     list_due_people,
@@ -20,6 +21,7 @@ __all__ = [
     "count_unread",
     "deliver",
     "describe_notification",
+    "drop_unwanted",
     "find_last_trouble",
     "forget_old",
     "list_due_people",

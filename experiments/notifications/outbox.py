@@ -19,6 +19,7 @@ from django.db.models.functions import Greatest, Now
 
 from experiments.models import (
     Experiment,
+    NotificationChoices,
     NotificationDelivery,
     NotificationKind,
     NotificationMessage,
@@ -137,6 +138,15 @@ def forget_old() -> None:
     before = Now() - KEPT
     NotificationMessage.objects.filter(created_at__lt=before).delete()
     NotificationDelivery.objects.filter(created_at__lt=before, message=None).delete()
+
+
+def drop_unwanted(choices: NotificationChoices) -> None:
+    """Delete e-mails that wait about kinds of which a person wants none any more."""
+    waiting = NotificationDelivery.objects.filter(
+        recipient=choices.person, way=NotificationWay.EMAIL, message=None
+    )
+    kept = [k for k in NotificationKind if NotificationWay.EMAIL in choices.list_ways(k)]
+    waiting.exclude(kind__in=kept).delete()
 
 
 def list_visible_deliveries(message: NotificationMessage) -> QuerySet[NotificationDelivery]:

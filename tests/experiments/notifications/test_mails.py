@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 from django.db.models import F
+from django.test import Client
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -356,6 +357,22 @@ def test_who_wants_it_by_mail_alone_has_it_by_mail_alone(server: MailServer, own
     assert not owner.notifications.exists()
     send_due(owner)
     assert len(server.taken) == 1
+
+
+def test_what_waits_is_not_sent_to_who_wants_no_mail_about_it_any_more(
+    server: MailServer, owner: User
+) -> None:
+    made = tell(owner, "failed", failed=1)
+    send_due(owner)
+    tell_of(made, "failed", failed=2)  # waits for six hours
+    tell(owner, "ended", question="Over?")
+    client = Client()
+    client.force_login(owner)
+    client.post("/account/notifications/", {"ended-email": "on", "failed-site": "on"})
+    let_pass(hours=7)
+    send_due(owner)
+    assert [mail["Subject"] for mail in server.taken[1:]] == ["Tare: Ended: Over?"]
+    assert not NotificationDelivery.objects.filter(message=None).exists()
 
 
 def test_what_its_reader_may_not_see_any_more_is_not_sent(server: MailServer, owner: User) -> None:
