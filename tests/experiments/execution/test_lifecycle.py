@@ -14,6 +14,7 @@ from django.db.models import ProtectedError
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from experiments.comparisons import TRIED_AGAIN
 from experiments.design import compute_hash
 from experiments.execution import lifecycle, moves
 from experiments.execution.further_attempts import NotDone
@@ -22,6 +23,7 @@ from experiments.models import Event, Experiment, Job, Run, StagedImage
 from experiments.planning.freeze import freeze_definition
 from runners.workloads import OTHER_SEEDS
 from tests.factories import (
+    NOON,
     ContainerFactory,
     CredentialFactory,
     ExperimentFactory,
@@ -300,3 +302,157 @@ def test_a_click_that_was_delayed_for_a_whole_attempt_plans_none_in_its_director
     assert Job.objects.get(pk=job.pk).state == "failed"
     assert lifecycle.plan_next_attempt(job, why="", avoided_nodes="")
     assert Job.objects.get(pk=job.pk).attempt == 3
+
+
+@pytest.mark.parametrize(
+    ("unsent", "sent", "text"),
+    [
+        (0, 0, "No job was left to cancel."),
+        (1, 0, "1 job will not be sent."),
+        (2, 0, "2 jobs will not be sent."),
+        (0, 1, "1 job is ended at the next visit to far."),
+        (0, 2, "2 jobs are ended at the next visit to far."),
+        (2, 1, "2 jobs will not be sent, 1 is ended at the next visit to far."),
+        (1, 3, "1 job will not be sent, 3 are ended at the next visit to far."),
+    ],
+)
+def test_what_was_cancelled_is_told_in_words(unsent: int, sent: int, text: str) -> None:
+    assert lifecycle.Cancelled(unsent, sent).describe("far") == text
+
+
+class TestWords:
+    """What events and messages say of what people do."""
+
+    def test_a_launch_is_told_with_its_plan_and_seed(self, launched: Experiment) -> None:
+        event = launched.events.get()
+        assert (event.what, event.actor, event.job, event.run) == (
+            "launched",
+            launched.owner,
+            None,
+            None,
+        )
+        assert event.why == f"plan {launched.plan_hash}, seed {launched.order_seed}"
+
+    def test_a_cancellation_is_told_of_the_experiment_its_jobs_and_runs(
+        self, launched: Experiment
+    ) -> None:
+        person = UserFactory()
+        Experiment.objects.update(paused_at=timezone.now())
+        lifecycle.cancel(launched, person)
+        launched.refresh_from_db()
+        assert launched.paused_at is None
+        assert launched.cancelled_at
+        told = launched.events.exclude(what="launched")
+        assert {event.actor for event in told} == {person}
+        whole = told.get(what="cancelled")
+        assert (whole.why, whole.job) == ("", None)
+        jobs = told.filter(run=None, what="planned → cancelled")
+        assert set(jobs.values_list("why", flat=True)) == {"cancelled by a person"}
+        runs = told.exclude(run=None)
+        assert set(runs.values_list("what", "why")) == {("planned → cancelled", "cancelled")}
+        assert set(launched.jobs.values_list("ended_at", flat=True)) == {launched.cancelled_at}
+
+    def test_what_was_asked_to_end_before_is_not_asked_again(self, launched: Experiment) -> None:
+        before = timezone.now()
+        launched.jobs.update(state="running", cancel_requested_at=before)
+        assert lifecycle.cancel(launched, launched.owner) == (0, 0)
+        assert set(launched.jobs.values_list("cancel_requested_at", flat=True)) == {before}
+
+    def test_a_further_attempt_is_told_of_the_job_and_its_runs(self) -> None:
+        job = JobFactory(
+            state="failed", reason="lost", avoided_nodes="n1", node="n2", verified_at=NOON
+        )
+        run = RunFactory(
+            job=job, state="failed", reason="lost", message="m", phases={"a": 1}, command="c"
+        )
+        person = UserFactory()
+        job.cluster.users.add(person)
+        lifecycle.retry(job, person)
+        job.refresh_from_db()
+        run.refresh_from_db()
+        (of_job, of_run) = job.events.order_by("run")
+        if of_job.run_id:
+            of_job, of_run = of_run, of_job
+        assert (of_job.what, of_job.why) == ("failed → planned", "attempt 1 failed: lost")
+        assert (of_run.what, of_run.run, of_run.why) == ("failed → planned", run, "")
+        assert {of_job.actor, of_run.actor} == {person}
+        assert (job.attempt, job.avoided_nodes, job.node) == (2, "", "n2")
+        for column in ("reason", "message", "scheduler_id", "directory"):
+            assert getattr(job, column) == ""
+        for column in ("submitted_at", "started_at", "ended_at", "verified_at", "collect_at"):
+            assert getattr(job, column) is None
+        assert (run.reason, run.message, run.node, run.command) == ("", "", "", "")
+        assert (run.exit_code, run.began_at, run.ended_at, run.phases) == (None, None, None, {})
+
+    def test_a_job_that_cannot_be_tried_again_says_why(self) -> None:
+        job = JobFactory(state="done")
+        RunFactory(job=job)
+        with pytest.raises(NotDone) as caught:
+            lifecycle.retry(job, job.experiment.owner)
+        assert str(caught.value) == (
+            "This job cannot be tried again: one of its runs has ended well, or a planned analysis "
+            "has judged without it."
+        )
+
+    @pytest.mark.parametrize(
+        ("reason", "started", "stamped"),
+        [
+            ("lost", None, True),
+            ("refused", None, False),
+            ("cancelled outside", None, False),
+            ("node failure", None, False),
+            ("node failure", NOON, True),
+        ],
+    )
+    def test_trying_again_after_a_verdict_is_stamped_unless_no_outcome_can_be_known(
+        self, reason: str, started: Any, stamped: bool
+    ) -> None:
+        done = JobFactory()
+        RunFactory(job=done)
+        job = JobFactory(
+            experiment=done.experiment, state="failed", reason=reason, started_at=started
+        )
+        RunFactory(job=job, state="failed", reason=reason)
+        lifecycle.retry(job, job.experiment.owner)
+        told = job.events.filter(what=TRIED_AGAIN)
+        assert [event.actor for event in told] == [job.experiment.owner] * stamped
+
+    def test_an_exclusion_before_any_verdict_is_told_by_its_reason_alone(self) -> None:
+        run, person = RunFactory(), UserFactory(username="a" * 60)
+        assert lifecycle.exclude(run, person, "the fan")
+        run.refresh_from_db()
+        assert run.reason == f"excluded by {'a' * 60}"[:40]
+        (event,) = run.experiment.events.all()
+        assert (event.what, event.why, event.actor) == ("succeeded → excluded", "the fan", person)
+
+    def test_only_a_run_with_a_result_is_excluded(self) -> None:
+        run = RunFactory(state="failed")
+        assert not lifecycle.exclude(run, UserFactory(), "the fan")
+        assert not run.experiment.events.exists()
+
+    def test_an_ended_jobs_open_runs_end_with_its_words(self) -> None:
+        job = JobFactory(state="failed")
+        environment = ContainerFactory(cluster=job.cluster)
+        run = RunFactory(job=job, state="planned")
+        ended = RunFactory(job=job, environment=environment)
+        lifecycle.end_runs(job, Run.State.FAILED, reason="not submitted", message="no room")
+        run.refresh_from_db()
+        ended.refresh_from_db()
+        assert (run.state, run.reason, run.message) == ("failed", "not submitted", "no room")
+        assert ended.state == "succeeded"
+        assert run.events.get().why == "no room"
+
+
+class TestDiscard:
+    def test_a_draft_goes_and_what_was_launched_stays(self, launched: Experiment) -> None:
+        draft = ExperimentFactory()
+        assert lifecycle.discard(draft)
+        assert not lifecycle.discard(launched)
+        assert list(Experiment.objects.all()) == [launched]
+
+    def test_an_imported_experiment_is_no_draft(self) -> None:
+        imported = {"imported_at": timezone.now(), "import_hash": "0" * 64}
+        made = ExperimentFactory(design=Experiment.Design.INDEPENDENT, **imported)
+        assert not lifecycle.discard(made)
+        with pytest.raises(NotLaunchable, match="has been launched already"):
+            lifecycle.launch(made, made.owner)

@@ -354,6 +354,8 @@ class TestSending:
         assert (archive.state, archive.message) == ("ready", "")
         assert Path(archive.path).read_bytes() == rootfs()
         assert execution.send(archive.pk) == "sent or being sent"
+        assert (archive.sha256, archive.size_bytes) == (archive.image.content_sha256, len(rootfs()))
+        assert (archive.sent_bytes, archive.sending_at) == (None, None)
 
     def test_a_worker_that_sends_is_not_taken_for_a_dead_one(
         self, archive: StagedImage, monkeypatch: pytest.MonkeyPatch
