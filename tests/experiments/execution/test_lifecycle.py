@@ -354,7 +354,7 @@ class TestWords:
 
     def test_what_was_asked_to_end_before_is_not_asked_again(self, launched: Experiment) -> None:
         before = timezone.now()
-        launched.jobs.update(state="running", cancel_requested_at=before)
+        launched.jobs.update(state="running", scheduler_id="7", cancel_requested_at=before)
         assert lifecycle.cancel(launched, launched.owner) == (0, 0)
         assert set(launched.jobs.values_list("cancel_requested_at", flat=True)) == {before}
 
@@ -417,13 +417,13 @@ class TestWords:
         told = job.events.filter(what=TRIED_AGAIN)
         assert [event.actor for event in told] == [job.experiment.owner] * stamped
 
-    def test_an_exclusion_before_any_verdict_is_told_by_its_reason_alone(self) -> None:
+    def test_an_exclusion_is_told_with_its_reason_and_by_whom(self) -> None:
         run, person = RunFactory(), UserFactory(username="a" * 60)
         assert lifecycle.exclude(run, person, "the fan")
         run.refresh_from_db()
         assert run.reason == f"excluded by {'a' * 60}"[:40]
-        (event,) = run.experiment.events.all()
-        assert (event.what, event.why, event.actor) == ("succeeded → excluded", "the fan", person)
+        event = run.events.get(what="succeeded → excluded")
+        assert (event.why, event.actor, event.job) == ("the fan", person, run.job)
 
     def test_only_a_run_with_a_result_is_excluded(self) -> None:
         run = RunFactory(state="failed")
