@@ -155,6 +155,11 @@ class TestAttempts:
         assert execution.tick(made.cluster_id) == "done"
         job = made.jobs.get()
         assert (job.state, job.reason) == ("failed", "damaged")
+        made.cluster.refresh_from_db()
+        assert made.cluster.own_failure == (
+            f"{job}: Tare's worker ended 3 times while it read this job's files, by its memory or "
+            "by its time: they are left alone until somebody has them read again."
+        )
         return job
 
     def test_a_time_out_of_the_worker_counts(self, experiment: Make) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from experiments.execution import following
 from experiments.execution.following import follow
 from experiments.models import Cluster, Job, Operation, Run
 from runners.runner import Runner
@@ -155,3 +156,29 @@ def test_an_operation_is_at_its_last_step(cluster: Cluster) -> None:
     row.refresh_from_db()
     assert (row.step, row.steps, row.journal_offset) == (2, 3, size)
     assert row.doing == ("step 2 " + "x" * 400)[:300]
+
+
+def test_an_operation_whose_step_cannot_be_stored_is_skipped_and_keeps_nobody(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = make_job(cluster, "a", "planned")
+    (run,) = runs_of(job)
+    write(job, {"time": 1.0, "event": "run began", "run": run.uid})
+    directory = Path(cluster.work_directory, "operation")
+    directory.mkdir()
+    row = Operation.objects.create(
+        kind="inspect",
+        cluster=cluster,
+        owner=cluster.owner,
+        state="running",
+        directory=str(directory),
+    )
+    size = write(row, {"time": 2.0, "event": "step", "doing": "x", "number": 1, "of": 2**70})
+    monkeypatch.setattr(following, "follow_steps", lambda *_: 1 / 0)
+    assert visit(row, job)
+    row.refresh_from_db()
+    run.refresh_from_db()
+    cluster.refresh_from_db()
+    assert (row.journal_offset, row.doing) == (size, "")
+    assert run.state == "running"
+    assert cluster.own_failure.startswith(f"operation {row.pk}: Tare itself failed.")

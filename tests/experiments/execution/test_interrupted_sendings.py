@@ -7,14 +7,16 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from unittest import mock
 
 import pytest
+from django.utils import timezone
 
 from experiments import execution
-from experiments.execution import interrupted_sendings
-from experiments.models import Cluster, Experiment, Job
+from experiments.execution import interrupted_sendings, lifecycle
+from experiments.models import Cluster, Experiment, Job, Pause
 from runners.jobs import JobSpec
 from runners.runner import Runner
 from runners.submissions import Outcome
@@ -140,3 +142,54 @@ def test_files_that_are_too_much_for_one_portion_wait_for_the_next(
         assert execution.tick(interrupted.cluster_id) == "done"
     assert asked[:2] == [("find", 7), ("submit", 1)]
     assert set(interrupted.jobs.values_list("state", flat=True)) == {"queued"}, "in the same visit"
+
+
+def test_what_is_found_is_told_and_keeps_when_it_was_sent(interrupted: Experiment) -> None:
+    first, second, *_ = interrupted.jobs.order_by("pk")
+    then = interrupted.launched_at
+    Job.objects.filter(pk=first.pk).update(submitted_at=then)
+    before = timezone.now()
+    with cluster_that_has([first.name, second.name]):
+        execution.tick(interrupted.cluster_id)
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert first.submitted_at == then
+    assert second.submitted_at
+    assert second.submitted_at >= before
+    (event,) = first.events.all()
+    assert (event.what, event.why) == ("submitting → queued", f"found again as {os.getpid()}-1")
+
+
+def test_what_is_kept_back_says_why(interrupted: Experiment) -> None:
+    Cluster.objects.update(max_submissions_per_minute=0)
+    with cluster_that_has([]):
+        execution.tick(interrupted.cluster_id)
+    assert set(interrupted.jobs.values_list("state", flat=True)) == {"planned"}
+    whys = interrupted.events.filter(what="submitting → planned").values_list("why", flat=True)
+    assert set(whys) == {interrupted_sendings.NO_SUBMISSION_LEFT}
+
+
+def test_what_a_person_has_cancelled_is_not_sent_again(interrupted: Experiment) -> None:
+    lifecycle.cancel(interrupted, interrupted.owner)
+    with cluster_that_has([]) as asked:
+        execution.tick(interrupted.cluster_id)
+    assert asked == [("find", 7)]
+    assert set(interrupted.jobs.values_list("state", flat=True)) == {"cancelled"}
+    told = interrupted.events.filter(what="submitting → cancelled")
+    assert set(told.values_list("why", flat=True)) == {"cancelled before it was sent"}
+
+
+def test_a_paused_site_is_not_asked_to_take_them(interrupted: Experiment) -> None:
+    now = timezone.now()
+    Pause.objects.create(
+        cluster=interrupted.cluster,
+        kind="limit",
+        message="",
+        since=now,
+        retry_at=now + timedelta(hours=1),
+    )
+    with cluster_that_has([]) as asked:
+        execution.tick(interrupted.cluster_id)
+    assert asked == [("find", 7)]
+    whys = interrupted.events.filter(what="submitting → planned").values_list("why", flat=True)
+    assert set(whys) == {interrupted_sendings.IS_PAUSED}

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from experiments.execution import late_files
 from experiments.execution.collect import describe_location, files_may_be_late, make_ending
 from experiments.execution.files_left import describe_files, explain_unread_files, list_files
+from experiments.execution.further_attempts import FurtherAttempts
 from experiments.execution.journals import find_journal_line, parse_moment, read_times
 from experiments.execution.late_files import (
     compute_next_look,
@@ -100,12 +102,16 @@ class TestRequest:
         assert other.collect_at is None
 
     @pytest.mark.parametrize("columns", [{"attempt": 2}, {"state": "collecting"}])
-    def test_of_what_is_another_attempt_by_now_is_of_no_use(
-        self, columns: dict[str, Any], job: Job
+    def test_of_what_was_taken_up_again_between_two_statements_is_of_no_use(
+        self, columns: dict[str, Any], job: Job, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        asked = JobFactory(state="failed")
-        Job.objects.filter(pk=job.pk).update(**columns)
-        assert not request_collection(job, asked.experiment.owner)
+        def look_and_be_overtaken(row: Job) -> FurtherAttempts:
+            Job.objects.filter(pk=row.pk).update(**columns)
+            return FurtherAttempts(can_collect=True)
+
+        monkeypatch.setattr(late_files, "find_further_attempts", look_and_be_overtaken)
+        assert not request_collection(job, job.experiment.owner)
+        assert Job.objects.get().collect_at is None
         assert not job.events.exists()
 
     def test_of_what_was_removed_by_rule_is_of_no_use(self, job: Job) -> None:
