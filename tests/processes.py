@@ -7,7 +7,11 @@ little, which has all the others. pytest-xdist's own marker for groups does noth
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+import gc
+import importlib
+from collections.abc import Generator
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -110,6 +114,41 @@ def group_of(nodeid: str) -> str:
     if path.parent == LAB:
         return LABS.get(path.name, JOBS)
     return str(path) if str(path) in TOGETHER else nodeid
+
+
+def list_share(folders: list[Path], number: int, count: int) -> list[Path]:
+    """Return every `count`-th test file below the folders, beginning with the one of `number`."""
+    return sorted(path for folder in folders for path in folder.rglob("test_*.py"))[number::count]
+
+
+def import_share(config: pytest.Config) -> None:
+    """Import the files of this process's share, before all processes import all of them.
+
+    In a fresh clone pytest has to rewrite and compile each of them, which takes longer than all
+    else until the first test: so it is done once a file and not once a process. What cannot be
+    imported is reported when it is collected.
+    """
+    worker = getattr(config, "workerinput", None)
+    if worker is None:
+        return
+    root = config.rootpath
+    folders = [path for argument in config.args if (path := root / argument).is_dir()]
+    number = int(worker["workerid"].removeprefix("gw"))
+    for path in list_share(folders, number, worker["workercount"]):
+        with suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(path.relative_to(root).with_suffix("").parts))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Collect without looking for garbage: almost all that is made stays until the end."""
+    gc.disable()
+    try:
+        import_share(session.config)
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 class Together(LoadScopeScheduling):

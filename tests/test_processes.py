@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from tests.processes import (
     SLOW,
     TOGETHER,
     group_of,
+    list_share,
     pytest_collection_modifyitems,
 )
 
@@ -43,3 +45,12 @@ def test_groups_come_first_and_each_of_their_files_in_one_piece(nodeids: list[st
     assert len([*groupby(grouped)]) == len(set(grouped))
     alone = [nodeid for nodeid in nodeids if group_of(nodeid) not in ORDER]
     assert [item.nodeid for item in items][-len(alone) :] == alone, "in the order drawn"
+
+
+@pytest.mark.parametrize("count", [1, 3, 4])
+def test_every_test_file_is_in_the_share_of_one_process(count: int) -> None:
+    folders = [BASE / "tests"]
+    shares = [list_share(folders, number, count) for number in range(count)]
+    files = sorted(path for share in shares for path in share)
+    assert files == sorted((BASE / "tests").rglob("test_*.py"))
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
