@@ -33,8 +33,7 @@ def test_the_calibration_notices_a_method_that_is_too_sure_of_itself(monkeypatch
         return honest(self, level - 0.05)
 
     monkeypatch.setattr(vectorised.Estimates, "log_interval", narrow)
-    # As many simulated experiments as always; what an interval cannot change is done less often.
-    effort = replace(QUICK, heavy_data_sets=500, runs=6)
+    effort = replace(SMALL, data_sets=4_000)
     violated = [band.promise for band in calibrate(effort) if not band.ok]
     assert "coverage of the 95 % interval, like environments" in violated
     assert "EQUIVALENT although the ratio is at the margin" in violated
