@@ -44,48 +44,59 @@ def wait_for_end(demo: Demo, seconds: float = 120) -> None:
         next(pauses)
 
 
-def test_starts_with_a_login_and_ctrl_c_leaves_nothing(folder: Path) -> None:
-    demo = Demo(folder)
-    try:
-        assert "Overview" in log_in(demo)
-        assert len(demo.processes()) > 5
-    finally:
-        demo.stop()
-    wait_for_end(demo)
+def assert_taken_port_is_named(demo: Demo) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "standalone.demo"],
+        cwd=BASE,
+        env=os.environ | {"TARE_PORT": str(demo.port), "TARE_VAR": f"{demo.folder}-2"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"port {demo.port} is taken" in done.stdout
 
 
-def test_starts_again_with_what_was_there(folder: Path) -> None:
+def test_one_folder_through_three_starts(folder: Path) -> None:
+    """Ctrl-C leaves nothing; what was there is there again, also after the supervisor is killed.
+
+    One test, as each first start brings up a lab: half a minute of a processor.
+    """
     first = Demo(folder)
-    password = first.says(r"the password (\S+)")[1]
-    first.says("^Tare is ready: ")
-    keys = (folder / "environment").read_text()
-    first.stop()
+    try:
+        assert "Overview" in log_in(first)
+        assert len(first.processes()) > 5
+        assert_taken_port_is_named(first)
+        password = first.says(r"the password (\S+)")[1]
+        keys = (folder / "environment").read_text()
+    finally:
+        first.stop()
+    wait_for_end(first)
+
     second = Demo(folder)
     try:
         assert "Overview" in log_in(second)
         assert second.says(r"the password (\S+)")[1] == password
         kept = (folder / "environment").read_text().splitlines()
         assert kept[:2] == keys.splitlines()[:2], "the keys of stored secrets stay"
-    finally:
+        manage = [sys.executable, "manage.py", "shell", "-c", SET_PASSWORD]
+        environment = os.environ | second.read_environment()
+        subprocess.run(manage, cwd=BASE, env=environment, check=True)
+    except BaseException:
         second.stop()
+        raise
+    second.process.kill()  # as by the kernel that has no memory left: nobody stops the others
+    second.process.wait()
 
-
-def test_a_password_that_a_person_has_set_stays(folder: Path) -> None:
-    first = Demo(folder)
-    first.says("^Tare is ready: ")
-    manage = [sys.executable, "manage.py", "shell", "-c", SET_PASSWORD]
-    kept = first.read_environment()
-    subprocess.run(manage, cwd=BASE, env=os.environ | kept, check=True)
-    first.process.kill()  # as by the kernel that has no memory left: nobody stops the others
-    first.process.wait()
-    second = Demo(folder, first.port)  # at once, while these still end
+    third = Demo(folder, second.port)  # at once, while these still end
     try:
-        page = log_in(second, "a password of my own", page="operations/")
+        page = log_in(third, "a password of my own", page="operations/")
         assert re.search(r"supervisor</th>\s*<td>ended, and nobody saw how", page)
-        second.says("^Log in as demo with the password that was set on the site")
-        assert "Overview" in log_in(second, "a password of my own")
+        third.says("^Log in as demo with the password that was set on the site")
+        assert "Overview" in log_in(third, "a password of my own")
     finally:
-        second.stop()
+        third.stop()
 
 
 def find_problems(page: str) -> list[str]:
@@ -128,22 +139,3 @@ def test_a_service_that_dies_is_started_again(folder: Path) -> None:
     ends = json.loads((folder / "services.json").read_text())
     assert ends["stopped"]
     assert all(end["exit_code"] is not None for end in ends["ends"])
-
-
-def test_says_which_port_is_taken(folder: Path) -> None:
-    first = Demo(folder)
-    try:
-        first.says("^Tare is ready: ")
-        done = subprocess.run(
-            [sys.executable, "-m", "standalone.demo"],
-            cwd=BASE,
-            env=os.environ | {"TARE_PORT": str(first.port), "TARE_VAR": f"{folder}-2"},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 1
-        assert f"port {first.port} is taken" in done.stdout
-    finally:
-        first.stop()
