@@ -36,6 +36,7 @@ TOGETHER = (
     "tests/faults/test_workers.py",
     "tests/experiments/statistics/test_calibration.py",
     "tests/runners/test_training_networks.py",
+    "tests/dashboard/docs/test_documents.py",
 )
 # `make test-quick` leaves these out, beside labs and browsers: they train, run programs by the
 # dozen, send thousands of requests or simulate thousands of experiments. Three seconds and more.
