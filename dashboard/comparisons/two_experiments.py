@@ -99,6 +99,11 @@ class TwoExperiments:
         return self.left.experiment.pk == self.right.experiment.pk
 
     @property
+    def unpaired_environments(self) -> list[str]:
+        """Return the names of the environments that one side alone has."""
+        return [_join(names) for names in self.environments if not all(names)]
+
+    @property
     def metrics(self) -> set[str]:
         return {group.metric.label for pair in self.pairs for group in pair if group}
 
@@ -203,6 +208,8 @@ def list_experiment_facts(
     settings = [_read_environments(row, is_member) for row in rows]
     software = [read_environment_facts(row) for row in rows]
     for names in two.environments:
+        if not all(names) and not search_text:
+            continue  # hundreds of facts beside as many dashes: the page names what stands alone
         label = _join(names)
         both = pair_facts(*(settings[side].get(names[side], {}) for side in (0, 1)))
         both += _pair_values(*(software[side].get(names[side], {}) for side in (0, 1)))

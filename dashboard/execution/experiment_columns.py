@@ -125,24 +125,26 @@ def draw_cells(
 
 
 def _draw(column: ExperimentColumn, row: Experiment, progress: Progress) -> SafeString:
-    value = column.read(row, progress)
+    value, label = column.read(row, progress), column.label
     if column.key == "state":
         return format_html("<td>{}</td>", state(progress.status.mark, value))
     if column.key == "runs" and value and progress.tally.failed:
         failed = state("failed", progress.tally.failed)
-        return format_html('<td class="num">{} {}</td>', value, failed)
+        return format_html('<td class="num" data-label="{}">{} {}</td>', label, value, failed)
     if column.key == "verdicts" and value:
         return _draw_verdicts(row)
     if column.key == "margin":
         value = numbers.margin(value).replace(" %", "\N{NO-BREAK SPACE}%")
     if isinstance(value, datetime):
-        return format_html('<td class="nowrap">{}</td>', when(value))
+        return format_html('<td class="nowrap" data-label="{}">{}</td>', label, when(value))
     if value in (None, ""):
         reason = "not launched yet" if row.is_draft else ""
-        return format_html('<td class="{} muted" title="{}">–</td>', column.css, reason)
+        return format_html(
+            '<td class="{} muted" data-label="{}" title="{}">–</td>', column.css, label, reason
+        )
     is_name = len(str(value)) <= LONGEST_NAME and " " not in str(value)
     css = f"{column.css} nowrap".strip() if is_name else column.css  # cluster-17, in one line
-    return format_html('<td class="{}">{}</td>', css, value)
+    return format_html('<td class="{}" data-label="{}">{}</td>', css, label, value)
 
 
 def _draw_verdicts(row: Experiment) -> SafeString:

@@ -189,7 +189,8 @@ def _write(value: float, unit: str) -> str:
 def _describe_difference(left: float, right: float) -> str:
     if not (math.isfinite(left) and math.isfinite(right)) or left <= 0 or right <= 0:
         return ""
-    return numbers.cost(right / left - 1)
+    change = right / left - 1
+    return numbers.cost(change, decimals=0 if change >= 1 else 1)
 
 
 def _pair_phases(left: Run, right: Run) -> Iterator[NumberLine]:

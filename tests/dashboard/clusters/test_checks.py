@@ -68,7 +68,7 @@ def test_whoever_is_about_to_launch_is_told_what_is_red(
         )
         for place in places:
             shown = " ".join(as_owner.get(place).content.decode().split())
-            assert ("found 1 thing red" in shown) is told, place
+            assert ("found 1 failed check" in shown) is told, place
             assert ("Partition gpu, Start of SIF: It does not start." in shown) is told
             assert (f'href="/clusters/{site.cluster.pk}/#checks"' in shown) is told
 

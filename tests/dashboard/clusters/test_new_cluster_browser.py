@@ -145,7 +145,7 @@ def test_all_steps_by_the_keyboard(
     cpus = page.get_by_label("Use CPUs per node of partition machine")
     expect(cpus).to_be_checked()
     look(f"{theme}-6-differences")
-    press(page, "Apply what is ticked")
+    press(page, "Apply selected")
     expect(page.get_by_text("1 difference stored")).to_be_visible()
     look(f"{theme}-6-applied")
     partition.refresh_from_db()

@@ -131,6 +131,22 @@ def test_the_only_environments_that_differ_stand_beside_each_other(
     assert differing["Apptainer / Apptainer 1.4: Variables"] == ["none", "OMP_NUM_THREADS=4"]
 
 
+def test_facts_of_an_environment_that_stands_alone_are_found_and_not_listed(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    left = measured(site, people.owner)
+    alone = [ContainerFactory(name=name, cluster=site.cluster) for name in ("Podman", "udocker")]
+    left.environments.add(*alone)
+    right = measured(site, people.owner)
+    page = show(as_owner, left, right)
+    facts = rows(page, "What differs") | rows(page, "What is the same")
+    assert not [name for name in facts if name.startswith(("Podman: ", "udocker: "))]
+    assert "Only one side has Podman and udocker" in " ".join(page.text.split())
+    found = show(as_owner, left, right, "?find=podman")
+    assert "Podman: Runtime" in rows(found, "What differs")
+    assert "Only one side has" not in found.text
+
+
 def test_nothing_is_told_before_its_time(
     two: tuple[Experiment, Experiment], as_owner: Client, site: Site
 ) -> None:

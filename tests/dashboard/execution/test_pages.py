@@ -515,7 +515,7 @@ def test_an_ended_experiment_does_not_tell_of_its_cluster(
 def test_what_is_not_there_is_said_in_our_look(address: str, as_owner: Client) -> None:
     answer = as_owner.get(address)
     assert answer.status_code == 404
-    assert "There is nothing here" in answer.content.decode()
+    assert "Page not found" in answer.content.decode()
     assert "css/tare.css" in answer.content.decode()
 
 
