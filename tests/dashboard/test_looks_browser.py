@@ -66,6 +66,8 @@ def test_lists_on_a_phone_hide_no_column(
         "/compare/",
         "/clusters/",
         "/catalogue/",
+        "/catalogue/?tab=workloads",
+        "/catalogue/?tab=environments",
         f"/compare/experiments/{made.pk}/",
         f"/compare/runs/{run.uid}/",
         run.get_absolute_url(),
