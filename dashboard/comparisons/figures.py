@@ -26,6 +26,7 @@ from dashboard.charts import (
 )
 from dashboard.comparisons.scaling_table import ScalingTable, make_scaling_table
 from experiments.comparisons import Comparison, Group
+from experiments.comparisons.kept_rows import read_column
 from experiments.comparisons.scales import Scaling
 from experiments.comparisons.series import Inside
 from experiments.statistics import numbers
@@ -314,7 +315,7 @@ def has_runs(comparison: Comparison, group: Group) -> bool:
 
     One published number for each environment is no distribution; runs have pages to open.
     """
-    several = len(group.samples) > len({sample.environment for sample in group.samples})
+    several = len(group.samples) > len(set(read_column(group.samples, "environment")))
     return several or bool(group.samples and comparison.runs_have_pages)
 
 
@@ -325,7 +326,7 @@ def has_blocks(group: Group) -> bool:
 
 def has_order(group: Group) -> bool:
     """Return whether it is known when any of the runs began."""
-    return any(sample.started is not None for sample in group.samples)
+    return any(started is not None for started in read_column(group.samples, "started"))
 
 
 def has_curve(group: Group) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,7 @@ from dashboard.drawings.forest import ComparedPair, Forest, describe_forest
 from dashboard.drawings.forest_pages import break_pages, estimate_height, measure_notes
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import Comparison, Group
+from experiments.comparisons.kept_rows import read_column
 from experiments.statistics import Pair
 
 ENDINGS = ("pdf", "svg", "png")
@@ -99,14 +101,17 @@ def describe_comparison(comparison: Comparison, hide: Callable[[str], str] = str
     `hide` returns a text without the names that this reader may not see.
     """
     metrics = {say_metric(group) for group in comparison.groups if group.pairs}
+    # Blocks are drawn of a pair that is alone in its figure, and take long to list of many runs.
+    is_alone = len(comparison.pairs) == 1
     compared = [
         ComparedPair(
             _make_heading(group, len(metrics) > 1),
             pair,
-            _count_nodes(group, pair),
-            list_block_ratios(group, pair),
+            len(nodes[pair.baseline] | nodes[pair.environment]),
+            list_block_ratios(group, pair) if is_alone else (),
         )
         for group in comparison.groups
+        for nodes in [_list_nodes(group)]
         for pair in group.pairs
     ]
     if not compared:
@@ -172,7 +177,12 @@ def _make_heading(group: Group, has_other_metrics: bool) -> str:
     return " · ".join(filter(None, parts)) or group.title
 
 
-def _count_nodes(group: Group, pair: Pair) -> int:
-    environments = {pair.baseline, pair.environment}
-    nodes = {sample.node for sample in group.samples if sample.environment in environments}
-    return len(nodes - {""})
+def _list_nodes(group: Group) -> defaultdict[str, set[str]]:
+    """Return the nodes on which the runs of each environment were."""
+    nodes: defaultdict[str, set[str]] = defaultdict(set)
+    if group.pairs:
+        environments = read_column(group.samples, "environment")
+        for environment, node in {*zip(environments, read_column(group.samples, "node"))}:
+            if node:
+                nodes[environment].add(node)
+    return nodes

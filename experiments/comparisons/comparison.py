@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -27,7 +27,7 @@ class Group:
     configuration: Mapping[str, str]
     """Its labels: {"workload": "blas", "scale": "1x1"}; the labels of a table's row."""
     metric: Measured
-    samples: list[Sample]
+    samples: Sequence[Sample]
     """Every single run; empty where only means are known."""
     pairs: list[Pair]
     problem: str = ""

@@ -1,4 +1,4 @@
-"""The key of a comparison: a hash of all that it rests on, found by a few small statements.
+"""The key of a comparison: a hash of all that it rests on, found by one small statement.
 
 Runs, measurements and steps are not read: whoever changes one of them writes an event. The list of
 all inputs, and of what says that each has changed, is in docs/decisions/0120-kept-comparisons.md.
@@ -16,7 +16,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from django.db.models import Count, Max
+from django.db.models import Count, F, Func, Max, TextField, Value
+from django.db.models.functions import Cast
 
 from experiments.models import Environment, Event, Experiment, Run, Workload
 
@@ -43,7 +44,9 @@ COLUMNS = (
 from the experiment itself."""
 PROGRESS = {"cancelled_at", "stopped_at_look"}
 """Those of them that change while runs live."""
-Rows = dict[int, list[Any]]
+ENVIRONMENT, WORKLOAD, EVENTS, RUNS = "environment", "workload", "events", "runs"
+Part = tuple[str, int, str]
+"""A row, or a number of rows: its name, the primary key or the count, and what it says."""
 
 
 @dataclass(frozen=True)
@@ -59,26 +62,22 @@ class Inputs:
 
 
 def identify_inputs(experiments: Sequence[Experiment]) -> dict[int, Inputs]:
-    """Return the key of the comparison of each experiment, by its primary key; four statements."""
-    pks = [experiment.pk for experiment in experiments]
-    environments, workloads = _list_environments(pks), _list_workloads(pks)
-    events, states = _count_events(pks), _count_states(pks)
+    """Return the key of the comparison of each experiment, by its primary key; one statement."""
+    all_parts = _read_parts([experiment.pk for experiment in experiments])
     inputs = {}
     for experiment in experiments:
-        pk = experiment.pk
+        parts = all_parts.get(experiment.pk, [])
         fixed = [
             identify_method(),
             [getattr(experiment, name) for name in COLUMNS if name not in PROGRESS],
-            environments.get(pk),
-            workloads.get(pk),
+            [part for part in parts if part[0] in (ENVIRONMENT, WORKLOAD)],
         ]
         changing = [
             [getattr(experiment, name) for name in sorted(PROGRESS)],
-            events.get(pk),
-            states.get(pk),
+            [part for part in parts if part[0] in (EVENTS, RUNS)],
         ]
-        is_alive = any(state not in Run.FINAL for state, _ in states.get(pk, []))
-        inputs[pk] = Inputs(_hash([fixed, changing]), _hash(fixed), is_alive)
+        is_alive = any(name == RUNS and state not in Run.FINAL for name, _, state in parts)
+        inputs[experiment.pk] = Inputs(_hash([fixed, changing]), _hash(fixed), is_alive)
     return inputs
 
 
@@ -111,34 +110,36 @@ def _hash(parts: list[Any]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _list_environments(pks: Sequence[int]) -> Rows:
-    rows = Environment.objects.filter(experiments__in=pks).order_by("experiments", "pk")
-    return _group(rows.values_list("experiments", "pk", "name"))
+def _read_parts(pks: Sequence[int]) -> dict[int, list[Part]]:
+    """Return what the keys of these experiments are made of, by the experiments' primary keys.
 
-
-def _list_workloads(pks: Sequence[int]) -> Rows:
-    rows = Workload.objects.filter(experiments__in=pks).order_by("experiments", "pk")
-    return _group(rows.values_list("experiments", "pk", "name", "kind", "parameters"))
-
-
-def _count_events(pks: Sequence[int]) -> Rows:
-    """Return how many events each experiment has, and the last one.
-
-    The number tells of an event that was written earlier and committed later than the last.
+    The number of events tells of one that was written earlier and committed later than the last.
     """
-    rows = Event.objects.filter(experiment__in=pks).order_by().values("experiment")
-    counted = rows.annotate(count=Count("pk"), last=Max("pk"))
-    return _group(counted.values_list("experiment", "count", "last"))
-
-
-def _count_states(pks: Sequence[int]) -> Rows:
-    rows = Run.objects.filter(experiment__in=pks).order_by("experiment", "state")
-    counted = rows.values("experiment", "state").annotate(count=Count("pk"))
-    return _group(counted.values_list("experiment", "state", "count"))
-
-
-def _group(rows: Any) -> Rows:
-    groups: Rows = {}
-    for experiment, *columns in rows:
-        groups.setdefault(experiment, []).append(columns)
-    return groups
+    environments = Environment.objects.filter(experiments__in=pks).annotate(
+        input_name=Value(ENVIRONMENT), input_number=F("pk"), input_text=Cast("name", TextField())
+    )
+    described = Func(F("name"), F("kind"), F("parameters"), function="jsonb_build_array")
+    workloads = Workload.objects.filter(experiments__in=pks).annotate(
+        input_name=Value(WORKLOAD), input_number=F("pk"), input_text=Cast(described, TextField())
+    )
+    events = Event.objects.filter(experiment__in=pks).order_by().values("experiment")
+    runs = Run.objects.filter(experiment__in=pks).order_by().values("experiment", "state")
+    counts = (
+        events.annotate(
+            input_name=Value(EVENTS),
+            input_number=Count("pk"),
+            input_text=Cast(Max("pk"), TextField()),
+        ),
+        runs.annotate(
+            input_name=Value(RUNS), input_number=Count("pk"), input_text=Cast("state", TextField())
+        ),
+    )
+    columns = ("input_name", "input_number", "input_text")
+    queries = [
+        *(rows.order_by().values_list("experiments", *columns) for rows in (environments, workloads)),
+        *(rows.values_list("experiment", *columns) for rows in counts),
+    ]
+    parts: dict[int, list[Part]] = {}
+    for experiment, *part in queries[0].union(*queries[1:], all=True):
+        parts.setdefault(experiment, []).append(tuple(part))
+    return {experiment: sorted(rows) for experiment, rows in parts.items()}

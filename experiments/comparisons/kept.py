@@ -134,7 +134,7 @@ def read_comparison(experiment: Experiment) -> ExperimentComparison:
 def read_comparisons(experiments: Sequence[Experiment]) -> list[ExperimentComparison]:
     """Return the comparison of each experiment, in their order, as `read_comparison` does.
 
-    Those that are kept take five statements together.
+    Those that are kept take two statements together.
     """
     all_inputs = identify_inputs(experiments)
     rows = KeptComparison.objects.in_bulk(all_inputs.keys())

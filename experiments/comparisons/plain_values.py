@@ -14,6 +14,8 @@ from enum import Enum
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from experiments.comparisons.kept_rows import KeptMapping, KeptRows
+
 Reader = Callable[[Any], Any]
 NUMBERS: set[type] = {float, int}
 BARE: dict[Any, set[type]] = {float: NUMBERS, int: {int}, str: {str}, bool: {bool}}
@@ -79,7 +81,7 @@ def _make_reader(hint: Any) -> Reader:
     if origin is tuple:
         return _make_tuple_reader(arguments)
     if origin in (list, Sequence):
-        return _make_list_reader(arguments[0])
+        return _make_list_reader(arguments[0], is_lazy=origin is Sequence)
     if origin in (dict, Mapping, Counter):
         return _make_mapping_reader(arguments[-1] if origin is not Counter else int, hint)
     if is_dataclass(hint):
@@ -130,14 +132,17 @@ def _make_tuple_reader(arguments: tuple[Any, ...]) -> Reader:
     return read
 
 
-def _make_list_reader(hint: Any) -> Reader:
+def _make_list_reader(hint: Any, *, is_lazy: bool = False) -> Reader:
     read_column = _make_column_reader(hint)
     if not is_dataclass(hint):
         return read_column
     read_rows = _make_rows_reader(hint)
 
     def read(plain: Any) -> Any:
-        return [] if plain == [] else read_rows(plain, {COLUMNS})
+        if plain == []:
+            return []
+        rows = read_rows(plain, {COLUMNS})
+        return rows if is_lazy else list(rows)
 
     return read
 
@@ -152,7 +157,10 @@ def _make_mapping_reader(hint: Any, kind: Any) -> Reader:
             if plain == {}:
                 return {}
             rows = read_rows(plain, {KEYS, COLUMNS})
-            return dict(zip(read_names(plain[KEYS]), rows, strict=True))
+            names = read_names(plain[KEYS])
+            if get_origin(kind) is Mapping:
+                return KeptMapping(names, rows)
+            return dict(zip(names, rows, strict=True))
 
         return read_by_key
     read_values = _make_column_reader(hint)
@@ -177,27 +185,21 @@ def _make_dataclass_reader(kind: Any) -> Reader:
     return read
 
 
-def _make_rows_reader(kind: Any) -> Callable[[Any, set[str]], list[Any]]:
+def _make_rows_reader(kind: Any) -> Callable[[Any, set[str]], KeptRows[Any]]:
+    """Return the function that reads rows: the types of all values are checked at once."""
     readers = {name: _make_column_reader(hint) for name, hint in _read_hints(kind).items()}
 
-    def read(plain: Any, parts: set[str]) -> list[Any]:
+    def read(plain: Any, parts: set[str]) -> KeptRows[Any]:
         if _require(plain, {dict}).keys() != parts:
             raise ValueError("These are no rows.")
         columns = _require(plain[COLUMNS], {dict})
         if columns.keys() != readers.keys():
             raise ValueError(f"{kind.__name__} has other fields.")
-        read_columns = [read_column(columns[name]) for name, read_column in readers.items()]
-        names = list(readers)
-        return [_make_row(kind, names, values) for values in zip(*read_columns, strict=True)]
+        return KeptRows(
+            kind, {name: read_column(columns[name]) for name, read_column in readers.items()}
+        )
 
     return read
-
-
-def _make_row(kind: Any, names: Sequence[str], values: Sequence[Any]) -> Any:
-    """Return a dataclass of checked values: a frozen one's own way sets each through a call."""
-    row = object.__new__(kind)
-    row.__dict__.update(zip(names, values, strict=True))
-    return row
 
 
 def _make_column_reader(hint: Any) -> Reader:
@@ -205,12 +207,28 @@ def _make_column_reader(hint: Any) -> Reader:
     kinds = BARE.get(hint)
     if kinds is None and get_origin(hint) in (Union, types.UnionType):
         (other,) = (part for part in get_args(hint) if part is not type(None))
-        if other is float:
-            kinds = {*NUMBERS, type(None)}
+        kinds = {*BARE[other], type(None)} if other in BARE else None
     if kinds is not None:
         return _make_bare_column_reader(kinds)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return _make_enum_column_reader(hint)
     read_value = _make_reader(hint)
     return lambda plain: [read_value(value) for value in _require(plain, {list})]
+
+
+def _make_enum_column_reader(kind: type[Enum]) -> Reader:
+    """Return the function that reads a list of members: each is looked for once."""
+
+    def read(plain: Any) -> Any:
+        members: dict[Any, Enum] = {}
+        for value in _require(plain, {list}):
+            if type(value) is not str:
+                raise ValueError(f"{type(value).__name__} is of another type.")
+            if value not in members:
+                members[value] = kind(value)
+        return [members[value] for value in plain]
+
+    return read
 
 
 def _make_bare_column_reader(kinds: set[type]) -> Reader:

@@ -11,6 +11,7 @@ from typing import Any
 from django.db import models
 
 from experiments.comparisons.exclusions import filter_counted
+from experiments.comparisons.kept_rows import read_column
 from experiments.models import Experiment, Series, Workload
 from experiments.statistics import Pair, Sample, numbers
 from experiments.statistics.change_points import BLOCK, TREND_LEVEL, Shape
@@ -194,7 +195,7 @@ class WarmUps:
                 f"What is compared is the mean of all steps after the first {self.common_cut:,}: "
                 "the largest warm-up of these runs."
             )
-        if any(start.warm_up is not None for start in self.starts.values()):
+        if any(cut is not None for cut in read_column(self.starts.values(), "warm_up")):
             why = (
                 "a common cut would let later runs move the verdict of an earlier interim analysis"
                 if self.is_judged_early
@@ -209,7 +210,7 @@ class WarmUps:
     @property
     def unsettled(self) -> int:
         """Return how many runs never settle."""
-        return sum(start.shape is Shape.NONE for start in self.starts.values())
+        return sum(shape is Shape.NONE for shape in read_column(self.starts.values(), "shape"))
 
     def _never_settles(self, run: str) -> bool:
         return run in self.starts and self.starts[run].shape is Shape.NONE

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet, Value
 from django.urls import reverse
 
 from experiments.execution.limits import find_holds
@@ -75,7 +75,7 @@ class Stuck:
 
 def list_stuck(now: datetime) -> list[Stuck]:
     """Return all that does not go on by itself, or only when a site lets it."""
-    kinds = (
+    kinds: tuple[Callable[[datetime], Sequence[Kind | Stuck]], ...] = (
         _list_submitting,
         _list_collecting,
         _list_unreadable,
@@ -88,19 +88,39 @@ def list_stuck(now: datetime) -> list[Stuck]:
         _list_silent_transfers,
         _list_unvisited,
     )
-    return [stuck for find in kinds for stuck in find(now) if stuck.count]
+    found = [kind for find in kinds for kind in find(now)]
+    present = _find_present([kind for kind in found if isinstance(kind, Kind)])
+    all_stuck = (
+        kind if isinstance(kind, Stuck) else kind.read()
+        for kind in found
+        if isinstance(kind, Stuck) or id(kind) in present
+    )
+    return [stuck for stuck in all_stuck if stuck.count]
 
 
-def _cut(
-    title: str,
-    advice: str,
-    rows: QuerySet[Any],
-    describe: Callable[[Any], Row],
-) -> Stuck:
-    """Return the first rows, and how many there are; one statement where there are few."""
-    shown = [describe(row) for row in rows[: MOST_SHOWN + 1]]
-    count = len(shown) if len(shown) <= MOST_SHOWN else rows.order_by().count()
-    return Stuck(title, advice, count, tuple(shown[:MOST_SHOWN]))
+@dataclass(frozen=True)
+class Kind:
+    """One reason for which rows do not go on, and how they are found."""
+
+    title: str
+    advice: str
+    rows: QuerySet[Any]
+    describe: Callable[[Any], Row]
+
+    def read(self) -> Stuck:
+        """Return the first rows, and how many there are; one statement where there are few."""
+        shown = [self.describe(row) for row in self.rows[: MOST_SHOWN + 1]]
+        count = len(shown) if len(shown) <= MOST_SHOWN else self.rows.order_by().count()
+        return Stuck(self.title, self.advice, count, tuple(shown[:MOST_SHOWN]))
+
+
+def _find_present(kinds: Sequence[Kind]) -> set[int]:
+    """Return the identities of the kinds of which there are rows: mostly none, in one statement."""
+    queries = [
+        kind.rows.order_by().annotate(place=Value(place)).values_list("place")[:1]
+        for place, kind in enumerate(kinds)
+    ]
+    return {id(kinds[place]) for (place,) in queries[0].union(*queries[1:], all=True)}
 
 
 def _jobs() -> QuerySet[Job]:
@@ -131,7 +151,7 @@ def _describe_operation(since: str) -> Callable[[Operation], Row]:
     )
 
 
-def _list_submitting(now: datetime) -> list[Stuck]:
+def _list_submitting(now: datetime) -> list[Kind]:
     minutes = LONGEST.total_seconds() / 60
     title = f"submitting for more than {minutes:.0f} min"
     advice = (
@@ -151,12 +171,12 @@ def _list_submitting(now: datetime) -> list[Stuck]:
         .order_by("requested_at", "pk")
     )
     return [
-        _cut(f"Jobs {title}", advice, jobs, _describe_job("since")),
-        _cut(f"Operations {title}", advice, operations, _describe_operation("requested_at")),
+        Kind(f"Jobs {title}", advice, jobs, _describe_job("since")),
+        Kind(f"Operations {title}", advice, operations, _describe_operation("requested_at")),
     ]
 
 
-def _list_collecting(now: datetime) -> list[Stuck]:
+def _list_collecting(now: datetime) -> list[Kind]:
     minutes = LONGEST.total_seconds() / 60
     title = f"left the queue more than {minutes:.0f} min ago and are not collected"
     advice = (
@@ -165,13 +185,13 @@ def _list_collecting(now: datetime) -> list[Stuck]:
     )
     waiting = {"state": Job.State.COLLECTING, "gone_at__lt": now - LONGEST}
     return [
-        _cut(
+        Kind(
             f"Jobs that {title}",
             advice,
             _jobs().filter(**waiting).order_by("gone_at", "pk"),
             _describe_job("gone_at"),
         ),
-        _cut(
+        Kind(
             f"Operations that {title}",
             advice,
             _operations().filter(**waiting).order_by("gone_at", "pk"),
@@ -180,14 +200,14 @@ def _list_collecting(now: datetime) -> list[Stuck]:
     ]
 
 
-def _list_unreadable(now: datetime) -> list[Stuck]:
+def _list_unreadable(now: datetime) -> list[Kind]:
     jobs = (
         _jobs()
         .filter(collecting_attempts__gte=MOST_ATTEMPTS, collecting_tried_at__gt=now - RECENT)
         .order_by("-collecting_tried_at", "pk")
     )
     return [
-        _cut(
+        Kind(
             f"Jobs over whose files a worker died {MOST_ATTEMPTS} times",
             "They are left alone. Look at the files on the cluster, give the worker more memory if "
             "they are right, then press Collect again among the experiment’s jobs.",
@@ -197,7 +217,7 @@ def _list_unreadable(now: datetime) -> list[Stuck]:
     ]
 
 
-def _list_not_cancelled(now: datetime) -> list[Stuck]:
+def _list_not_cancelled(now: datetime) -> list[Kind]:
     jobs = (
         _jobs()
         .filter(
@@ -207,7 +227,7 @@ def _list_not_cancelled(now: datetime) -> list[Stuck]:
         .order_by("cancel_requested_at", "pk")
     )
     return [
-        _cut(
+        Kind(
             "Jobs that were to be cancelled and are still in the queue",
             "Each visit asks the scheduler to cancel them. If it does not, cancel them on the "
             "cluster by hand: Tare notices.",
@@ -217,7 +237,7 @@ def _list_not_cancelled(now: datetime) -> list[Stuck]:
     ]
 
 
-def _list_switched_off(now: datetime) -> list[Stuck]:
+def _list_switched_off(now: datetime) -> list[Kind]:
     jobs = (
         _jobs()
         .exclude(state__in=Job.FINAL)
@@ -227,7 +247,7 @@ def _list_switched_off(now: datetime) -> list[Stuck]:
         .order_by("pk")
     )
     return [
-        _cut(
+        Kind(
             "Jobs on clusters that are not in service",
             "Nobody visits these clusters: enable them in the administration, or cancel the "
             "experiments.",
@@ -237,7 +257,7 @@ def _list_switched_off(now: datetime) -> list[Stuck]:
     ]
 
 
-def _list_failing_clusters(now: datetime) -> list[Stuck]:
+def _list_failing_clusters(now: datetime) -> list[Kind]:
     live = Job.objects.filter(cluster=OuterRef("pk")).exclude(state__in=Job.FINAL)
     failing = (
         Cluster.objects.filter(Exists(live), enabled=True, failures__gte=FAILURES)
@@ -245,7 +265,7 @@ def _list_failing_clusters(now: datetime) -> list[Stuck]:
         .exclude(last_error_kind=CONNECTION_LIMIT)
     )
     return [
-        _cut(
+        Kind(
             "Clusters with jobs whose last visits failed",
             "Tare asks again by itself, later each time; the list of visits below says when. "
             "Nothing of their jobs is lost.",
@@ -260,7 +280,7 @@ def _list_failing_clusters(now: datetime) -> list[Stuck]:
     ]
 
 
-def _list_pauses(now: datetime) -> list[Stuck]:
+def _list_pauses(now: datetime) -> list[Kind]:
     pauses = Pause.objects.select_related("cluster", "partition", "experiment").only(
         "kind",
         "message",
@@ -282,7 +302,7 @@ def _list_pauses(now: datetime) -> list[Stuck]:
         return Row(f"{place}: {pause.kind}", url, pause.since, pause.message)
 
     return [
-        _cut(
+        Kind(
             "Pauses: a site takes no jobs for now",
             "Tare tries again by itself. When the cause is gone, Try again now on the cluster’s "
             "page does so at once.",
@@ -292,11 +312,11 @@ def _list_pauses(now: datetime) -> list[Stuck]:
     ]
 
 
-def _list_paused_experiments(now: datetime) -> list[Stuck]:
+def _list_paused_experiments(now: datetime) -> list[Kind]:
     planned = Job.objects.filter(experiment=OuterRef("pk"), state=Job.State.PLANNED)
     paused = Experiment.objects.filter(Exists(planned), paused_at__isnull=False)
     return [
-        _cut(
+        Kind(
             "Experiments that a person has paused",
             "Their jobs wait until somebody presses Continue on the experiment’s page; its events "
             "say who paused it.",
@@ -342,7 +362,7 @@ def _list_limits(now: datetime) -> list[Stuck]:
     ]
 
 
-def _list_silent_transfers(now: datetime) -> list[Stuck]:
+def _list_silent_transfers(now: datetime) -> list[Kind]:
     silent = now - SILENCE
     advice = "The worker of the queue bulk that had it has died: the next free one takes it up."
     images = StagedImage.objects.to_be_sent().filter(sending_at__lt=silent)
@@ -351,7 +371,7 @@ def _list_silent_transfers(now: datetime) -> list[Stuck]:
     ).exclude(kind=ImageImport.Kind.RECIPE)
     copies = RunFile.objects.to_be_copied().filter(seen_at__lt=silent)
     return [
-        _cut(
+        Kind(
             "Images whose sending fell silent",
             advice,
             images.select_related("image", "cluster")
@@ -363,7 +383,7 @@ def _list_silent_transfers(now: datetime) -> list[Stuck]:
                 row.sending_at,
             ),
         ),
-        _cut(
+        Kind(
             "Image imports that fell silent",
             advice,
             imports.only("reference", "seen_at", "kind").order_by("seen_at", "pk"),
@@ -371,7 +391,7 @@ def _list_silent_transfers(now: datetime) -> list[Stuck]:
                 str(row.reference) or f"import {row.pk}", reverse("catalogue"), row.seen_at
             ),
         ),
-        _cut(
+        Kind(
             "Copies of files of runs that fell silent",
             advice,
             copies.select_related("run").only("path", "seen_at", "run__uid").order_by("seen_at"),
@@ -380,11 +400,11 @@ def _list_silent_transfers(now: datetime) -> list[Stuck]:
     ]
 
 
-def _list_unvisited(now: datetime) -> list[Stuck]:
+def _list_unvisited(now: datetime) -> list[Kind]:
     """Return the checks, host keys and connection tests that a person waits for."""
     kinds = ((CheckReport, "Checks"), (HostKey, "Host keys"), (ConnectionTest, "Connection tests"))
     return [
-        _cut(
+        Kind(
             f"{name} that somebody asked for and nobody has begun",
             "A worker begins them within seconds; the clock asks again for ten minutes.",
             model._default_manager.filter(

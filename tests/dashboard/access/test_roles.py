@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -248,70 +249,70 @@ def person(role: Role) -> User:
     return user
 
 
+def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
+    """Make what one person owns, as the arguments of an address."""
+    results = measured(site, owner, blocks=2, visibility="public")
+    link = ShareLink.objects.make(results)
+    run = results.runs.all()[0]
+    key = CredentialFactory(owner=owner)
+    there = {"host": "login.example", "transport": "ssh"}
+    cluster = ClusterFactory(owner=owner, credential=key, **there)
+    image = ImageFactory(owner=owner)
+    file = RunFile.objects.create(run=run, path="model.bin", size_bytes=1)
+    now = timezone.now()
+    pause = Pause.objects.create(cluster=cluster, kind="partition", since=now, retry_at=now)
+    shown = HostKey.objects.create(cluster=cluster, host="login.example", port=22, key="key")
+    return {
+        "": [],
+        "results": [results.pk],
+        "draft": [ExperimentFactory(owner=owner).pk],
+        "table": [PublishedTableFactory(owner=owner).pk],
+        "run": [run.uid],
+        "two experiments": [results.pk, results.pk],
+        "two runs": [row.uid for row in results.runs.all()[:2]],
+        "file": [run.uid, file.pk],
+        "pause": [pause.pk],
+        "job": [run.job.uid],
+        "image": [image.pk],
+        "staged": [StagedImageFactory(image=image, cluster=site.cluster).pk],
+        "environment": [EnvironmentFactory(owner=owner).pk],
+        "document": ["statistics"],
+        "picture": ["rooms.svg"],
+        "preset": ["numpy-on-tuned-blas"],
+        "workload": [WorkloadFactory(owner=owner).pk],
+        "operation": [OperationFactory(owner=owner).pk],
+        "image_import": [
+            ImageImport.objects.create(owner=owner, kind="upload", reference="it").pk
+        ],
+        "cluster": [cluster.pk],
+        "cluster draft": [
+            ClusterDraft.objects.create(owner=owner, name="new", host="login.example").pk
+        ],
+        "host key": [shown.pk],
+        "credential": [key.pk],
+        "visibility": ["experiment", results.pk],
+        "unsaved form": [
+            UnsavedForm.objects.create(owner=owner, key="mine", tab="x", kept_at=now).key
+        ],
+        "notification": [
+            Notification.objects.create(
+                recipient=owner, kind="ended", subject="it", created_at=now, changed_at=now
+            ).pk
+        ],
+        "saved view": [SavedView.objects.create(owner=owner, page="runs", name="mine").pk],
+        "own preset": [
+            OwnPreset.objects.create(
+                owner=owner, name="mine", definition=describe_definition(results)
+            ).pk
+        ],
+        "link": [link.token.reveal()],
+        "link of": ["experiment", results.pk, link.pk],
+    }
+
+
 @pytest.fixture
 def mine(site: Site) -> Callable[[User], dict[str, list[Any]]]:
-    """Make what one person owns, as the arguments of an address."""
-
-    def make(owner: User) -> dict[str, list[Any]]:
-        results = measured(site, owner, blocks=2, visibility="public")
-        link = ShareLink.objects.make(results)
-        run = results.runs.all()[0]
-        key = CredentialFactory(owner=owner)
-        there = {"host": "login.example", "transport": "ssh"}
-        cluster = ClusterFactory(owner=owner, credential=key, **there)
-        image = ImageFactory(owner=owner)
-        file = RunFile.objects.create(run=run, path="model.bin", size_bytes=1)
-        now = timezone.now()
-        pause = Pause.objects.create(cluster=cluster, kind="partition", since=now, retry_at=now)
-        shown = HostKey.objects.create(cluster=cluster, host="login.example", port=22, key="key")
-        return {
-            "": [],
-            "results": [results.pk],
-            "draft": [ExperimentFactory(owner=owner).pk],
-            "table": [PublishedTableFactory(owner=owner).pk],
-            "run": [run.uid],
-            "two experiments": [results.pk, results.pk],
-            "two runs": [row.uid for row in results.runs.all()[:2]],
-            "file": [run.uid, file.pk],
-            "pause": [pause.pk],
-            "job": [run.job.uid],
-            "image": [image.pk],
-            "staged": [StagedImageFactory(image=image, cluster=site.cluster).pk],
-            "environment": [EnvironmentFactory(owner=owner).pk],
-            "document": ["statistics"],
-            "picture": ["rooms.svg"],
-            "preset": ["numpy-on-tuned-blas"],
-            "workload": [WorkloadFactory(owner=owner).pk],
-            "operation": [OperationFactory(owner=owner).pk],
-            "image_import": [
-                ImageImport.objects.create(owner=owner, kind="upload", reference="it").pk
-            ],
-            "cluster": [cluster.pk],
-            "cluster draft": [
-                ClusterDraft.objects.create(owner=owner, name="new", host="login.example").pk
-            ],
-            "host key": [shown.pk],
-            "credential": [key.pk],
-            "visibility": ["experiment", results.pk],
-            "unsaved form": [
-                UnsavedForm.objects.create(owner=owner, key="mine", tab="x", kept_at=now).key
-            ],
-            "notification": [
-                Notification.objects.create(
-                    recipient=owner, kind="ended", subject="it", created_at=now, changed_at=now
-                ).pk
-            ],
-            "saved view": [SavedView.objects.create(owner=owner, page="runs", name="mine").pk],
-            "own preset": [
-                OwnPreset.objects.create(
-                    owner=owner, name="mine", definition=describe_definition(results)
-                ).pk
-            ],
-            "link": [link.token.reveal()],
-            "link of": ["experiment", results.pk, link.pk],
-        }
-
-    return make
+    return partial(make_own_rows, site)
 
 
 def test_every_address_has_a_rule() -> None:
