@@ -223,7 +223,8 @@ def _describe(workload: Any, number: int) -> str:
         "precision": "float32",
     }
     content = {"kind": workload.kind, "name": workload.name, "parameters": parameters}
-    return json.dumps({"workload": content, "environment": {"variables": {"OMP_NUM_THREADS": "1"}}})
+    environment = {"variables": [["OMP_NUM_THREADS", "1"]]}
+    return json.dumps({"workload": content, "environment": environment})
 
 
 def _keep_snapshots(environments: list[list[int]]) -> dict[tuple[int, str], int]:

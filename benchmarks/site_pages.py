@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.large_site import BEGIN
+
 if TYPE_CHECKING:
-    from experiments.models import Experiment, User
+    from experiments.models import User
 
 CURVE_REPEATS, CURVE_STEPS = 10, 1000
 CURVES = {
@@ -155,7 +157,7 @@ def _make_rows(person: User) -> dict[str, list[Any]]:
     Experiment.objects.filter(pk=results.pk).update(plan=freeze_definition(results, 1))
     curves, many = make_experiment_of_curves(person), _make_experiment_of_many_runs(person)
     runs = list(results.runs.order_by("pk")[:2])
-    for pk in (*(row.pk for row in newest), curves, many):
+    for pk in (*(row.pk for row in newest), *own["results"], curves, many):
         keep_comparison(pk)
     job = alive.jobs.order_by("-pk")[0]
     type(job).objects.filter(pk=job.pk).update(state="running", ended_at=None)
@@ -180,14 +182,15 @@ def _make_experiment_of_many_runs(person: User) -> int:
     from experiments.models import Experiment
 
     pk = make_experiment(MANY_REPEATS, steps=FEW_STEPS)
-    Experiment.objects.filter(pk=pk).update(owner=person)
+    # Older than the others: the overview shows usual ones.
+    Experiment.objects.filter(pk=pk).update(owner=person, launched_at=BEGIN)
     return pk
 
 
 def make_experiment_of_curves(person: User) -> int:
     """Make an experiment of 20 runs, each with five series of 1,000 steps; return its key."""
     from experiments.comparisons.step_summaries import add_step_summary
-    from experiments.models import Series
+    from experiments.models import Experiment, Series
     from tests.dashboard.conftest import Site, measured
     from tests.factories import (
         ClusterFactory,
@@ -206,7 +209,8 @@ def make_experiment_of_curves(person: User) -> int:
         ContainerFactory(cluster=cluster, name="container of curves"),
         WorkloadFactory(kind="cnn"),
     )
-    experiment: Experiment = measured(site, person, blocks=CURVE_REPEATS, visibility="public")
+    experiment = measured(site, person, blocks=CURVE_REPEATS, visibility="public")
+    Experiment.objects.filter(pk=experiment.pk).update(launched_at=BEGIN)
     Series.objects.bulk_create(
         add_step_summary(Series(run=run, metric=metric, unit=unit, values=values))
         for run in experiment.runs.all()

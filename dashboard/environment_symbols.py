@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from experiments.models import Experiment
+from collections.abc import Iterable
+
+from experiments.models import Environment, Experiment
 
 
 def assign_symbols(experiment: Experiment) -> dict[str, int]:
     """Return environment's name -> index: 0 for the baseline, the others in the order of names."""
-    names = sorted(
-        experiment.environments.values_list("name", "pk"),
-        key=lambda row: (row[1] != experiment.baseline_id, row[0]),
-    )
-    return {name: index for index, (name, _) in enumerate(names)}
+    rows = experiment.environments.only("name").order_by()
+    return {row.name: index for index, row in enumerate(sort_environments(experiment, rows))}
+
+
+def sort_environments(experiment: Experiment, rows: Iterable[Environment]) -> list[Environment]:
+    """Return the environments of an experiment in the order of their symbols."""
+    return sorted(rows, key=lambda row: (row.pk != experiment.baseline_id, row.name))

@@ -39,17 +39,21 @@ def make_listing(
     sorts: Mapping[str, str],
     default: str,
     per_page: int = PER_PAGE,
+    count: int | None = None,
 ) -> Listing:
     """Order `rows` by the address's `sort` (one of `sorts`, `-` first for descending) and cut.
 
     Rows without a value come last either way, and the primary key settles what is equal, so that
-    a row never shows on two pages.
+    a row never shows on two pages. Where their `count` is known they are not counted once more.
     """
     asked = request.GET.get("sort", default)
     sort = asked if asked.removeprefix("-") in sorts else default
     path = sorts[sort.removeprefix("-")]
     ordered = order_rows(rows, F(path), path, descending=sort.startswith("-"))
-    return Listing(Paginator(ordered, per_page).get_page(request.GET.get("page")), sort)
+    paginator: Paginator[Any] = Paginator(ordered, per_page)
+    if count is not None:
+        paginator.count = count  # type: ignore[misc]  # which is computed once, and kept there
+    return Listing(paginator.get_page(request.GET.get("page")), sort)
 
 
 def order_rows(

@@ -182,7 +182,8 @@ def _list_nodes(group: Group) -> defaultdict[str, set[str]]:
     nodes: defaultdict[str, set[str]] = defaultdict(set)
     if group.pairs:
         environments = read_column(group.samples, "environment")
-        for environment, node in {*zip(environments, read_column(group.samples, "node"))}:
+        nodes_of_runs = read_column(group.samples, "node")
+        for environment, node in {*zip(environments, nodes_of_runs, strict=True)}:
             if node:
                 nodes[environment].add(node)
     return nodes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from experiments.comparisons import ExperimentComparison, Group, Latest, read_la
 from experiments.comparisons.environment_facts import read_environment_facts
 from experiments.comparisons.series import read_series
 from experiments.execution.progress import Status, measure_progress
-from experiments.models import Experiment
+from experiments.models import Experiment, Workload
 from experiments.models.experiment import ExperimentQuerySet
 from experiments.planning.workloads import describe_settings as describe_workload
 from experiments.statistics import numbers
@@ -203,9 +203,11 @@ def list_experiment_facts(
 ) -> PairedFacts:
     """Return what is known of both: their designs, environments, workloads and software."""
     rows = two.left.experiment, two.right.experiment
-    facts = pair_facts(*(dict(_describe_design(row)) for row in rows))
-    facts += _pair_workloads(*rows)
+    workloads = [list(row.workloads.all()) for row in rows]
     settings = [_read_environments(row, is_member) for row in rows]
+    designs = zip(rows, settings, workloads, strict=True)
+    facts = pair_facts(*(dict(_describe_design(*design)) for design in designs))
+    facts += _pair_workloads(*workloads)
     software = [read_environment_facts(row) for row in rows]
     for names in two.environments:
         if not all(names) and not search_text:
@@ -228,14 +230,14 @@ def _pair_values(left: dict[str, set[str]], right: dict[str, set[str]]) -> list[
     ]
 
 
-def _describe_design(row: Experiment) -> Iterator[tuple[str, str]]:
+def _describe_design(
+    row: Experiment, environments: Iterable[str], workloads: Iterable[Workload]
+) -> Iterator[tuple[str, str]]:
     yield "Cluster", row.cluster.name
     yield "Partition", row.partition.name if row.partition else ""
     yield "Baseline", row.baseline.name
-    environments = row.environments.order_by("name").values_list("name", flat=True)
     yield "Environments", ", ".join(environments)
-    workloads = row.workloads.order_by("sort_name").values_list("name", flat=True)
-    yield "Workloads", ", ".join(workloads)
+    yield "Workloads", ", ".join(workload.name for workload in workloads)
     yield "Scales", ", ".join(row.scales)
     yield "Repeats", str(row.repeats)
     yield "Design", row.get_design_display()
@@ -248,9 +250,9 @@ def _describe_design(row: Experiment) -> Iterator[tuple[str, str]]:
     yield "Imported from", row.imported_from
 
 
-def _pair_workloads(left: Experiment, right: Experiment) -> list[PairedFact]:
+def _pair_workloads(left: Iterable[Workload], right: Iterable[Workload]) -> list[PairedFact]:
     """Return the kinds and parameters of the workloads of both, and of one that differs alone."""
-    ours, theirs = ({row.name: row for row in side.workloads.all()} for side in (left, right))
+    ours, theirs = ({row.name: row for row in side} for side in (left, right))
     facts = []
     for names in _pair_names(sorted(ours), sorted(theirs)):
         if not all(names):
@@ -269,7 +271,7 @@ def _pair_workloads(left: Experiment, right: Experiment) -> list[PairedFact]:
 
 
 def _read_environments(row: Experiment, is_member: bool) -> dict[str, dict[str, str]]:
-    rows = row.environments.select_related("runtime", "staged_image__image").order_by()
+    rows = row.environments.select_related("runtime", "staged_image__image").order_by("name")
     return {each.name: dict(describe_settings(each, is_member)) for each in rows}
 
 

@@ -15,7 +15,7 @@ from dashboard.access.rights import by_link, get_editable, get_readable
 from dashboard.comparisons.export_list import list_exports
 from dashboard.comparisons.forest_figure import count_pages
 from dashboard.execution.matrix import build_matrix
-from dashboard.lists import make_listing
+from dashboard.lists import Listing, make_listing
 from dashboard.software.parity_views import prepare_report
 from dashboard.typed_requests import OpenRequest, Request, parse_whole_number, read_posted_text
 from experiments.access.permissions import may_change
@@ -26,7 +26,7 @@ from experiments.execution import experiment_pauses, lifecycle, pins, repairs, u
 from experiments.execution.further_attempts import NotDone, find_attempts_of_jobs
 from experiments.execution.late_files import request_collection
 from experiments.execution.overdue_visits import find_overdue_visit
-from experiments.execution.progress import explain_waiting, measure_progress
+from experiments.execution.progress import Progress, explain_waiting, measure_progress
 from experiments.execution.removed_files import explain_removal
 from experiments.models import Experiment, Job, Run
 from experiments.notify import enqueue_tick
@@ -57,7 +57,7 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
     """Show one experiment; its fragment reloads until all runs have ended."""
     row = get_readable(request, pk)
     run_matrix = build_matrix(row)
-    progress = measure_progress([row])[row.pk]
+    progress = measure_progress([row], {row.pk: run_matrix.tally.states})[row.pk]
     stage = read_stage(row)
     tabs = IMPORTED_TABS if row.imported_at else TABS
     tab = request.GET.get("tab", "runs")
@@ -82,10 +82,11 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         "tabs": tabs,
         "red": find_last_if_red(row.cluster) if row.is_draft else None,
         "pauses": [
-            (pause, pause.jobs.filter(experiment=row).count()) for pause in list_pauses(row)
+            (pause, pause.jobs.filter(experiment=row).count())
+            for pause in (list_pauses(row) if progress.jobs[Job.State.PLANNED] else [])
         ],
         "unsent": unsent_jobs.list_unsent_jobs(row, stage).count()
-        if run_matrix.tally.failed
+        if run_matrix.tally.failed and progress.jobs[Job.State.FAILED]
         else 0,
     }
     if context["waiting_jobs"] or context["live_jobs"]:
@@ -98,7 +99,7 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
     if context["pauses"] or row.cluster.retry_at:
         may_try = request.user.is_authenticated and not why_not_check(row.cluster, request.user)
         context["may_try"] = may_try
-    context |= _read_copies(request, row) | _tab(request, row, context["tab"])
+    context |= _read_copies(request, row) | _tab(request, row, context["tab"], progress)
     context["attempts"] = {}
     context |= prepare_report(row)
     if context["can_edit"]:
@@ -142,7 +143,7 @@ def _read_copies(request: OpenRequest, row: Experiment) -> dict[str, Any]:
     }
 
 
-def _tab(request: OpenRequest, row: Experiment, tab: str) -> dict[str, Any]:
+def _tab(request: OpenRequest, row: Experiment, tab: str, progress: Progress) -> dict[str, Any]:
     """Return the rows of one tab, a page of them."""
     if tab == "runs":
         runs = row.runs.select_related("workload", "environment", "job")
@@ -150,11 +151,12 @@ def _tab(request: OpenRequest, row: Experiment, tab: str) -> dict[str, Any]:
         state = state if state in Run.State else ""
         if state:
             runs = runs.filter(state=state)
-        listing = make_listing(request, runs, sorts=RUN_SORTS, default="place")
+        count = progress.tally.states[state] if state else progress.tally.total
+        listing = make_listing(request, runs, sorts=RUN_SORTS, default="place", count=count)
         return {"listing": listing, "only_state": state}
     if tab == "jobs":
         jobs = row.jobs.select_related("workload", "repairs").defer("script", "repairs__script")
-        return {"listing": make_listing(request, jobs, sorts={"block": "block"}, default="block")}
+        return {"listing": _list_jobs(request, jobs, progress)}
     if tab == "plan":
         jobs = row.jobs.select_related("workload").prefetch_related("runs__environment")
         own = bool(list_own_programs(row))
@@ -162,10 +164,14 @@ def _tab(request: OpenRequest, row: Experiment, tab: str) -> dict[str, Any]:
             (name, report | {"known": describe_known_differences(report, own_program=own)})
             for name, report in read_frozen(row).items()
         ]
-        planned = make_listing(request, jobs, sorts={"block": "block"}, default="block")
-        return {"listing": planned, "parity": parity}
+        return {"listing": _list_jobs(request, jobs, progress), "parity": parity}
     events = row.events.select_related("actor", "job", "run")
     return {"listing": make_listing(request, events, sorts={"at": "at"}, default="-at")}
+
+
+def _list_jobs(request: OpenRequest, jobs: QuerySet[Job], progress: Progress) -> Listing:
+    count = progress.jobs.total()
+    return make_listing(request, jobs, sorts={"block": "block"}, default="block", count=count)
 
 
 @require_POST

@@ -19,7 +19,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Now
 
-from dashboard.environment_symbols import assign_symbols
+from dashboard.environment_symbols import sort_environments
 from experiments.comparisons import choose_primary_metric
 from experiments.comparisons.warm_ups import collect_warm_ups
 from experiments.execution.progress import Progress, Tally
@@ -170,9 +170,9 @@ def estimate_all_left(
 
 
 def build_matrix(experiment: Experiment) -> Matrix:
-    """Count the runs of every cell; at most seven queries, however many runs there are."""
-    index = assign_symbols(experiment)
-    environments = sorted(experiment.environments.all(), key=lambda row: index[row.name])
+    """Count the runs of every cell; at most six queries, however many runs there are."""
+    environments = sort_environments(experiment, experiment.environments.order_by())
+    index = {row.name: place for place, row in enumerate(environments)}
     states, paces = _count_cells([experiment]).get(experiment.pk, ({}, []))
     workloads = [
         (row, choose_primary_metric(experiment, row))

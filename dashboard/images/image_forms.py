@@ -12,6 +12,7 @@ from django.core.files.uploadedfile import UploadedFile
 from dashboard.form_styles import Styled
 from dashboard.uploads import explain_too_large
 from experiments.access import audit
+from experiments.clusters import preflights
 from experiments.images import image_imports, staging
 from experiments.models import Cluster, Image, ImageImport, Partition, StagedImage, User
 
@@ -194,7 +195,9 @@ class StageForm(Styled, forms.Form):
     def __init__(self, *args: Any, image: Image, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.image, self.user = image, user
-        usable = Cluster.objects.usable_by(user).prefetch_related("runtimes", "partitions")
+        usable = Cluster.objects.usable_by(user).prefetch_related(
+            "runtimes", "partitions", preflights.prefetch_ended_reports()
+        )
         self.clusters = {cluster.pk: cluster for cluster in usable}
         already_staged = set(
             image.staged.filter(state__in=PRESENT).values_list("cluster_id", "format", "mode")

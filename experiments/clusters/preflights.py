@@ -7,6 +7,7 @@ from datetime import datetime
 from itertools import groupby
 
 from django.db import transaction
+from django.db.models import Prefetch, prefetch_related_objects
 from django.utils import timezone
 
 from experiments.access import audit, permissions
@@ -23,6 +24,8 @@ from runners.preflight.modes import WORKS, name_mode_check
 from runners.runtimes import RUNTIMES
 
 REPORTS_WITH_MODES = 10  # the number of newest reports that are searched for trials of modes
+ENDED_REPORTS = "ended_reports"
+"""Where a cluster keeps its newest checks once they are read."""
 
 APPLIED = ("failed", "warning", "ok")  # outcomes worth counting
 
@@ -166,6 +169,20 @@ def find_last_if_red(cluster: Cluster) -> CheckReport | None:
     return last if last and last.outcome == "failed" else None
 
 
+def prefetch_ended_reports() -> Prefetch:
+    """Return what has the modes that were tried on many clusters read by one statement."""
+    ended = CheckReport.objects.exclude(ended_at=None).order_by("-ended_at", "-pk")
+    return Prefetch("checkreports", ended[:REPORTS_WITH_MODES], to_attr=ENDED_REPORTS)
+
+
+def _list_ended_reports(cluster: Cluster) -> list[CheckReport]:
+    """Return the newest checks of a cluster that have ended, read once."""
+    if not hasattr(cluster, ENDED_REPORTS):
+        prefetch_related_objects([cluster], prefetch_ended_reports())
+    reports: list[CheckReport] = getattr(cluster, ENDED_REPORTS)
+    return reports
+
+
 def find_tried_modes(cluster: Cluster) -> dict[str, Check]:
     """Return the newest check of each runtime's mode, by `name_mode_check`; no entry: never tried.
 
@@ -179,8 +196,7 @@ def find_tried_modes(cluster: Cluster) -> dict[str, Check]:
     }
     tried: dict[str, Check] = {}
     if names:
-        ended = cluster.checkreports.exclude(ended_at=None).order_by("-ended_at", "-pk")
-        for report in ended[:REPORTS_WITH_MODES]:
+        for report in _list_ended_reports(cluster):
             for check in report.checks:
                 if check.name in names and (check.name not in tried or check.value == WORKS):
                     tried[check.name] = check
@@ -191,7 +207,7 @@ def find_tried_modes(cluster: Cluster) -> dict[str, Check]:
 
 def why_modes_are_untried(cluster: Cluster) -> str:
     """Return why no check has tried a mode, and what to do, for modes that none has tried."""
-    if cluster.checkreports.exclude(ended_at=None).exists():
+    if _list_ended_reports(cluster):
         return "the last check left it out, as it does beside runs: check again when none are live"
     return "not tried yet: check the cluster"
 

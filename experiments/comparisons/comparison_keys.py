@@ -136,7 +136,10 @@ def _read_parts(pks: Sequence[int]) -> dict[int, list[Part]]:
     )
     columns = ("input_name", "input_number", "input_text")
     queries = [
-        *(rows.order_by().values_list("experiments", *columns) for rows in (environments, workloads)),
+        *(
+            rows.order_by().values_list("experiments", *columns)
+            for rows in (environments, workloads)
+        ),
         *(rows.values_list("experiment", *columns) for rows in counts),
     ]
     parts: dict[int, list[Part]] = {}

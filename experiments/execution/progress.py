@@ -121,11 +121,17 @@ class Progress:
         return any(self.jobs[state] for state in Job.LIVE)
 
 
-def measure_progress(experiments: Iterable[Experiment]) -> dict[int, Progress]:
-    """Return the progress of each experiment, by its key, with three queries for all of them."""
+def measure_progress(
+    experiments: Iterable[Experiment], runs: Mapping[int, Counter[str]] | None = None
+) -> dict[int, Progress]:
+    """Return the progress of each experiment, by its key, with three queries for all of them.
+
+    Where `runs` are given, their numbers by state, they are not counted once more.
+    """
     rows = list(experiments)
-    paused = list_paused_keys(rows)
-    runs, jobs = (_count_states(model, rows) for model in (Run, Job))
+    runs = _count_states(Run, rows) if runs is None else runs
+    jobs = _count_states(Job, rows)
+    paused = list_paused_keys([row for row in rows if jobs.get(row.pk, {}).get(Job.State.PLANNED)])
     return {
         row.pk: Progress(
             Tally(runs.get(row.pk, Counter())),

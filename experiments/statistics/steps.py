@@ -14,7 +14,7 @@ from experiments.statistics import numbers
 
 MOST_RANKS = 240
 """Points of a tail: evenly spread on the log axis of shares, the longest steps all among them."""
-MOST_POINTS = 10_000
+MOST_POINTS = 8_000
 """Points of all curves of a figure, before steps are left out..."""
 FEWEST_STEPS = 20
 """...but never more than leaves each run so many."""

@@ -71,8 +71,19 @@ function withThemeColours(figure) {
   return { data, layout };
 }
 
+// What a trace says again and again is sent once: see dashboard/charts/packing.py.
+function unpackTrace({ packed_customdata: runs, packed_x: lines, ...trace }) {
+  if (runs) trace.customdata = runs.flatMap(([run, count]) => Array(count).fill(run));
+  if (lines) {
+    const [places, counts] = lines;
+    trace.x = counts.flatMap((count) => [...places.slice(0, count), null]);
+  }
+  return trace;
+}
+
 function readFigure(plot) {
-  return JSON.parse(document.getElementById(plot.dataset.chart).textContent);
+  const figure = JSON.parse(document.getElementById(plot.dataset.chart).textContent);
+  return { ...figure, data: figure.data.map(unpackTrace) };
 }
 
 function draw(plot, width) {

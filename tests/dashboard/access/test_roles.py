@@ -281,9 +281,7 @@ def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
         "preset": ["numpy-on-tuned-blas"],
         "workload": [WorkloadFactory(owner=owner).pk],
         "operation": [OperationFactory(owner=owner).pk],
-        "image_import": [
-            ImageImport.objects.create(owner=owner, kind="upload", reference="it").pk
-        ],
+        "image_import": [ImageImport.objects.create(owner=owner, kind="upload", reference="it").pk],
         "cluster": [cluster.pk],
         "cluster draft": [
             ClusterDraft.objects.create(owner=owner, name="new", host="login.example").pk
