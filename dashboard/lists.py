@@ -52,7 +52,7 @@ def make_listing(
     ordered = order_rows(rows, F(path), path, descending=sort.startswith("-"))
     paginator: Paginator[Any] = Paginator(ordered, per_page)
     if count is not None:
-        paginator.count = count  # type: ignore[misc]  # which is computed once, and kept there
+        paginator.count = count  # which is computed once, and kept there
     return Listing(paginator.get_page(request.GET.get("page")), sort)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Prefetch, prefetch_related_objects
@@ -169,7 +170,7 @@ def find_last_if_red(cluster: Cluster) -> CheckReport | None:
     return last if last and last.outcome == "failed" else None
 
 
-def prefetch_ended_reports() -> Prefetch:
+def prefetch_ended_reports() -> Prefetch[Any, Any, Any]:
     """Return what has the modes that were tried on many clusters read by one statement."""
     ended = CheckReport.objects.exclude(ended_at=None).order_by("-ended_at", "-pk")
     return Prefetch("checkreports", ended[:REPORTS_WITH_MODES], to_attr=ENDED_REPORTS)

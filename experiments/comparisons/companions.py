@@ -6,6 +6,7 @@ longer than a page may.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -61,7 +62,7 @@ def list_companion_rows(comparison: Comparison) -> list[dict[str, Any]]:
     ]
 
 
-def _judged_samples(comparison: Comparison, group: Group, pair: Pair) -> list[Sample]:
+def _judged_samples(comparison: Comparison, group: Group, pair: Pair) -> Sequence[Sample]:
     """Return the samples of the interim analysis that gave the pair its verdict."""
     if not isinstance(comparison, ExperimentComparison) or not pair.interim_analysis:
         return group.samples

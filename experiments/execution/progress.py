@@ -131,7 +131,8 @@ def measure_progress(
     rows = list(experiments)
     runs = _count_states(Run, rows) if runs is None else runs
     jobs = _count_states(Job, rows)
-    paused = list_paused_keys([row for row in rows if jobs.get(row.pk, {}).get(Job.State.PLANNED)])
+    waiting = [row for row in rows if jobs.get(row.pk, Counter())[Job.State.PLANNED]]
+    paused = list_paused_keys(waiting)
     return {
         row.pk: Progress(
             Tally(runs.get(row.pk, Counter())),
