@@ -80,7 +80,7 @@ def run_server(
             return False
 
     try:
-        children.wait_until(answers, command[0], child=process, seconds=120)
+        children.wait_until(answers, command[0], child=process, seconds=600)
         yield process.pid
     finally:
         process.terminate()
