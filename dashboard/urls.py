@@ -120,22 +120,16 @@ urlpatterns = [
         name="comparison_parquet",
     ),
     *(
-        path(
-            f"experiments/<int:pk>/forest.{ending}",
-            figure_views.forest,
-            {"ending": ending},
-            name=f"forest_{ending}",
-        )
+        path(f"{place}/<int:pk>/{address}.{ending}", view, {"ending": ending}, name=name)
         for ending in figure_views.KINDS
-    ),
-    *(
-        path(
-            f"compare/tables/<int:pk>/forest.{ending}",
-            figure_views.table_forest,
-            {"ending": ending},
-            name=f"table_forest_{ending}",
+        for place, view, prefix in (
+            ("experiments", figure_views.figure, ""),
+            ("compare/tables", figure_views.table_figure, "table_"),
         )
-        for ending in figure_views.KINDS
+        for address, name in (
+            ("figures/<slug:name>", f"{prefix}figure_{ending}"),
+            ("forest", f"{prefix}forest_{ending}"),  # of before there were others
+        )
     ),
     path("experiments/<int:pk>/runs.csv", export_views.runs_csv, name="runs_csv"),
     path("experiments/<int:pk>/runs.json", export_views.runs_json, name="runs_json"),

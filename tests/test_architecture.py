@@ -58,6 +58,7 @@ MAY_IMPORT = {
         "plotly",
     },
     "dashboard.drawings": {
+        "dashboard.charts",
         "dashboard.drawings",
         "experiments.statistics",
         "django",
@@ -148,7 +149,7 @@ ROOMS = {
         "form_styles": "form_problems",
         "lists": "typed_requests",
         "charts": "",
-        "drawings": "",
+        "drawings": "charts",
         "access": "form_styles lists middleware typed_requests",
         "docs": "typed_requests",
         "search": "docs typed_requests",

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from statistics import median
 from typing import Any
 
+from dashboard.charts.run_places import (
+    find_block,
+    find_heights,
+    find_time_scale,
+    list_environments,
+)
 from dashboard.charts.style import (
     MUTED,
     Figure,
@@ -32,8 +37,8 @@ def strip(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks) ->
     The runs of one block are at the same height in each row. The tick is the median.
     """
     factor, unit = numbers.si([sample.value for sample in samples], unit)
-    names = sorted({sample.environment for sample in samples}, key=lambda name: marks[name])
-    blocks = _block_order(samples)
+    names = list_environments(samples, marks)
+    heights = find_heights(samples)
     drawn = thin_samples(samples)
     data: list[dict[str, Any]] = []
     for y, name in enumerate(names):
@@ -55,9 +60,8 @@ def strip(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks) ->
                 "hovertemplate": f"median %{{x:.4g}} {unit}<extra></extra>",
             }
         )
-        middle = (len(blocks) - 1) / 2
         mine = [sample for sample in drawn if sample.environment == name]
-        offsets = [0.6 * (blocks[_block(s)] - middle) / len(blocks) for s in mine]
+        offsets = [heights[find_block(sample)] for sample in mine]
         data.append(
             _points(mine, marks, unit, [s.value * factor for s in mine])
             | {"x": [s.value * factor for s in mine], "y": [y + offset for offset in offsets]}
@@ -89,20 +93,11 @@ def draw_run_order(samples: Sequence[Sample], *, unit: str, metric: str, marks: 
     """
     known = thin_samples([sample for sample in samples if sample.started is not None])
     timed = [(sample, sample.started) for sample in known if sample.started is not None]
-    first = min((started for _, started in timed), default=0.0)
-    last = max((started for _, started in timed), default=0.0)
-    size, word = next(
-        (
-            (s, w)
-            for s, w in ((86400, "days"), (3600, "hours"), (60, "min"))
-            if last - first > 2 * s
-        ),
-        (1, "s"),
-    )
+    first, size, word, since = find_time_scale([started for _, started in timed])
     factor, unit = numbers.si([sample.value for sample, _ in timed], unit)
     nodes = sorted({sample.node for sample, _ in timed})
     data: list[dict[str, Any]] = []
-    for name in sorted({sample.environment for sample, _ in timed}, key=lambda name: marks[name]):
+    for name in list_environments(known, marks):
         mine = [(sample, started) for sample, started in timed if sample.environment == name]
         runs = [sample for sample, _ in mine]
         trace = _points(runs, marks, unit, [sample.value * factor for sample in runs])
@@ -117,7 +112,6 @@ def draw_run_order(samples: Sequence[Sample], *, unit: str, metric: str, marks: 
         data.append(trace)
     if len(nodes) > 1:
         data += [_node_in_legend(node, i) for i, node in enumerate(nodes)]
-    since = datetime.fromtimestamp(first, UTC).strftime("%Y-%m-%d %H:%M UTC")
     return {
         "data": data,
         "layout": layout(
@@ -155,11 +149,6 @@ def _points(
     }
 
 
-def _block(sample: Sample) -> str:
-    """Return a run's block; a run of a published table without one is a block of its own."""
-    return sample.block or sample.run
-
-
 def _where(sample: Sample) -> str:
     known = [
         f"block {label(sample.block)}" if sample.block else f"run {label(sample.run)}",
@@ -184,13 +173,3 @@ def _node_in_legend(node: str, index: int) -> dict[str, Any]:
             "size": 10,
         },
     }
-
-
-def _block_order(samples: Sequence[Sample]) -> dict[str, int]:
-    """Return the blocks by their first start, else by name."""
-    starts: dict[str, tuple[float, str]] = {}
-    for sample in samples:
-        block = _block(sample)
-        start = (sample.started if sample.started is not None else 0.0, block)
-        starts[block] = min(starts.get(block, start), start)
-    return {block: i for i, block in enumerate(sorted(starts, key=lambda block: starts[block]))}

@@ -13,7 +13,7 @@ from dashboard.access.rights import by_link, get_readable, get_readable_table
 from dashboard.comparisons.diagnosis import diagnose
 from dashboard.comparisons.export_list import list_exports
 from dashboard.comparisons.live_part import EMPTY, follow
-from dashboard.comparisons.panels import has_folds
+from dashboard.comparisons.panels import has_folds, list_printed_figures
 from dashboard.comparisons.sections import prepare_forest, prepare_sections
 from dashboard.comparisons.verdict_matrix import make_verdict_matrix
 from dashboard.lists import ExperimentFilter, TableFilter, make_listing, read_picked_keys
@@ -148,5 +148,9 @@ def _respond(request: OpenRequest, context: dict[str, Any], part: str) -> HttpRe
             context.get("table") or context["experiment"],
             has_results=True,
             pages=len(figure.pages) if figure else 0,
+            figures=list_printed_figures(
+                comparison, [entry.name for entry in context["sections"].entries]
+            ),
+            configurations=len(comparison.groups),
         )
     return render(request, "comparisons/detail.html", context)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 
+from dashboard.comparisons.printed_figures import ENDINGS, PrintedFigure
 from experiments.models import Experiment, PublishedTable
 
 FORMATS = {
@@ -61,13 +62,18 @@ FOREST = "two columns, 180 mm; other widths and greys at the figure itself"
 PAGES = "all pages; single ones and other widths at the figure itself"
 REPORT = "one file that stands alone: verdicts, figure, results, methods, environments"
 SECTIONS = "the whole comparison on paper, or the page as it is"
+FIGURES_HEADING = "Figures"
+OF_ONE = "one configuration; others in its section"
+OF_ALL = "all configurations; single ones in its section"
 OF_EXPERIMENTS: Mapping[str, Sequence[Files]] = {
     "Results": (
         Files(
             "Comparison", RESULTS, _name_views("comparison", "csv", "json", "parquet", "tex"), True
         ),
     ),
-    "Figure": (Files("Forest plot", FOREST, _name_views("forest", "pdf", "svg", "png"), True),),
+    FIGURES_HEADING: (
+        Files("Forest plot", FOREST, _name_views("forest", "pdf", "svg", "png"), True),
+    ),
     "Data": (
         Files("Runs", "a row for each run", _name_views("runs", "csv", "json", "parquet")),
         Files(
@@ -82,7 +88,7 @@ OF_TABLES: Mapping[str, Sequence[Files]] = {
     "Results": (
         Files("Comparison", RESULTS, _name_views("table", "csv", "json", "parquet", "tex"), True),
     ),
-    "Figure": (
+    FIGURES_HEADING: (
         Files("Forest plot", FOREST, _name_views("table_forest", "pdf", "svg", "png"), True),
     ),
     "Data": (Files("The table as given", "its text", {"csv": "table_text"}),),
@@ -90,12 +96,17 @@ OF_TABLES: Mapping[str, Sequence[Files]] = {
 
 
 def list_exports(
-    subject: Experiment | PublishedTable, *, has_results: bool, pages: int
+    subject: Experiment | PublishedTable,
+    *,
+    has_results: bool,
+    pages: int,
+    figures: Sequence[PrintedFigure] = (),
+    configurations: int = 1,
 ) -> list[ExportGroup]:
     """Return what there is to export, in groups.
 
     `pages` says how many pages the forest plot has, 0 if there is none; one of several is whole in
-    a PDF only.
+    a PDF only. `figures` are the others; of several configurations they may have several pages.
     """
     is_experiment = isinstance(subject, Experiment)
     groups: list[ExportGroup] = []
@@ -111,15 +122,39 @@ def list_exports(
         exports = []
         for kind in files:
             views, about = kind.views, kind.about
-            if (kind.needs_results and not has_results) or (heading == "Figure" and not pages):
+            if (kind.needs_results and not has_results) or (
+                heading == FIGURES_HEADING and not pages
+            ):
                 continue
-            if heading == "Figure" and pages > 1:
+            if heading == FIGURES_HEADING and pages > 1:
                 views, about = {"pdf": views["pdf"]}, PAGES
             links = [
                 (FORMATS[ending], reverse(view, args=[subject.pk]))
                 for ending, view in views.items()
             ]
             exports.append(Export(kind.label, about, links))
+        if heading == FIGURES_HEADING:
+            exports += _list_figures(subject, figures, configurations)
         if exports:
             groups.append(ExportGroup(heading, exports))
     return groups
+
+
+def _list_figures(
+    subject: Experiment | PublishedTable, figures: Sequence[PrintedFigure], configurations: int
+) -> list[Export]:
+    """Return the lines of all figures but the forest plot; what may have pages is a PDF."""
+    prefix = "" if isinstance(subject, Experiment) else "table_"
+    exports = []
+    for kind in figures:
+        has_pages = configurations > 1 and not kind.is_of_one
+        about = OF_ALL if has_pages else (OF_ONE if configurations > 1 else "two columns, 180 mm")
+        links = [
+            (
+                FORMATS[ending],
+                reverse(f"{prefix}figure_{ending}", args=[subject.pk, kind.name]),
+            )
+            for ending in (ENDINGS[:1] if has_pages else ENDINGS)
+        ]
+        exports.append(Export(kind.label, about, links))
+    return exports

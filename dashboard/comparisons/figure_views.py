@@ -1,7 +1,8 @@
-"""Figures of comparisons as files: the forest plot as SVG, PNG and PDF."""
+"""Figures of comparisons as files: SVG, PNG and PDF."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import escape
 
 from django.http import Http404, HttpResponse
@@ -12,10 +13,12 @@ from dashboard.access.hidden_names import find_anonymity, mark_as_hidden
 from dashboard.access.rights import by_link, get_readable, get_readable_table
 from dashboard.access.visitors import Visitor
 from dashboard.comparisons.forest_figure import describe_comparison
+from dashboard.comparisons.printed_figures import FIGURES, FOREST, count_pages, read_groups
 from dashboard.comparisons.safe_files import make_file_name
+from dashboard.drawings.axes_figure import AxesFigure
 from dashboard.drawings.drawing_process import Busy, Ending, NotDrawn, draw
+from dashboard.drawings.forest import Forest
 from dashboard.drawings.forest_layout import MEASURES
-from dashboard.drawings.forest_pages import break_pages
 from dashboard.drawings.themes import THEMES
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import Comparison, read_comparison
@@ -40,43 +43,43 @@ MESSAGE = (
 
 @by_link
 @require_GET
-def forest(request: OpenRequest, pk: int, ending: Ending) -> HttpResponse:
-    """Send the forest plot of an experiment's comparison."""
-    return _send(request, read_comparison(get_readable(request, pk)), ending)
+def figure(request: OpenRequest, pk: int, ending: Ending, name: str = FOREST) -> HttpResponse:
+    """Send a figure of an experiment's comparison; its old address knows the forest plot alone."""
+    return _send(request, read_comparison(get_readable(request, pk)), name, ending)
 
 
 @by_link
 @require_GET
-def table_forest(request: OpenRequest, pk: int, ending: Ending) -> HttpResponse:
-    """Send the forest plot of a published table's comparison."""
+def table_figure(request: OpenRequest, pk: int, ending: Ending, name: str = FOREST) -> HttpResponse:
+    """Send a figure of a published table's comparison."""
     try:
         comparison = compare_published(get_readable_table(request, pk))
     except TableError as error:
         raise Http404(str(error)) from error
-    return _send(request, comparison, ending)
+    return _send(request, comparison, name, ending)
 
 
-def _send(request: OpenRequest, comparison: Comparison, ending: Ending) -> HttpResponse:
+def _send(request: OpenRequest, comparison: Comparison, name: str, ending: Ending) -> HttpResponse:
     """Return the figure in the width, theme and page that the address asks for.
 
     Widths are 180 (two columns) or 88 (one); a PDF has all pages unless one is requested. 404 where
     there is no such figure, before anything is drawn; 503 with the reason where it could not be.
     """
-    anonymity = find_anonymity(request.user)
-    figure = describe_comparison(comparison, anonymity.hide if anonymity else str)
     width, theme = request.GET.get("width", "180"), request.GET.get("theme", "light")
     page = request.GET.get("page", "0" if ending == "pdf" else "1")
-    if figure is None:
-        raise Http404("Nothing is compared yet.")
     if width not in map(str, MEASURES) or theme not in THEMES or not _is_page(page):
         raise Http404("There is no figure of this width, theme or page.")
+    anonymity = find_anonymity(request.user)
+    described = _describe(request, comparison, name, anonymity.hide if anonymity else str)
+    if described is None:
+        raise Http404("There is no such figure of this comparison.")
     first = 0 if ending == "pdf" else 1
-    count = len(break_pages(figure))
+    count = count_pages(described, int(width))
     if not first <= int(page) <= count:
         raise Http404("The figure has no such page.")
     try:
         file = draw(
-            figure,
+            described,
             width=int(width),
             theme=theme,
             ending=ending,
@@ -91,12 +94,26 @@ def _send(request: OpenRequest, comparison: Comparison, ending: Ending) -> HttpR
     response = HttpResponse(file, content_type=KINDS[ending])
     part = f"-page-{page}-of-{count}" if count > 1 and int(page) else ""
     # A slug respells names, so that they could not be hidden in it: "mullers" for "Müller's".
-    name = make_file_name(
-        comparison, f"forest-{width}mm{part}", f".{ending}", has_question=not anonymity
+    file_name = make_file_name(
+        comparison,
+        f"{name.replace('_', '-')}-{width}mm{part}",
+        f".{ending}",
+        has_question=not anonymity,
     )
     wants_file = "download" in request.GET
-    response["Content-Disposition"] = content_disposition_header(wants_file, name) or "inline"
+    response["Content-Disposition"] = content_disposition_header(wants_file, file_name) or "inline"
     return mark_as_hidden(response) if anonymity else response
+
+
+def _describe(
+    request: OpenRequest, comparison: Comparison, name: str, hide: Callable[[str], str]
+) -> Forest | AxesFigure | None:
+    if name == FOREST:
+        return describe_comparison(comparison, hide)
+    kind = FIGURES.get(name)
+    if kind is None or not isinstance(comparison, kind.of):
+        return None
+    return kind.describe(comparison, read_groups(kind, comparison, request), hide)
 
 
 def _is_page(text: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,8 +12,10 @@ from dashboard.comparisons.panels import (
     ForestPlot,
     Verdicts,
     compute_panels,
+    list_figure_files,
     list_panels,
 )
+from dashboard.comparisons.printed_figures import FigureFiles
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import Comparison
 
@@ -50,6 +52,8 @@ class Sections:
     """The configurations to choose from; empty where there is no choice."""
     panels: list[tuple[Panel[Any], Any]]
     """What is open: each panel with its content; none where the open one has nothing to show."""
+    figure_files: list[FigureFiles] = field(default_factory=list)
+    """The files of the printed figure of the open section."""
 
     @property
     def is_all(self) -> bool:
@@ -92,6 +96,7 @@ def prepare_sections(comparison: Comparison, request: OpenRequest) -> Sections:
         panel.name,
         _list_choices(panel, comparison, request),
         [] if content is None else [(panel, content)],
+        [] if content is None else list_figure_files(comparison, panel, request),
     )
 
 

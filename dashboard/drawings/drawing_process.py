@@ -16,6 +16,8 @@ from typing import Literal
 from django.conf import settings
 from django.core.cache import caches
 
+from dashboard.drawings.axes_figure import AxesFigure
+from dashboard.drawings.axes_json import write_axes_figure
 from dashboard.drawings.forest import Forest
 from dashboard.drawings.forest_json import write_forest
 from dashboard.drawings.turns import TooMany, Turns
@@ -27,7 +29,7 @@ AT_ONCE, FOR_VISITORS, WAITING = 2, 1, 1
 """Processes at the same time, each of about 100 MB; those of them for visitors; and requests that
 wait: together fewer than the threads of the web server, which answers others with the rest."""
 WAIT_SECONDS = 20
-PROGRAM = "dashboard.drawings.draw_forest_file"
+PROGRAM = "dashboard.drawings.draw_figure_file"
 SHOWN_OF_ERRORS = 2000
 turns = Turns(AT_ONCE, FOR_VISITORS, WAITING)
 log = logging.getLogger(__name__)
@@ -42,7 +44,7 @@ class Busy(NotDrawn):
 
 
 def draw(
-    forest: Forest,
+    figure: Forest | AxesFigure,
     *,
     width: int,
     theme: str,
@@ -50,13 +52,15 @@ def draw(
     page: int = 0,
     is_visitor: bool = False,
 ) -> bytes:
-    """Return the file of a forest plot, a kept one if nothing has changed since.
+    """Return the file of a figure, a kept one if nothing has changed since.
 
     `page` counts from 1 and is one that the figure has; 0 is all of them, as a PDF. NotDrawn if the
     process ends without a figure, or takes too long; Busy if none can be started now.
     """
+    is_forest = isinstance(figure, Forest)
     order = {
-        "forest": write_forest(forest),
+        "kind": "forest" if is_forest else "axes",
+        "figure": write_forest(figure) if is_forest else write_axes_figure(figure),
         "width": width,
         "theme": theme,
         "ending": ending,

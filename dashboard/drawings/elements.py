@@ -31,6 +31,18 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Polyline:
+    """Lines from point to point; `width` in points, `dash` in points of line and gap."""
+
+    points: tuple[Point, ...]
+    width: float
+    colour: str
+    dash: tuple[float, ...] = ()
+    name: str = ""
+    opacity: float = 1.0
+
+
+@dataclass(frozen=True)
 class Polygon:
     """A closed shape; without `fill` it is a ring of its edge, whose `width` is in points."""
 
@@ -53,7 +65,7 @@ class Text:
     size: float = TYPE
 
 
-Element = Line | Polygon | Text
+Element = Line | Polyline | Polygon | Text
 
 
 @dataclass(frozen=True)

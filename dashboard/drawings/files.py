@@ -17,7 +17,7 @@ from matplotlib.font_manager import fontManager
 from matplotlib.lines import Line2D
 from matplotlib.patches import Polygon as PolygonPatch
 
-from dashboard.drawings.elements import Drawing, Line, Polygon, Text
+from dashboard.drawings.elements import Drawing, Line, Polygon, Polyline, Text
 from dashboard.drawings.typeface import FAMILY, Typeface
 
 INCH = 25.4
@@ -70,14 +70,16 @@ def make_figure(drawing: Drawing) -> Figure:
     axes.set_ylim(drawing.height, 0)
     for layer, element in enumerate(drawing.elements):
         match element:
-            case Line():
-                (x1, y1), (x2, y2) = element.start, element.end
+            case Line() | Polyline():
+                is_line = isinstance(element, Line)
+                points = (element.start, element.end) if is_line else element.points
                 axes.add_artist(
                     Line2D(
-                        [x1, x2],
-                        [y1, y2],
+                        [x for x, _ in points],
+                        [y for _, y in points],
                         linewidth=element.width,
                         color=element.colour,
+                        alpha=None if is_line else element.opacity,
                         # In points, whatever the width of the line.
                         dashes=tuple(part / element.width for part in element.dash) or (None, None),
                         solid_capstyle="butt",

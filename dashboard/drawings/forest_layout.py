@@ -12,6 +12,7 @@ from dashboard.drawings.elements import (
     Element,
     Line,
     Polygon,
+    Polyline,
     Text,
     make_rectangle,
     make_symbol,
@@ -445,7 +446,7 @@ def _lowest(element: Element) -> float:
     match element:
         case Line():
             return max(element.start[1], element.end[1])
-        case Polygon():
+        case Polygon() | Polyline():
             return max(y for _, y in element.points)
         case Text():
             return element.place[1] + 0.6

@@ -17,6 +17,10 @@ class Theme:
     """The ends of the margin."""
     band: str
     environments: tuple[str, ...]
+    joining: str
+    """Lines between points that belong together."""
+    phases: tuple[str, ...]
+    """Of a run in the order of time, dark and light; the last one is for its steady state."""
 
     def colour(self, index: int) -> str:
         """Return the colour of the environment with this index."""
@@ -40,6 +44,8 @@ LIGHT = Theme(
         "#c94fae",
         "#8f8f45",
     ),
+    joining="#aab0b6",
+    phases=("#2f2350", "#5b4a86", "#8c7cb3", "#b9aed2", "#dcd6ea", "#f4f3f0"),
 )
 DARK = Theme(
     ground="#14171a",
@@ -58,6 +64,8 @@ DARK = Theme(
         "#ee9bdc",
         "#c9c77a",
     ),
+    joining="#5b646d",
+    phases=("#f1ecfb", "#c5b8e6", "#9685c4", "#6b5b99", "#453a66", "#22262a"),
 )
 
 
@@ -87,5 +95,7 @@ GREY = replace(
     LIGHT,
     **{name: make_grey(getattr(LIGHT, name)) for name in ("ink", "muted", "grid", "edge", "band")},
     environments=tuple(make_grey(colour) for colour in LIGHT.environments),
+    joining=make_grey(LIGHT.joining),
+    phases=tuple(make_grey(colour) for colour in LIGHT.phases),
 )
 THEMES = {"light": LIGHT, "dark": DARK, "grey": GREY}

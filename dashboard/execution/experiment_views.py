@@ -14,6 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard.access.rights import by_link, get_editable, get_readable
 from dashboard.comparisons.export_list import list_exports
 from dashboard.comparisons.forest_figure import count_pages
+from dashboard.comparisons.panels import list_printed_figures
 from dashboard.execution.matrix import build_matrix
 from dashboard.lists import Listing, make_listing
 from dashboard.software.parity_views import prepare_report
@@ -115,6 +116,8 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
             row,
             has_results=bool(run_matrix.tally.succeeded),
             pages=count_pages(comparison, request) if comparison else 0,
+            figures=list_printed_figures(comparison) if comparison else (),
+            configurations=len(comparison.groups) if comparison else 0,
         )
     template = "execution/detail.html" + ("#live" if request.htmx else "")
     return render(request, template, context)

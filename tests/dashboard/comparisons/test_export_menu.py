@@ -48,6 +48,8 @@ def test_each_file_is_there_and_the_menu_opens_without_scripts(
         "Print",
         "Comparison",
         "Forest plot",
+        "All runs",
+        "Run order",
         "Runs",
         "Measurements",
         "Steps",
@@ -70,6 +72,8 @@ def test_a_table_and_a_visitor_have_theirs(
         "Print",
         "Comparison",
         "Forest plot",
+        "All runs",
+        "Run order",
         "The table as given",
     }
     client = visitor(link_to(results))

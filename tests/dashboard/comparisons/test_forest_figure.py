@@ -212,7 +212,7 @@ def test_the_page_has_the_picture_its_files_and_its_table(
     ]
     assert "1 comparison: 1 slower." in pictures[0]["alt"]
     assert {picture["loading"] for picture in pictures} == {"lazy"}, "no page waits for them"
-    links = [link["href"] for link in page.select(".exports a")]
+    links = [link["href"] for link in page.select(".chart-head .exports a")]
     assert len(links) == 18
     assert f"{address_of(results, 'pdf')}?width=88&theme=grey&download" in links
     table = page.find(
@@ -241,7 +241,7 @@ def test_a_figure_of_several_pages_is_whole_as_pdf_and_has_links_for_each_page(
     assert of_many_pages > 2
     address = show_all_sections(reverse("comparison", args=[results.pk]))
     page = BeautifulSoup(as_owner.get(address).content, "html.parser")
-    links = [link["href"] for link in page.select(".exports a")]
+    links = [link["href"] for link in page.select(".chart-head .exports a")]
     assert len(links) == 6
     svg, png, pdf = (address_of(results, ending) for ending in KINDS)
     assert {link.partition("?")[0] for link in links} == {pdf}
