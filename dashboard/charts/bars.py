@@ -45,7 +45,7 @@ def draw_bars(rows: Sequence[Row], *, marks: Marks, better: Better | None) -> Fi
     level = numbers.level(1 - next((row.pair.alpha for row in rows), ALPHA))
     for group, members in groupby(rows, key=lambda row: row.group):
         pairs = [row.pair for row in members]
-        base = _base(pairs)
+        base = find_base(pairs)
         notes += _heading(group, pairs[0], base, end)
         end += HEADING
         own = base and base.interval(1 - pairs[0].alpha)
@@ -107,7 +107,7 @@ def draw_bars(rows: Sequence[Row], *, marks: Marks, better: Better | None) -> Fi
     }
 
 
-def _base(pairs: Sequence[Pair]) -> Level | None:
+def find_base(pairs: Sequence[Pair]) -> Level | None:
     """Return the baseline's mean, from the pair with most of its runs; None if none has it."""
     known = [pair for pair in pairs if pair.baseline_mean]
     if not known:

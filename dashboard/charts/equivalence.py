@@ -37,12 +37,12 @@ def draw_equivalence(pairs: Sequence[Pair], *, margin: float, marks: Marks) -> F
     The line crosses the level (5 %, unless interim analyses were planned) at the smallest margin
     that the data prove; its symbol is there.
     """
-    level = next((pair.alpha for pair in pairs), ALPHA)
+    level = find_level(pairs)
     drawn = [pair for pair in pairs if pair.smallest_margin is not None]
-    low, high = _range(drawn, margin)
-    margins = [_digits(low * (high / low) ** (i / (POINTS - 1))) for i in range(POINTS)]
-    ticked = [0.001, *([0.01] if level > 0.03 else []), level, 0.2, 1]
-    ticks = [percent for percent in ROUND if low <= percent / 100 <= high]
+    low, high = choose_margin_range(drawn, margin)
+    margins = choose_margins(low, high)
+    ticked = list_p_ticks(level)
+    ticks = list_margin_ticks(low, high)
     return {
         "data": [trace for pair in drawn for trace in _traces(pair, margins, marks)],
         "layout": layout(
@@ -106,7 +106,7 @@ def _traces(pair: Pair, margins: Sequence[float], marks: Marks) -> Iterator[dict
         "name": label(pair.environment),
     }
     # p below the plot is cut where it cannot be seen, so that a log axis never meets a zero.
-    curve = [max(_digits(p), LOWEST_P / 10) for p in compute_equivalence_curve(pair, margins)]
+    curve = compute_drawn_curve(pair, margins)
     yield {
         **shared,
         "mode": "lines",
@@ -140,7 +140,32 @@ def _digits(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def _range(pairs: Sequence[Pair], margin: float) -> tuple[float, float]:
+def find_level(pairs: Sequence[Pair]) -> float:
+    """Return the level of the verdicts: 5 %, unless interim analyses were planned."""
+    return next((pair.alpha for pair in pairs), ALPHA)
+
+
+def choose_margins(low: float, high: float) -> list[float]:
+    """Return the margins at which a curve is computed, evenly on a log axis."""
+    return [_digits(low * (high / low) ** (i / (POINTS - 1))) for i in range(POINTS)]
+
+
+def list_margin_ticks(low: float, high: float) -> list[float]:
+    """Return the round margins in per cent between both ends, which are fractions."""
+    return [percent for percent in ROUND if low <= percent / 100 <= high]
+
+
+def list_p_ticks(level: float) -> list[float]:
+    """Return the values of p at the axis, the level among them."""
+    return [0.001, *([0.01] if level > 0.03 else []), level, 0.2, 1]
+
+
+def compute_drawn_curve(pair: Pair, margins: Sequence[float]) -> list[float]:
+    """Return p of equivalence at each margin, never below what can be seen."""
+    return [max(_digits(p), LOWEST_P / 10) for p in compute_equivalence_curve(pair, margins)]
+
+
+def choose_margin_range(pairs: Sequence[Pair], margin: float) -> tuple[float, float]:
     crossings = [pair.smallest_margin for pair in pairs if pair.smallest_margin is not None]
     inside = [margin, *(crossing for crossing in crossings if crossing < WIDEST)]
     return min(SMALLEST, *(m / 1.3 for m in inside)), max(LARGEST, *(1.3 * m for m in inside))

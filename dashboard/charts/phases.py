@@ -24,6 +24,8 @@ COLOURS = {
 """Phase -> its colour's name, in the order in which a program goes through them."""
 RENAMED = {"burn-in": "warm-up"}
 """What pages call a phase that has another name in the files of runs."""
+MEASURED = ("steady state", "training")
+"""What the verdicts are about; beside it nobody would see the rest of a bar."""
 OTHERS = 3
 """Colours for phases that only a user's own program knows."""
 

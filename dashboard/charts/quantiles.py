@@ -21,12 +21,12 @@ def draw_quantiles(checked: Sequence[Normality], *, marks: Marks) -> Figure:
                 "type": "scatter",
                 "mode": "markers",
                 "name": f"{label(group.of)}, n = {group.n}",
-                "meta": meta(marks.get(group.of, 1)),
+                "meta": meta(find_mark(group, marks)),
                 "x": [round(expected, 4) for expected, _ in group.points],
                 "y": [round(value, 4) for _, value in group.points],
                 "marker": {
-                    "symbol": symbol(marks.get(group.of, 1)),
-                    "color": colour(marks.get(group.of, 1)),
+                    "symbol": symbol(find_mark(group, marks)),
+                    "color": colour(find_mark(group, marks)),
                     "size": 9,
                     "line": {"width": 1.5, "color": "#ffffff"},
                 },
@@ -54,3 +54,8 @@ def draw_quantiles(checked: Sequence[Normality], *, marks: Marks) -> Figure:
             ],
         ),
     }
+
+
+def find_mark(checked: Normality, marks: Marks) -> int:
+    """Return the index of an environment's symbol; that of log-ratios is the first one's."""
+    return marks.get(checked.of, 1)

@@ -45,9 +45,9 @@ def draw_scaling(
     measured between two scales. Each base is printed below.
     """
     factor, shown = numbers.si([level.mean for level in levels], unit)
-    bases = _bases(levels, marks)
+    bases = find_bases(levels, marks)
     most = max((level.gpus for level in levels), default=1)
-    places = _places([level.environment for level in levels], marks)
+    places = choose_places([level.environment for level in levels], marks)
     data = [
         trace
         for base in bases.values()
@@ -74,7 +74,7 @@ def draw_scaling(
             **log_range(min(ends, default=1.0), max(ends, default=10.0)),
         ),
         [],
-        _absolute(list(bases.values()), unit),
+        list_base_texts(list(bases.values()), unit),
     )
 
 
@@ -82,7 +82,7 @@ def draw_efficiency(gains: Sequence[Gain], *, marks: Marks) -> Figure:
     """Draw the share of the ideal speed-up, with 95 % intervals; the base is 100 %."""
     known = [gain for gain in gains if gain.efficiency is not None]
     names = list(dict.fromkeys(gain.level.environment for gain in known))
-    places = _places(names, marks)
+    places = choose_places(names, marks)
     data: list[dict[str, Any]] = []
     for name in sorted(names, key=lambda name: marks[name]):
         mine = [gain for gain in known if gain.level.environment == name]
@@ -172,7 +172,7 @@ def _under(text: str, pixels: int, **options: Any) -> dict[str, Any]:
     return note(text, xref="paper", yref="paper", y=0, yanchor="top", yshift=-pixels, **options)
 
 
-def _bases(levels: Sequence[Level], marks: Marks) -> dict[str, Level]:
+def find_bases(levels: Sequence[Level], marks: Marks) -> dict[str, Level]:
     """Return the smallest scale of each environment, in the order of their symbols."""
     bases: dict[str, Level] = {}
     for level in sorted(levels, key=lambda level: level.gpus):
@@ -247,7 +247,7 @@ def _points(
     }
 
 
-def _places(names: Sequence[str], marks: Marks) -> Mapping[str, float]:
+def choose_places(names: Sequence[str], marks: Marks) -> Mapping[str, float]:
     """Return the factor by which each environment's points are moved beside their GPUs."""
     ordered = sorted(set(names), key=lambda name: marks[name])
     apart = min(APART, WIDEST / max(len(ordered) - 1, 1))
@@ -259,7 +259,7 @@ def _scaled(interval: Interval | None, factor: float) -> Interval | None:
     return interval and (interval[0] * factor, interval[1] * factor)
 
 
-def _absolute(bases: Sequence[Level], unit: str) -> list[str]:
+def list_base_texts(bases: Sequence[Level], unit: str) -> list[str]:
     """Return lines on each base: value, n, machine and framework (Hoefler & Belli, rule 1)."""
     lines = [
         f"{label(base.environment, longest=28)} {_value(base, unit)}, {_gpus(base.gpus)}".replace(

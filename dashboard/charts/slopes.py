@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import geometric_mean
 from typing import Any
 
+from dashboard.charts.block_slopes import list_slopes
+from dashboard.charts.run_places import list_environments
 from dashboard.charts.style import (
     MUTED,
     Figure,
@@ -20,7 +21,6 @@ from dashboard.charts.style import (
     symbol,
     with_unit,
 )
-from dashboard.charts.thinning import MOST_POINTS, spread_evenly
 from experiments.statistics import Sample, numbers
 
 NAME_ROOM = 6
@@ -35,20 +35,12 @@ def draw_slopes(samples: Sequence[Sample], *, unit: str, metric: str, marks: Mar
     Several runs of an environment in one block are its geometric mean, as in the comparison.
     """
     factor, unit = numbers.si([sample.value for sample in samples], unit)
-    arms: dict[str, dict[str, list[Sample]]] = {}
-    for sample in samples:
-        arms.setdefault(sample.environment, {}).setdefault(sample.block, []).append(sample)
-    names = sorted(arms, key=lambda name: marks[name])
-    baseline = next((name for name in names if marks[name] == 0), "")
-    others = [name for name in names if name != baseline and baseline]
+    slopes = list_slopes(samples, marks)
+    names = list_environments(samples, marks)
     data: list[dict[str, Any]] = []
-    for panel, name in enumerate(others):
-        blocks = [block for block in arms[baseline] if block in arms[name]]
-        blocks = spread_evenly(blocks, MOST_POINTS // (2 * len(others)))
-        ends = [
-            [geometric_mean(s.value for s in arms[arm][block]) * factor for block in blocks]
-            for arm in (baseline, name)
-        ]
+    for panel, slope in enumerate(slopes):
+        baseline, name, blocks = slope.baseline, slope.environment, slope.blocks
+        ends = [[value * factor for value in values] for values in (slope.before, slope.after)]
         left, right = PANEL * panel, PANEL * panel + 1
         data.append(
             {
@@ -73,7 +65,7 @@ def draw_slopes(samples: Sequence[Sample], *, unit: str, metric: str, marks: Mar
                     "showlegend": arm == name or panel == 0,
                     "x": [x for _ in blocks],
                     "y": values,
-                    "customdata": [arms[arm][block][0].run for block in blocks],
+                    "customdata": list(slope.baseline_runs if arm == baseline else slope.runs),
                     "text": [
                         f"<b>{label(arm)}</b><br>{value:.4g} {unit}<br>block {label(block)}, "
                         f"ratio {after / before:.4f}"
@@ -88,7 +80,7 @@ def draw_slopes(samples: Sequence[Sample], *, unit: str, metric: str, marks: Mar
                     },
                 }
             )
-    ticks = [label(arm) for name in others for arm in (baseline, name)]
+    ticks = [label(arm) for slope in slopes for arm in (slope.baseline, slope.environment)]
     shown = [y for trace in data for y in trace["y"] if y is not None]
     return {
         "data": data,
@@ -97,8 +89,8 @@ def draw_slopes(samples: Sequence[Sample], *, unit: str, metric: str, marks: Mar
             margin={"t": 48},
             showlegend=True,
             xaxis=axis(
-                range=[-0.4, PANEL * len(others) - PANEL + 1.4],
-                tickvals=[PANEL * panel + end for panel in range(len(others)) for end in (0, 1)],
+                range=[-0.4, PANEL * len(slopes) - PANEL + 1.4],
+                tickvals=[PANEL * panel + end for panel in range(len(slopes)) for end in (0, 1)],
                 ticktext=ticks,
                 # Names that do not fit side by side, as on a phone, are upright.
                 autotickangles=[0, -90],

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboard.charts.phases import choose_css_class, describe_phase, sort_by_time
+from dashboard.charts.phases import MEASURED, choose_css_class, describe_phase, sort_by_time
 from experiments.comparisons.anatomy import Anatomy, Body
 from experiments.statistics import numbers
 
 ROUNDING = 1e-12  # of the longest in a column: what floating point leaves where nothing differs
-MEASURED = ("steady state", "training")
-"""What the verdicts are about; beside it nobody would see the rest of a bar."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,14 @@ from dashboard.access.hidden_names import find_anonymity, mark_as_hidden
 from dashboard.access.rights import by_link, get_readable, get_readable_table
 from dashboard.access.visitors import Visitor
 from dashboard.comparisons.forest_figure import describe_comparison
-from dashboard.comparisons.printed_figures import FIGURES, FOREST, count_pages, read_groups
+from dashboard.comparisons.panels import BATCHES
+from dashboard.comparisons.printed_figures import (
+    FIGURES,
+    FOREST,
+    count_pages,
+    describe_scalings,
+    read_groups,
+)
 from dashboard.comparisons.safe_files import make_file_name
 from dashboard.drawings.axes_figure import AxesFigure
 from dashboard.drawings.drawing_process import Busy, Ending, NotDrawn, draw
@@ -113,7 +120,11 @@ def _describe(
     kind = FIGURES.get(name)
     if kind is None or not isinstance(comparison, kind.of):
         return None
-    return kind.describe(comparison, read_groups(kind, comparison, request), hide)
+    groups = read_groups(kind, comparison, request)
+    if kind.name == "scaling":
+        batch = BATCHES.get(request.GET.get("scaling", ""), "")
+        return describe_scalings(comparison, hide, batch)
+    return kind.describe(comparison, groups, hide)
 
 
 def _is_page(text: str) -> bool:

@@ -167,8 +167,12 @@ def count_pages(comparison: Comparison, request: OpenRequest) -> int:
 
 def say_metric(group: Group) -> str:
     """Return the name of the group's metric in words, with its unit where it has one."""
-    label = group.metric.label or group.metric.name
-    words = label.replace("_", " ")
+    return say_words(group.metric.label or group.metric.name)
+
+
+def say_words(name: str) -> str:
+    """Return the name of a metric as words, the first one with a capital."""
+    words = name.replace("_", " ")
     return words[:1].upper() + words[1:]
 
 

@@ -474,7 +474,8 @@ def list_printed_figures(
             for panel in list_panels(comparison)
             if panel.name in FIGURES and panel.is_offered(comparison)
         ]
-    return [kind for name in sections if (kind := FIGURES.get(name))]
+    kinds = [FIGURES[name] for name in sections if name in FIGURES]
+    return [kind for kind in kinds if kind.is_offered(comparison)]
 
 
 def list_figure_files(
@@ -482,7 +483,7 @@ def list_figure_files(
 ) -> list[FigureFiles]:
     """Return the files of the figure that a section shows, of the configurations that it shows."""
     kind = FIGURES.get(panel.name)
-    if kind is None:
+    if kind is None or not kind.is_offered(comparison):
         return []
     address = page_address(comparison, "figure_svg", "table_figure_svg", kind.name)
     number = panel.read_configuration(comparison, request)

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
-from dashboard.comparisons.forest_figure import ENDINGS, THEMES, WIDTHS, say_metric
+from dashboard.comparisons.forest_figure import ENDINGS, THEMES, WIDTHS, say_metric, say_words
 from dashboard.drawings.axes_figure import AxesFigure
 from dashboard.drawings.axes_pages import break_rows
+from dashboard.drawings.bars import describe_bars
+from dashboard.drawings.equivalence import describe_equivalence
 from dashboard.drawings.forest import Forest
 from dashboard.drawings.forest_pages import break_pages
+from dashboard.drawings.phases import Phases, describe_phases
+from dashboard.drawings.quantiles import describe_quantiles
 from dashboard.drawings.runs import Runs, describe_run_order, describe_runs
+from dashboard.drawings.scaling import Scaled, describe_scaling
+from dashboard.drawings.slopes import describe_slopes
+from dashboard.drawings.steps import Series, Steps, describe_steps
 from dashboard.typed_requests import OpenRequest, parse_whole_number
-from experiments.comparisons import Comparison, Group
+from experiments.comparisons import Comparison, ExperimentComparison, Group
+from experiments.comparisons.anatomy import collect_anatomies
+from experiments.comparisons.companions import compute_companions, is_worth_asking
+from experiments.comparisons.scales import Scaling, compute_scalings
+from experiments.comparisons.series import read_series
+from experiments.statistics import Pair
+from experiments.statistics.scaling import Batch
 
 FOREST = "forest"
 """The name of the figure that has a description and a layout of its own."""
@@ -38,6 +51,8 @@ class PrintedFigure:
     """Whether `?configuration=` chooses one of its groups."""
     is_of_one: bool = False
     """Whether it is always of one configuration: the first one unless another is named."""
+    is_offered: Callable[[Comparison], bool] = bool
+    """Whether there is one although its section is offered."""
 
 
 def read_groups(kind: PrintedFigure, comparison: Comparison, request: OpenRequest) -> list[Group]:
@@ -99,10 +114,128 @@ def _describe_run_order(
     return describe_run_order(_take_runs(comparison, groups), marks=comparison.marks, hide=hide)
 
 
+def _describe_blocks(
+    comparison: Comparison, groups: Sequence[Group], hide: Hide
+) -> AxesFigure | None:
+    paired = [group for group in groups if any(pair.n_blocks for pair in group.pairs)]
+    return describe_slopes(_take_runs(comparison, paired), marks=comparison.marks, hide=hide)
+
+
+def _describe_equivalence(
+    comparison: Comparison, groups: Sequence[Group], hide: Hide
+) -> AxesFigure | None:
+    return describe_equivalence(
+        _take_pairs(groups), margin=comparison.margin, marks=comparison.marks, hide=hide
+    )
+
+
+def _describe_bars(
+    comparison: Comparison, groups: Sequence[Group], hide: Hide
+) -> AxesFigure | None:
+    return describe_bars(_take_pairs(groups), marks=comparison.marks, hide=hide)
+
+
+def _take_pairs(groups: Sequence[Group]) -> list[tuple[str, Sequence[Pair]]]:
+    return [(group.name or group.title, group.pairs) for group in groups]
+
+
+def _describe_phases(
+    comparison: ExperimentComparison, groups: Sequence[Group], hide: Hide
+) -> AxesFigure | None:
+    shown = {tuple(group.configuration.values()): group.name for group in groups}
+    return describe_phases(
+        [
+            Phases(
+                shown[anatomy.workload, anatomy.scale],
+                [(body.environment, body.runs, body.phases) for body in anatomy.bodies],
+            )
+            for anatomy in collect_anatomies(comparison)
+            if (anatomy.workload, anatomy.scale) in shown
+        ],
+        hide=hide,
+    )
+
+
+def _describe_scaling(
+    comparison: Comparison, groups: Sequence[Group], hide: Hide
+) -> AxesFigure | None:
+    return describe_scalings(comparison, hide)
+
+
+def describe_scalings(comparison: Comparison, hide: Hide, batch: Batch = "") -> AxesFigure | None:
+    """Return the scaling of all workloads; `batch` says whose it is where nothing else does."""
+    return describe_scaling(
+        [
+            Scaled(
+                _name_scaling(scaling),
+                say_words(scaling.metric.label or scaling.metric.name),
+                scaling.metric.unit,
+                scaling.metric.better or "lower",
+                scaling.batch,
+                scaling.levels,
+                scaling.gains,
+            )
+            for scaling in compute_scalings(comparison, batch=batch)
+        ],
+        marks=comparison.marks,
+        hide=hide,
+    )
+
+
+def _name_scaling(scaling: Scaling) -> str:
+    kind = f"{scaling.kind.capitalize()} scaling" if scaling.kind else "Scaling"
+    return f"{kind}, {scaling.name}" if scaling.name else kind
+
+
+def _describe_steps(
+    comparison: ExperimentComparison, groups: Sequence[Group], hide: Hide
+) -> AxesFigure | None:
+    if not groups:
+        return None
+    group, experiment = groups[0], comparison.experiment
+    name, scale = group.configuration["workload"], group.configuration["scale"]
+    workload = experiment.workloads.filter(name=name).first()
+    if workload is None:
+        return None
+    inside = read_series(experiment, workload, scale)
+    losses = Series("Loss", "1", inside.losses.curves, inside.losses.medians, is_log=True)
+    others = [
+        Series(say_words(other.metric), other.unit, other.drawn.curves, other.drawn.medians)
+        for other in inside.others
+    ]
+    steps = Steps(group.name, inside.tails, [losses, *others], inside.accuracies, inside.target)
+    return describe_steps(steps, marks=comparison.marks, hide=hide)
+
+
+def _describe_quantiles(
+    comparison: Comparison, groups: Sequence[Group], hide: Hide
+) -> AxesFigure | None:
+    narrowed = replace(comparison, groups=list(groups))
+    return describe_quantiles(
+        [
+            (f"{each.pair.environment}: {each.group.name}", each.robustness.normality)
+            for each in compute_companions(narrowed)
+        ],
+        marks=comparison.marks,
+        hide=hide,
+    )
+
+
 FIGURES = {
     kind.name: kind
     for kind in (
         PrintedFigure("runs", "All runs", _describe_runs),
+        PrintedFigure("blocks", "Blocks", _describe_blocks),
         PrintedFigure("run_order", "Run order", _describe_run_order),
+        PrintedFigure("equivalence", "Equivalence curves", _describe_equivalence),
+        PrintedFigure("scaling", "Scaling", _describe_scaling, is_by_configuration=False),
+        PrintedFigure(
+            "steps", "Inside the runs", _describe_steps, ExperimentComparison, is_of_one=True
+        ),
+        PrintedFigure("anatomy", "Phases", _describe_phases, ExperimentComparison),
+        PrintedFigure("bars", "Ratios as bars", _describe_bars, is_by_configuration=False),
+        PrintedFigure(
+            "robustness", "Normal quantiles", _describe_quantiles, is_offered=is_worth_asking
+        ),
     )
 }

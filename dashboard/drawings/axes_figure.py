@@ -90,12 +90,15 @@ class Rule:
 
 @dataclass(frozen=True)
 class Note:
-    """A text right of a point: a number beside its bar."""
+    """A text right of a point, such as the number at the end of a bar; or left of it."""
 
     x: float
     y: float
     text: str
     is_bold: bool = False
+    is_left: bool = False
+    ground: str = ""
+    """"paper" or "band": what covers the lines behind it; "" where there are none."""
 
 
 Item = Points | Path | Area | Rule | Note
@@ -137,10 +140,11 @@ class AxesFigure:
 
 def finish(figure: AxesFigure, hide: Callable[[str], str]) -> AxesFigure:
     """Return the figure with its texts as they are drawn: without hidden names, on one line."""
-    return _change(figure, cache(lambda text: clean(hide(text))))
+    finished: AxesFigure = _change(figure, cache(lambda text: clean(hide(text))))
+    return finished
 
 
-_NO_TEXTS = {"colour", "kind"}
+_NO_TEXTS = {"colour", "kind", "ground"}
 
 
 def _change(thing: Any, change: Callable[[str], str]) -> Any:

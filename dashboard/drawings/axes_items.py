@@ -19,6 +19,7 @@ from dashboard.drawings.axes_figure import (
 )
 from dashboard.drawings.elements import (
     Element,
+    Face,
     Line,
     Point,
     Polygon,
@@ -224,11 +225,14 @@ def _draw_rule(rule: Rule, box: Box, theme: Theme, type_: Typeface) -> Iterator[
 
 def _draw_note(note: Note, box: Box, theme: Theme, type_: Typeface) -> Iterator[Element]:
     """Draw a text right of its point; left of it where there is no room."""
-    face = "bold" if note.is_bold else "regular"
+    face: Face = "bold" if note.is_bold else "regular"
     x = min(max(box.find_x(note.x), box.left), box.right)
     y = min(max(box.find_y(note.y), box.top + 1.2), box.bottom - 1.2) + BELOW_MIDDLE
     wide = type_.measure(note.text, face)
-    if x + 2 * PADDING + wide <= box.right:
-        yield Text((x + 2 * PADDING, y), note.text, theme.ink, face)
-    else:
-        yield Text((x - 2 * PADDING, y), note.text, theme.ink, face, "end")
+    is_right = not note.is_left and x + 2 * PADDING + wide <= box.right
+    left = x + 2 * PADDING if is_right else x - 2 * PADDING - wide
+    if note.ground:
+        behind = make_rectangle(left - 0.4, y - 2.2, left + wide + 0.4, y + 0.7)
+        fill = theme.band if note.ground == "band" else theme.ground
+        yield Polygon(behind, fill, name="ground")
+    yield Text((left, y), note.text, theme.ink, face)

@@ -18,8 +18,9 @@ from dashboard.drawings.axes_figure import (
     Rule,
 )
 
-KINDS = {kind.__name__: kind for kind in (Area, AxesFigure, Axis, Key, Note, Panel, Path, Points)}
-KINDS["Rule"] = Rule
+KINDS: dict[str, Any] = {
+    kind.__name__: kind for kind in (Area, AxesFigure, Axis, Key, Note, Panel, Path, Points, Rule)
+}
 KIND = "kind of thing"
 """The key under which the name of a class stands."""
 

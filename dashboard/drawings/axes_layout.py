@@ -73,17 +73,17 @@ class _Layout:
         """Return one page: the key, its panels, and the notes of the whole figure."""
         elements: list[Element] = []
         y = 1.0
-        for element, line in self._draw_keys(y):
+        for element, bottom in self._draw_keys(y):
             elements.append(element)
-            y = max(y, line)
+            y = max(y, bottom)
         y += 1.4 if self.figure.keys else 0.0
         for row in rows:
             elements += self._draw_row(row, y)
             y += row.height
         for note in self.figure.notes:
-            for line in self.type.wrap(note, self.width - 2 * EDGE):
+            for text in self.type.wrap(note, self.width - 2 * EDGE):
                 y += LINE
-                elements.append(self._text(EDGE, y - BELOW_MIDDLE, line, colour=self.theme.muted))
+                elements.append(self._text(EDGE, y - BELOW_MIDDLE, text, colour=self.theme.muted))
         title = self.figure.title + (f", page {number} of {pages}" if pages > 1 else "")
         return Drawing(
             float(self.width),

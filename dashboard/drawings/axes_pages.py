@@ -34,7 +34,7 @@ class Row:
 
 def count_columns(figure: AxesFigure, width: int) -> int:
     """Return how many panels stand beside each other."""
-    most = figure.columns if width > 100 else max(figure.columns // 2, 1)
+    most = figure.columns if width > 100 else (figure.columns + 1) // 2
     return max(min(most, len(figure.panels)), 1)
 
 
