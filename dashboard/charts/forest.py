@@ -23,6 +23,7 @@ from dashboard.charts.style import (
     symbol,
 )
 from experiments.statistics import Pair, Verdict, numbers
+from experiments.statistics.pooling import Pooled
 from experiments.statistics.values import ALPHA, Interval
 
 ROW_HEIGHT = 38
@@ -38,6 +39,9 @@ HEADING = 30
 """Characters of a heading on a line; it has two."""
 WIDEST = 2.0
 """Intervals beyond this ratio (or its inverse) run out of the plot; their numbers stand beside."""
+POOLED = "Pooled over configurations"
+HALF_DIAMOND = 9
+"""Pixels."""
 STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
@@ -49,18 +53,34 @@ class Row:
     pair: Pair
 
 
-def draw_forest(rows: Sequence[Row], *, margin: float, marks: Marks) -> Figure:
+def draw_forest(
+    rows: Sequence[Row], *, margin: float, marks: Marks, pooled: Sequence[Pooled] = ()
+) -> Figure:
     """Draw ratios to the baseline on a log axis, in the order of rows, with group headings.
 
     Thin line: 95 % interval. Thick line: 90 %; equivalent where it lies inside the margin's band.
     Where interim analyses were planned, intervals are wider: those of their level.
-    A hollow symbol has no interval.
+    A hollow symbol has no interval. Below stands a diamond for each mean over configurations, as
+    wide as its interval; a dashed line shows where one more configuration would lie.
     """
     places, headings, end = _places(rows)
     pairs = [row.pair for row in rows]
-    low, high = _range(pairs, margin)
+    means = [mean for mean in pooled if mean.ratio is not None and _is_finite(mean.interval)]
+    if means:
+        headings.append((end + ROW_HEIGHT // 2 + 4, POOLED))
+        end += ROW_HEIGHT
+    diamonds = [end + ROW_HEIGHT * place + ROW_HEIGHT // 2 for place in range(len(means))]
+    end += ROW_HEIGHT * len(means)
+    low, high = _range(pairs, margin, means)
     return {
-        "data": list(_traces(places, pairs, marks)),
+        "data": [
+            *_traces(places, pairs, marks),
+            *(
+                trace
+                for y, mean in zip(diamonds, means, strict=True)
+                for trace in _draw_diamond(y, mean, marks[mean.environment])
+            ),
+        ],
         "layout": layout(
             height=end + 44 + 68,
             margin={"r": RIGHT, "t": 44, "b": 68},
@@ -73,9 +93,9 @@ def draw_forest(rows: Sequence[Row], *, margin: float, marks: Marks) -> Figure:
             yaxis=axis(
                 range=[end, 0],
                 # Headings stand beside the plot, like names: nothing is written across it.
-                tickvals=[*places, *(y for y, _ in headings)],
+                tickvals=[*places, *diamonds, *(y for y, _ in headings)],
                 ticktext=[
-                    *(label(pair.environment, longest=28) for pair in pairs),
+                    *(label(each.environment, longest=28) for each in (*pairs, *means)),
                     *(_heading(group) for _, group in headings),
                 ],
                 ticks="outside",
@@ -102,7 +122,10 @@ def draw_forest(rows: Sequence[Row], *, margin: float, marks: Marks) -> Figure:
             # For its table: the axis without its sides, the rows with their groups.
             meta={
                 "x": _ratio_to(pairs),
-                "rows": [f"{label(row.group)}: {label(row.pair.environment)}" for row in rows],
+                "rows": [
+                    *(f"{label(row.group)}: {label(row.pair.environment)}" for row in rows),
+                    *(f"{POOLED}: {label(mean.environment)}" for mean in means),
+                ],
             },
             annotations=[
                 note(
@@ -205,6 +228,40 @@ def _traces(places: Sequence[int], pairs: Sequence[Pair], marks: Marks) -> Itera
         }
 
 
+def _draw_diamond(y: int, mean: Pooled, index: int) -> Iterator[dict[str, Any]]:
+    """Yield the prediction interval as a dashed line, and the mean as a diamond."""
+    shared = {"type": "scatter", "mode": "lines", "meta": meta(index)}
+    level = numbers.level(mean.level)
+    if mean.prediction and _is_finite(mean.prediction):
+        yield {
+            **shared,
+            "name": f"{level} prediction interval",
+            "x": list(mean.prediction),
+            "y": [y, y],
+            "line": {"color": colour(index), "width": 2, "dash": "dash"},
+            "hoverinfo": "skip",
+        }
+    if mean.interval and mean.ratio is not None:
+        (low, high), top, bottom = mean.interval, y - HALF_DIAMOND, y + HALF_DIAMOND
+        yield {
+            **shared,
+            "name": f"pooled, {level} interval",
+            "x": [low, mean.ratio, high, mean.ratio, low],
+            "y": [y, top, y, bottom, y],
+            "fill": "toself",
+            "fillcolor": colour(index),
+            "line": {"color": colour(index), "width": 1},
+            "hoveron": "fills",
+            "hoverinfo": "text",
+            "text": f"{label(mean.environment)}, pooled: "
+            f"{numbers.ratio(mean.ratio, mean.interval)} ({level} CI)",
+        }
+
+
+def _is_finite(interval: Interval | None) -> bool:
+    return interval is not None and all(map(math.isfinite, interval))
+
+
 def _segments(intervals: Sequence[tuple[int, Interval | None]]) -> dict[str, list[float | None]]:
     """Return many lines as one trace; a null separates two of them."""
     known = [(y, interval) for y, interval in intervals if interval is not None]
@@ -280,10 +337,15 @@ def _ratio_to(pairs: Sequence[Pair]) -> str:
     return f"ratio to {' or '.join(sorted(baselines)) or 'the baseline'}"
 
 
-def _range(pairs: Sequence[Pair], margin: float) -> Interval:
+def _range(pairs: Sequence[Pair], margin: float, means: Sequence[Pooled]) -> Interval:
     """Return the range of the axis: all points, the margin, and intervals up to a limit."""
-    points = [pair.ratio for pair in pairs if pair.ratio is not None]
-    ends = [min(max(end, 1 / WIDEST), WIDEST) for pair in pairs for end in pair.ci_difference or ()]
+    points = [each.ratio for each in (*pairs, *means) if each.ratio is not None]
+    intervals = [
+        *(pair.ci_difference for pair in pairs),
+        *(mean.interval for mean in means),
+        *(mean.prediction for mean in means if _is_finite(mean.prediction)),
+    ]
+    ends = [min(max(end, 1 / WIDEST), WIDEST) for interval in intervals for end in interval or ()]
     values = [1 / (1 + margin), 1 + margin, *points, *ends]
     low, high = min(values), max(values)
     room = (high / low) ** 0.07

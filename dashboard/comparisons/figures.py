@@ -137,7 +137,9 @@ def forest_plot(comparison: Comparison) -> Plot | None:
     heading = " · ".join(
         [f"Ratio to {comparison.baseline}", *(metrics if len(metrics) == 1 else ())]
     )
-    figure = draw_forest(rows, margin=comparison.margin, marks=comparison.marks)
+    figure = draw_forest(
+        rows, margin=comparison.margin, marks=comparison.marks, pooled=comparison.pooled
+    )
     return Plot("forest", figure, FOREST.format(*comparison.levels), heading, wide=True)
 
 

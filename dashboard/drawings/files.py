@@ -17,7 +17,7 @@ from matplotlib.font_manager import fontManager
 from matplotlib.lines import Line2D
 from matplotlib.patches import Polygon as PolygonPatch
 
-from dashboard.drawings.elements import Drawing, Line, Polygon, Polyline, Text
+from dashboard.drawings.elements import Drawing, Line, Point, Polygon, Polyline, Text
 from dashboard.drawings.typeface import FAMILY, Typeface
 
 INCH = 25.4
@@ -71,15 +71,14 @@ def make_figure(drawing: Drawing) -> Figure:
     for layer, element in enumerate(drawing.elements):
         match element:
             case Line() | Polyline():
-                is_line = isinstance(element, Line)
-                points = (element.start, element.end) if is_line else element.points
+                points, opacity = _list_points(element)
                 axes.add_artist(
                     Line2D(
                         [x for x, _ in points],
                         [y for _, y in points],
                         linewidth=element.width,
                         color=element.colour,
-                        alpha=None if is_line else element.opacity,
+                        alpha=opacity,
                         # In points, whatever the width of the line.
                         dashes=tuple(part / element.width for part in element.dash) or (None, None),
                         solid_capstyle="butt",
@@ -112,6 +111,13 @@ def make_figure(drawing: Drawing) -> Figure:
                     zorder=layer,
                 )
     return figure
+
+
+def _list_points(line: Line | Polyline) -> tuple[tuple[Point, ...], float | None]:
+    """Return the points of a line, and its opacity where it is not opaque."""
+    if isinstance(line, Line):
+        return (line.start, line.end), None
+    return line.points, line.opacity if line.opacity < 1 else None
 
 
 def _describe_svg(svg: str, page: Drawing) -> str:

@@ -61,6 +61,7 @@ function withThemeColours(figure) {
       : trace.meta?.role === "ink" ? cssVariable("--tare-ink") : null;
     if (colour === null) continue;
     if (trace.line) trace.line.color = colour;
+    if (trace.fillcolor) trace.fillcolor = colour;
     if (trace.marker) {
       trace.marker.color = colour;
       // An open tick is all rim; any other symbol has a rim in the colour of the background.

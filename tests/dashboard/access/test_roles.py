@@ -100,6 +100,9 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "forest_svg": (GET, "results", Role.VIEWER),
     "forest_png": (GET, "results", Role.VIEWER),
     "forest_pdf": (GET, "results", Role.VIEWER),
+    "figure_svg": (GET, "figure", Role.VIEWER),
+    "figure_png": (GET, "figure", Role.VIEWER),
+    "figure_pdf": (GET, "figure", Role.VIEWER),
     "runs_csv": (GET, "results", Role.VIEWER),
     "runs_json": (GET, "results", Role.VIEWER),
     "comparison_parquet": (GET, "results", Role.VIEWER),
@@ -118,6 +121,9 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "table_forest_svg": (GET, "table", Role.VIEWER),
     "table_forest_png": (GET, "table", Role.VIEWER),
     "table_forest_pdf": (GET, "table", Role.VIEWER),
+    "table_figure_svg": (GET, "figure of a table", Role.VIEWER),
+    "table_figure_png": (GET, "figure of a table", Role.VIEWER),
+    "table_figure_pdf": (GET, "figure of a table", Role.VIEWER),
     "run": (GET, "run", Role.VIEWER),
     "two_experiments": (GET, "two experiments", Role.VIEWER),
     "two_experiments_choose": (GET, "results", Role.VIEWER),
@@ -252,6 +258,7 @@ def person(role: Role) -> User:
 def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
     """Make what one person owns, as the arguments of an address."""
     results = measured(site, owner, blocks=2, visibility="public")
+    table = PublishedTableFactory(owner=owner)
     link = ShareLink.objects.make(results)
     run = results.runs.all()[0]
     key = CredentialFactory(owner=owner)
@@ -265,8 +272,10 @@ def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
     return {
         "": [],
         "results": [results.pk],
+        "figure": [results.pk, "runs"],
         "draft": [ExperimentFactory(owner=owner).pk],
-        "table": [PublishedTableFactory(owner=owner).pk],
+        "table": [table.pk],
+        "figure of a table": [table.pk, "bars"],
         "run": [run.uid],
         "two experiments": [results.pk, results.pk],
         "two runs": [row.uid for row in results.runs.all()[:2]],

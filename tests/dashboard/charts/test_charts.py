@@ -24,6 +24,7 @@ from dashboard.charts import (
 from dashboard.charts.style import close_log_range
 from experiments.statistics import Sample, compare, correct_by_holm
 from experiments.statistics.change_points import find
+from experiments.statistics.pooling import Pooled
 from experiments.statistics.values import Stamp
 
 MARKS = {"bare metal": 0, "Apptainer": 1, "udocker": 2}
@@ -61,9 +62,22 @@ def pairs(runs):
     return [row.pair for row in rows(runs)]
 
 
+POOLED = Pooled(
+    environment="Apptainer",
+    configurations=6,
+    level=0.9,
+    ratio=1.01,
+    interval=(1.0, 1.02),
+    prediction=(0.98, 1.04),
+)
+
+
 def figures():
     return {
         "forest": draw_forest(rows(samples()), margin=0.02, marks=MARKS),
+        "forest with a mean": draw_forest(
+            rows(samples()), margin=0.02, marks=MARKS, pooled=[POOLED, replace(POOLED, ratio=None)]
+        ),
         "forest of nothing": draw_forest([], margin=0.02, marks=MARKS),
         "forest without inference": draw_forest(rows(samples(1)), margin=0.02, marks=MARKS),
         "forest without runs": draw_forest(rows([]), margin=0.02, marks=MARKS),
@@ -450,3 +464,27 @@ def test_headings_of_bars_stand_on_a_ground_of_their_own():
     notes = draw_bars(rows(samples()), marks=MARKS, better="lower")["layout"]["annotations"]
     assert notes
     assert all(note["bgcolor"] for note in notes)
+
+
+def test_a_mean_over_configurations_is_a_diamond_below_all_rows():
+    figure = draw_forest(rows(samples()), margin=0.02, marks=MARKS, pooled=[POOLED])
+    (diamond,) = [t for t in figure["data"] if t["name"] == "pooled, 90 % interval"]
+    (dashed,) = [t for t in figure["data"] if t["name"] == "90 % prediction interval"]
+    assert diamond["x"] == [1.0, 1.01, 1.02, 1.01, 1.0]
+    assert dashed["x"] == [0.98, 1.04]
+    assert diamond["meta"]["environment"] == MARKS["Apptainer"]
+    axis = figure["layout"]["yaxis"]
+    place = axis["tickvals"].index(diamond["y"][0])
+    assert axis["ticktext"][place] == "Apptainer"
+    assert figure["layout"]["meta"]["rows"][place] == "Pooled over configurations: Apptainer"
+    others = [y for t in figure["data"] if t["name"] == "ratio" for y in t["y"]]
+    assert max(others) < min(diamond["y"])
+    assert max(diamond["y"]) < axis["range"][0]
+    without = draw_forest(rows(samples()), margin=0.02, marks=MARKS)
+    assert not [t for t in without["data"] if "pooled" in t["name"]]
+
+
+def test_a_mean_without_a_finite_interval_has_no_diamond():
+    odd = replace(POOLED, interval=(0.0, float("inf")))
+    figure = draw_forest(rows(samples()), margin=0.02, marks=MARKS, pooled=[odd])
+    assert not [t for t in figure["data"] if "pooled" in t["name"]]
