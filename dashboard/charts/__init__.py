@@ -2,7 +2,8 @@
 
 Figures carry the light theme's colours on a transparent ground. For another theme the page sets,
 before it draws: `layout.font.color` and `.family`; `gridcolor` of each axis; `marker.color`,
-`line.color` and `fillcolor` of each trace with `meta.environment` (its index; 0 is also `meta.role` "baseline"),
+`line.color` and `fillcolor` of each trace
+with `meta.environment` (its index; 0 is also `meta.role` "baseline"),
 but `marker.line.color`, a thin rim, to the page's ground; those of traces with `meta.role` "ink"
 to the colour of its text; `fillcolor` of shapes named "band" and
 `line.color` of those named "reference"; the colours of traces with `meta.role` "muted" and the

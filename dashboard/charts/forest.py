@@ -95,7 +95,8 @@ def draw_forest(
                 # Headings stand beside the plot, like names: nothing is written across it.
                 tickvals=[*places, *diamonds, *(y for y, _ in headings)],
                 ticktext=[
-                    *(label(each.environment, longest=28) for each in (*pairs, *means)),
+                    *(label(pair.environment, longest=28) for pair in pairs),
+                    *(label(mean.environment, longest=28) for mean in means),
                     *(_heading(group) for _, group in headings),
                 ],
                 ticks="outside",
@@ -339,7 +340,8 @@ def _ratio_to(pairs: Sequence[Pair]) -> str:
 
 def _range(pairs: Sequence[Pair], margin: float, means: Sequence[Pooled]) -> Interval:
     """Return the range of the axis: all points, the margin, and intervals up to a limit."""
-    points = [each.ratio for each in (*pairs, *means) if each.ratio is not None]
+    ratios = [*(pair.ratio for pair in pairs), *(mean.ratio for mean in means)]
+    points = [ratio for ratio in ratios if ratio is not None]
     intervals = [
         *(pair.ci_difference for pair in pairs),
         *(mean.interval for mean in means),

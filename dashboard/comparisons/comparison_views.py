@@ -12,8 +12,9 @@ from django.views.decorators.http import require_GET
 from dashboard.access.rights import by_link, get_readable, get_readable_table
 from dashboard.comparisons.diagnosis import diagnose
 from dashboard.comparisons.export_list import list_exports
+from dashboard.comparisons.figure_files import list_printed_figures
 from dashboard.comparisons.live_part import EMPTY, follow
-from dashboard.comparisons.panels import has_folds, list_printed_figures
+from dashboard.comparisons.panels import has_folds
 from dashboard.comparisons.sections import prepare_forest, prepare_sections
 from dashboard.comparisons.verdict_matrix import make_verdict_matrix
 from dashboard.lists import ExperimentFilter, TableFilter, make_listing, read_picked_keys

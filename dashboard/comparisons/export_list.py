@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 
-from dashboard.comparisons.printed_figures import ENDINGS, PrintedFigure
+from dashboard.comparisons.forest_figure import ENDINGS
+from dashboard.comparisons.printed_figures import PrintedFigure
 from experiments.models import Experiment, PublishedTable
 
 FORMATS = {

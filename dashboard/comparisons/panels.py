@@ -6,7 +6,7 @@ template in `templates/comparisons/panels/`, and one name in PANELS.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,16 +30,9 @@ from dashboard.comparisons.figures import (
     has_order,
     has_runs,
 )
-from dashboard.comparisons.forest_figure import PrintedForest, describe_for
+from dashboard.comparisons.forest_figure import ENDINGS, PrintedForest, describe_for
 from dashboard.comparisons.methods import describe_methods
 from dashboard.comparisons.panel_base import ExperimentPanel, Panel, Rows, TablePanel
-from dashboard.comparisons.printed_figures import (
-    ENDINGS,
-    FIGURES,
-    FigureFiles,
-    PrintedFigure,
-    list_files,
-)
 from dashboard.comparisons.sides import SideBySide
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import (
@@ -459,41 +452,6 @@ def compute_panels(
         content = panel.compute(comparison, request)
         if content is not None:
             yield panel, content
-
-
-def list_printed_figures(
-    comparison: Comparison, sections: Iterable[str] | None = None
-) -> list[PrintedFigure]:
-    """Return the figures to print beside the forest plot: those whose section is offered.
-
-    `sections` are the names of these where they are known already.
-    """
-    if sections is None:
-        sections = [
-            panel.name
-            for panel in list_panels(comparison)
-            if panel.name in FIGURES and panel.is_offered(comparison)
-        ]
-    kinds = [FIGURES[name] for name in sections if name in FIGURES]
-    return [kind for kind in kinds if kind.is_offered(comparison)]
-
-
-def list_figure_files(
-    comparison: Comparison, panel: Panel[Any], request: OpenRequest
-) -> list[FigureFiles]:
-    """Return the files of the figure that a section shows, of the configurations that it shows."""
-    kind = FIGURES.get(panel.name)
-    if kind is None or not kind.is_offered(comparison):
-        return []
-    address = page_address(comparison, "figure_svg", "table_figure_svg", kind.name)
-    number = panel.read_configuration(comparison, request)
-    has_pages = number is None and len(comparison.groups) > 1 and not kind.is_of_one
-    query = {"configuration": str(number)} if number else {}
-    if "scaling" in request.GET:
-        query["scaling"] = request.GET["scaling"]
-    return list_files(
-        address.removesuffix("svg") + "ENDING", query, ENDINGS[:1] if has_pages else ENDINGS
-    )
 
 
 def collect_exported_rows(comparison: Comparison) -> dict[str, Rows]:

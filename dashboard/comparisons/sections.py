@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
+from dashboard.comparisons.figure_files import list_figure_files
 from dashboard.comparisons.panel_base import ALL, Panel
 from dashboard.comparisons.panels import (
     MOST_OPEN,
     ForestPlot,
     Verdicts,
     compute_panels,
-    list_figure_files,
     list_panels,
 )
 from dashboard.comparisons.printed_figures import FigureFiles

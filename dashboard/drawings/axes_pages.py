@@ -18,7 +18,7 @@ LETTER, WIDE_LETTER = 1.15, 1.45
 """Millimetres of a letter: on average, and where there are many wide ones."""
 KEY_ROOM = 9.0
 """Millimetres that a line of the key takes beside its letters."""
-MOST_KEY_LINES, MOST_TITLE_LINES, NAME_LINES = 6, 2, 2
+MOST_KEY_LINES, MOST_TITLE_LINES, NAME_LINES = 6, 3, 2
 LETTER_ROOM = 4.0
 """For the bold letter before a panel's title, where there are several panels."""
 

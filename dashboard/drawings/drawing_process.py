@@ -57,10 +57,13 @@ def draw(
     `page` counts from 1 and is one that the figure has; 0 is all of them, as a PDF. NotDrawn if the
     process ends without a figure, or takes too long; Busy if none can be started now.
     """
-    is_forest = isinstance(figure, Forest)
+    if isinstance(figure, Forest):
+        kind, described = "forest", write_forest(figure)
+    else:
+        kind, described = "axes", write_axes_figure(figure)
     order = {
-        "kind": "forest" if is_forest else "axes",
-        "figure": write_forest(figure) if is_forest else write_axes_figure(figure),
+        "kind": kind,
+        "figure": described,
         "width": width,
         "theme": theme,
         "ending": ending,

@@ -13,8 +13,8 @@ from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.access.rights import by_link, get_editable, get_readable
 from dashboard.comparisons.export_list import list_exports
+from dashboard.comparisons.figure_files import list_printed_figures
 from dashboard.comparisons.forest_figure import count_pages
-from dashboard.comparisons.panels import list_printed_figures
 from dashboard.execution.matrix import build_matrix
 from dashboard.lists import Listing, make_listing
 from dashboard.software.parity_views import prepare_report

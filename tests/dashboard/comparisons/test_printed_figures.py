@@ -11,7 +11,8 @@ from django.test import Client
 from django.urls import reverse
 
 from dashboard.comparisons import figure_views
-from dashboard.comparisons.panels import list_panels, list_printed_figures
+from dashboard.comparisons.figure_files import list_printed_figures
+from dashboard.comparisons.panels import list_panels
 from dashboard.comparisons.printed_figures import FIGURES
 from dashboard.drawings.axes_figure import AxesFigure
 from dashboard.drawings.axes_json import write_axes_figure
