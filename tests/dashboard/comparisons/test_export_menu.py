@@ -49,7 +49,10 @@ def test_each_file_is_there_and_the_menu_opens_without_scripts(
         "Comparison",
         "Forest plot",
         "All runs",
+        "Blocks",
         "Run order",
+        "Equivalence curves",
+        "Ratios as bars",
         "Runs",
         "Measurements",
         "Steps",
@@ -72,10 +75,13 @@ def test_a_table_and_a_visitor_have_theirs(
         "Print",
         "Comparison",
         "Forest plot",
-        "All runs",
-        "Run order",
+        "Equivalence curves",
+        "Scaling",
+        "Ratios as bars",
         "The table as given",
     }
+    for address in links.values():
+        assert fetch(as_owner, address), address
     client = visitor(link_to(results))
     for address in list_links(read_menu(client, reverse("comparison", args=[results.pk]))).values():
         assert fetch(client, address), address
