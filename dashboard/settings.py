@@ -171,6 +171,13 @@ EMAIL_USE_TLS = environment.read_flag("EMAIL_USE_TLS", False)
 EMAIL_USE_SSL = environment.read_flag("EMAIL_USE_SSL", False)
 EMAIL_TIMEOUT = environment.read_number("EMAIL_TIMEOUT", 20)
 DEFAULT_FROM_EMAIL = environment.read_text("DEFAULT_FROM_EMAIL", "")
+# Whether people may have notifications posted to addresses on the web, and to which.
+WEBHOOKS = environment.read_flag("WEBHOOKS", True)
+WEBHOOKS_WITHOUT_TLS = environment.read_flag("WEBHOOKS_WITHOUT_TLS", False)
+# Networks of the site's own to which may be posted, too: 10.1.2.0/24. Otherwise none.
+WEBHOOK_INSIDE_NETWORKS = environment.read_networks("WEBHOOK_INSIDE_NETWORKS")
+# Administrators are told of a cluster that was not reachable, or was paused, for as long.
+CLUSTER_ALERT_MINUTES = environment.read_number("CLUSTER_ALERT_MINUTES", 15)
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"

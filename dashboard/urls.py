@@ -40,7 +40,7 @@ from dashboard.execution import (
 from dashboard.health import health_views
 from dashboard.images import image_import_views, image_views
 from dashboard.imports import import_views
-from dashboard.notifications import notification_views
+from dashboard.notifications import notification_views, webhook_views
 from dashboard.planning import draft_views, script_views, unsaved_views, workload_views
 from dashboard.presets import own_preset_views, preset_views
 from dashboard.search import search_views
@@ -60,6 +60,12 @@ urlpatterns = [
     path("login/", auth.LoginView.as_view(authentication_form=LoginForm), name="login"),
     path("account/password/", account_views.password, name="password_change"),
     path("account/notifications/", notification_views.choices, name="notification_choices"),
+    path("account/webhooks/new/", webhook_views.new, name="webhook_new"),
+    path("account/webhooks/<int:pk>/", webhook_views.webhook, name="webhook"),
+    path("account/webhooks/<int:pk>/test/", webhook_views.test, name="webhook_test"),
+    path("account/webhooks/<int:pk>/rotate/", webhook_views.rotate, name="webhook_rotate"),
+    path("account/webhooks/<int:pk>/switch/", webhook_views.switch, name="webhook_switch"),
+    path("account/webhooks/<int:pk>/delete/", webhook_views.delete, name="webhook_delete"),
     path("notifications/", notification_views.notifications, name="notifications"),
     path("notifications/read/", notification_views.read, name="notifications_read"),
     path("notifications/<int:pk>/", notification_views.notification, name="notification"),

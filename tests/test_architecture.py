@@ -127,10 +127,10 @@ ROOMS = {
         "software": "access design images models notify planning",
         "presets": "access design models planning software",
         "comparisons": "design models notify planning program_files snapshots software statistics",
-        "notifications": "models",
+        "notifications": "access comparisons encryption models",
         "execution": "access clusters comparisons design encryption images liveness models "
         "notifications notify planning snapshots software",
-        "health": "execution models notify",
+        "health": "access execution models notifications notify statistics",
         "imports": "access comparisons execution models statistics",
         "admin": "access execution help_targets models software",
         "demo": "access clusters execution models software",

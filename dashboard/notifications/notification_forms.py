@@ -9,6 +9,7 @@ from django.db import transaction
 
 from dashboard.form_styles import Styled
 from experiments.models import NotificationChoices, NotificationKind, NotificationWay
+from experiments.models.notification import list_kinds
 from experiments.notifications import drop_unwanted, list_open_ways
 
 
@@ -20,7 +21,8 @@ class ChoicesForm(Styled, forms.Form):
         self.choices = choices
         has_mail = NotificationWay.EMAIL in list_open_ways() and bool(choices.person.email)
         self.offered = [NotificationWay.SITE, *([NotificationWay.EMAIL] if has_mail else [])]
-        for kind in NotificationKind:
+        self.kinds = list_kinds(choices.person)
+        for kind in self.kinds:
             chosen = choices.list_ways(kind)
             for way in self.offered:
                 self.fields[f"{kind}-{way}"] = forms.BooleanField(
@@ -40,12 +42,11 @@ class ChoicesForm(Styled, forms.Form):
     def rows(self) -> list[tuple[str, list[forms.BoundField]]]:
         """Return each kind in words, with its check boxes."""
         return [
-            (kind.label, [self[f"{kind}-{way}"] for way in self.offered])
-            for kind in NotificationKind
+            (kind.label, [self[f"{kind}-{way}"] for way in self.offered]) for kind in self.kinds
         ]
 
     def save(self) -> None:
-        """Store what was chosen; ways that the page did not offer stay as they were."""
+        """Store what was chosen; what the page did not offer stays as it was."""
         self.choices.ways = {
             kind: [
                 way

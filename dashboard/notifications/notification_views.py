@@ -29,7 +29,7 @@ PER_PAGE = 50
 @require_GET
 def notifications(request: Request) -> HttpResponse:
     """Show the notifications of the person who asks, the last one first."""
-    rows = list_notifications(request.user).select_related("experiment")
+    rows = list_notifications(request.user).select_related("experiment", "cluster", "credential")
     listing = make_listing(
         request,
         rows.defer("experiment__plan"),
@@ -49,7 +49,8 @@ def notifications(request: Request) -> HttpResponse:
 @require_GET
 def notification(request: Request, pk: int) -> HttpResponse:
     """Lead to the page that a notification is about: it is read then."""
-    row = get_object_or_404(list_notifications(request.user).select_related("experiment"), pk=pk)
+    rows = list_notifications(request.user).select_related("experiment", "cluster", "credential")
+    row = get_object_or_404(rows, pk=pk)
     mark_read(request.user, pk=row.pk)
     return redirect(describe_notification(row).address)
 
@@ -84,6 +85,8 @@ def choices(request: Request) -> HttpResponse:
     context = {
         "form": form,
         "has_mail": has_mail,
+        "has_webhooks": NotificationWay.WEBHOOK in list_open_ways(),
+        "webhooks": request.user.webhooks.all(),
         "trouble": find_last_trouble(request.user, NotificationWay.EMAIL) if has_mail else None,
     }
     return render(request, "notifications/choices.html", context)

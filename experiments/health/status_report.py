@@ -108,23 +108,33 @@ def find_valkey_problems(valkey: Valkey) -> list[Problem]:
 
 def find_storage_problems(storage: Storage) -> list[Problem]:
     """Return which disks are nearly full."""
+    return find_disk_problems(storage.database_disk, storage.store_disk)
 
-    def describe(disk: Disk, what: str, consequence: str) -> Problem:
-        return Problem(
+
+def find_disk_problems(database_disk: Disk | None, store_disk: Disk | None) -> list[Problem]:
+    """Return which of the two disks are nearly full."""
+    disks = (
+        (
+            database_disk,
+            "the database",
+            "When it is full, PostgreSQL stops, and everything with it.",
+        ),
+        (
+            store_disk,
+            "the image store",
+            "When it is full, no images are fetched and no files are copied.",
+        ),
+    )
+    return [
+        Problem(
             f"The disk of {what} is nearly full",
             consequence,
             "Make room, or move it to a larger disk.",
             details=disk.path,
         )
-
-    problems = []
-    if storage.database_disk and storage.database_disk.is_nearly_full:
-        consequence = "When it is full, PostgreSQL stops, and everything with it."
-        problems.append(describe(storage.database_disk, "the database", consequence))
-    if storage.store_disk and storage.store_disk.is_nearly_full:
-        consequence = "When it is full, no images are fetched and no files are copied."
-        problems.append(describe(storage.store_disk, "the image store", consequence))
-    return problems
+        for disk, what, consequence in disks
+        if disk and disk.is_nearly_full
+    ]
 
 
 def _find_queue_problems(

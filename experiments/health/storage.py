@@ -83,16 +83,21 @@ def read_storage() -> Storage:
     runs = Run.objects.count()
     with_runs = {Run._meta.db_table.removesuffix("run") + name for name in PER_RUN}
     taken = sum(table.size_bytes for table in tables if table.name in with_runs)
-    store = Path(settings.IMAGE_STORE)
+    database_disk, store_disk = read_disks()
     return Storage(
         database_bytes=database_bytes,
         tables=tuple(tables[:MOST_TABLES]),
         runs=runs,
         run_bytes=taken / runs if runs else None,
-        database_disk=_find_database_disk(),
-        store=_measure_store(store),
-        store_disk=_measure_disk(store),
+        database_disk=database_disk,
+        store=_measure_store(Path(settings.IMAGE_STORE)),
+        store_disk=store_disk,
     )
+
+
+def read_disks() -> tuple[Disk | None, Disk | None]:
+    """Return the disks of the database and of the image store, as far as they are seen."""
+    return _find_database_disk(), _measure_disk(Path(settings.IMAGE_STORE))
 
 
 def _find_database_disk() -> Disk | None:

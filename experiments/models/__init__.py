@@ -1,5 +1,6 @@
 """Definitions and results. PostgreSQL is the truth about both."""
 
+from experiments.models.alert import Alert
 from experiments.models.audit import AuditEntry
 from experiments.models.catalogue import Environment, SentFile, Workload
 from experiments.models.checks import CheckReport, ConnectionTest, HostKey
@@ -33,8 +34,10 @@ from experiments.models.saved_view import SavedView
 from experiments.models.service_sign import ServiceSign
 from experiments.models.unsaved_form import UnsavedForm
 from experiments.models.user import Role, User
+from experiments.models.webhook import Webhook, WebhookAnswer
 
 __all__ = [
+    "Alert",
     "AuditEntry",
     "CheckReport",
     "Cluster",
@@ -85,5 +88,7 @@ __all__ = [
     "UnsavedForm",
     "User",
     "Waiver",
+    "Webhook",
+    "WebhookAnswer",
     "Workload",
 ]

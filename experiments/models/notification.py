@@ -8,7 +8,9 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from experiments.models.cluster import Cluster, Credential
 from experiments.models.experiment import Experiment
+from experiments.models.user import Role, User
 
 
 class NotificationKind(models.TextChoices):
@@ -17,6 +19,29 @@ class NotificationKind(models.TextChoices):
     ENDED = "ended", "An experiment of mine has ended"
     FAILED = "failed", "Runs of mine have failed"
     VERDICT = "verdict", "A verdict is there, or another one"
+    WEBHOOK = "webhook", "A webhook of mine was switched off"
+    SERVICE = "service", "A service of Tare does not run"
+    STORAGE = "storage", "A disk of Tare is nearly full"
+    CLUSTER = "cluster", "A cluster is not reachable, paused, or its disk is full"
+    EXPIRY = "expiry", "A certificate of a credential expires within 14 days"
+
+
+TEST_KIND = "test"
+"""What a person has posted to see whether a webhook works; nobody chooses it."""
+ROLES = {
+    NotificationKind.SERVICE: Role.SITE_ADMINISTRATOR,
+    NotificationKind.STORAGE: Role.SITE_ADMINISTRATOR,
+    NotificationKind.CLUSTER: Role.CLUSTER_ADMINISTRATOR,
+    NotificationKind.EXPIRY: Role.CLUSTER_ADMINISTRATOR,
+}
+"""The least role that is told; of the other kinds everybody is."""
+
+
+def list_kinds(person: User) -> list[NotificationKind]:
+    """Return the kinds that a person can be told about."""
+    return [
+        kind for kind in NotificationKind if kind not in ROLES or person.is_at_least(ROLES[kind])
+    ]
 
 
 class NotificationWay(models.TextChoices):
@@ -24,6 +49,7 @@ class NotificationWay(models.TextChoices):
 
     SITE = "site", "In Tare"
     EMAIL = "email", "By e-mail"
+    WEBHOOK = "webhook", "By webhook"
 
 
 class Notification(models.Model):
@@ -41,6 +67,10 @@ class Notification(models.Model):
     subject = models.CharField(max_length=100, help_text="The same for all that changes one row.")
     experiment = models.ForeignKey(
         Experiment, null=True, on_delete=models.CASCADE, related_name="notifications"
+    )
+    cluster = models.ForeignKey(Cluster, null=True, on_delete=models.CASCADE, related_name="+")
+    credential = models.ForeignKey(
+        Credential, null=True, on_delete=models.CASCADE, related_name="+"
     )
     facts = models.JSONField(default=dict, help_text="Numbers and names of which it is written.")
     created_at = models.DateTimeField(help_text="By the database's clock.")

@@ -8,19 +8,28 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from experiments.models.cluster import Cluster, Credential
 from experiments.models.experiment import Experiment
+from experiments.models.webhook import Webhook
 
 
 class NotificationMessage(models.Model):
     """Several notifications, sent to one person together. Its content is fixed once it is tried.
 
-    While it is not sent, the person gets no other one that way: what follows waits for it.
+    While it is not sent, the person gets no other e-mail: what follows waits for it. To a webhook
+    each notification is a message of its own.
     """
 
     recipient = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notification_messages"
     )
     way = models.CharField(max_length=10)
+    webhook = models.ForeignKey(
+        Webhook, null=True, on_delete=models.CASCADE, related_name="messages"
+    )
+    body = models.TextField(
+        default="", help_text="What is posted to a webhook, the same at each attempt."
+    )
     uid = models.UUIDField(
         default=uuid.uuid4, unique=True, help_text="The same at each attempt, for who receives it."
     )
@@ -37,7 +46,7 @@ class NotificationMessage(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["recipient", "way"],
-                condition=Q(sent_at=None, given_up_at=None),
+                condition=Q(sent_at=None, given_up_at=None, webhook=None),
                 name="one_unsent_message_a_person_and_way",
             )
         ]
@@ -56,10 +65,17 @@ class NotificationDelivery(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notification_deliveries"
     )
     way = models.CharField(max_length=10)
+    webhook = models.ForeignKey(
+        Webhook, null=True, on_delete=models.CASCADE, related_name="deliveries"
+    )
     kind = models.CharField(max_length=20)
     subject = models.CharField(max_length=100)
     experiment = models.ForeignKey(
         Experiment, null=True, on_delete=models.CASCADE, related_name="+"
+    )
+    cluster = models.ForeignKey(Cluster, null=True, on_delete=models.CASCADE, related_name="+")
+    credential = models.ForeignKey(
+        Credential, null=True, on_delete=models.CASCADE, related_name="+"
     )
     facts = models.JSONField(default=dict)
     created_at = models.DateTimeField(help_text="By the database's clock, as all of them.")
@@ -73,8 +89,9 @@ class NotificationDelivery(models.Model):
         ordering = ["-changed_at", "-pk"]
         constraints = [
             models.UniqueConstraint(
-                fields=["recipient", "way", "kind", "subject"],
+                fields=["recipient", "way", "webhook", "kind", "subject"],
                 condition=Q(message=None),
+                nulls_distinct=False,
                 name="one_waiting_delivery_a_subject",
             )
         ]

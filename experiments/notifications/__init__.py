@@ -5,6 +5,7 @@ from experiments.notifications.inbox import (
     count_unread,
     list_notifications,
     mark_read,
+    notify_person,
 )
 from experiments.notifications.notice_texts import NoticeText, describe_notification
 from experiments.notifications.outbox import (
@@ -14,10 +15,12 @@ from experiments.notifications.outbox import (
     list_due_people,
     list_open_ways,
 )
+from experiments.notifications.readers import Subject
 from experiments.notifications.watching import list_unwatched, watch_experiment
 
 __all__ = [
     "NoticeText",
+    "Subject",
     "count_unread",
     "deliver",
     "describe_notification",
@@ -29,5 +32,6 @@ __all__ = [
     "list_open_ways",
     "list_unwatched",
     "mark_read",
+    "notify_person",
     "watch_experiment",
 ]

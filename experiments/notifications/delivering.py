@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from experiments.models import NotificationWay
-from experiments.notifications import mails
+from experiments.notifications import mails, webhooks
 from experiments.notifications.outbox import claim_message, list_open_ways
 
-SENDERS = {NotificationWay.EMAIL: mails.send}
+SENDERS = {NotificationWay.EMAIL: mails.send, NotificationWay.WEBHOOK: webhooks.send}
 
 
 def deliver(person_pk: int) -> str:

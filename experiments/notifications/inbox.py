@@ -11,27 +11,20 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from experiments.models import (
-    Experiment,
     Notification,
     NotificationChoices,
     NotificationWay,
     User,
 )
 from experiments.notifications.outbox import list_open_ways, queue_delivery
+from experiments.notifications.readers import Subject, is_readable
 
 
-def notify_person(
-    person: User,
-    kind: str,
-    *,
-    subject: str,
-    facts: Mapping[str, Any],
-    experiment: Experiment | None = None,
-) -> bool:
+def notify_person(person: User, kind: str, *, subject: Subject, facts: Mapping[str, Any]) -> bool:
     """Write a notification for a person who wants this kind; an unread one of it is changed.
 
     Whether it also leaves Tare is up to the person: a task sends it later. Return whether one was
@@ -39,19 +32,23 @@ def notify_person(
     """
     lock_person(person)
     choices = NotificationChoices.objects.filter(pk=person.pk).first() or NotificationChoices()
-    ways = choices.list_ways(kind)
-    for way in list_open_ways():
-        if way in ways:
-            queue_delivery(person, way, kind, subject=subject, facts=facts, experiment=experiment)
+    ways, open_ways = choices.list_ways(kind), list_open_ways()
+    if NotificationWay.EMAIL in ways and NotificationWay.EMAIL in open_ways:
+        queue_delivery(person, NotificationWay.EMAIL, kind, subject=subject, facts=facts)
+    if NotificationWay.WEBHOOK in open_ways:
+        for webhook in person.webhooks.filter(switched_off_at=None, kinds__contains=[kind]):
+            queue_delivery(
+                person, NotificationWay.WEBHOOK, kind, subject=subject, facts=facts, webhook=webhook
+            )
     if NotificationWay.SITE not in ways:
         return False
-    about = {"recipient": person, "kind": kind, "subject": subject}
-    changed = Notification.objects.filter(**about, read_at=None).update(
+    about = {"recipient": person, "kind": kind}
+    changed = Notification.objects.filter(**about, subject=subject.name, read_at=None).update(
         facts=dict(facts), changed_at=Now()
     )
     if not changed:
         Notification.objects.create(
-            **about, experiment=experiment, facts=dict(facts), created_at=Now(), changed_at=Now()
+            **about, **subject.columns, facts=dict(facts), created_at=Now(), changed_at=Now()
         )
     count_unread(person)
     return True
@@ -65,11 +62,9 @@ def lock_person(person: User) -> None:
 def list_notifications(person: User) -> QuerySet[Notification]:
     """Return the notifications of a person, the last one first.
 
-    Without those about experiments that the person may not see any more.
+    Without those that the person may not read any more.
     """
-    visible = Experiment.objects.visible_to(person).values("pk")
-    rows = Notification.objects.filter(Q(experiment=None) | Q(experiment__in=visible))
-    return rows.filter(recipient=person)
+    return Notification.objects.filter(is_readable(person), recipient=person)
 
 
 def count_unread(person: User) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import smtplib
-import unicodedata
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -19,13 +18,18 @@ from django.core.mail import EmailMessage, get_connection
 from django.urls import reverse
 
 from experiments.models import NotificationDelivery, NotificationMessage
-from experiments.notifications.notice_texts import NoticeText, describe_notification
+from experiments.notifications.notice_texts import (
+    NoticeText,
+    describe_notification,
+    write_address,
+)
 from experiments.notifications.outbox import (
     keep_failure,
     keep_success,
     list_visible_deliveries,
     postpone_others,
 )
+from experiments.notifications.plain_lines import clean_line
 
 logger = logging.getLogger(__name__)
 
@@ -92,12 +96,6 @@ def write_mail(
     )
 
 
-def clean_line(text: str) -> str:
-    """Return a text as one line without control characters and signs that turn its direction."""
-    kept = (" " if unicodedata.category(sign)[0] in "CZ" else sign for sign in text)
-    return " ".join("".join(kept).split())
-
-
 def _write_body(texts: Sequence[NoticeText], count: int) -> str:
     parts = [
         f"{text.what}: {clean_line(text.title)}\n{text.sentence}\n{write_address(text.address)}"
@@ -109,11 +107,6 @@ def _write_body(texts: Sequence[NoticeText], count: int) -> str:
     choices = write_address(reverse("notification_choices"))
     parts.append(f"-- \nYou have chosen to get this by e-mail. To choose anew: {choices}")
     return "\n\n".join(parts) + "\n"
-
-
-def write_address(path: str) -> str:
-    """Return the whole address of a page."""
-    return settings.SITE_ADDRESS + path
 
 
 def _write_answer(code: int, text: bytes | str) -> str:

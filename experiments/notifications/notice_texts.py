@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.urls import reverse
 
 from experiments.models import Notification, NotificationDelivery, NotificationKind
+from experiments.models.notification import ROLES, TEST_KIND
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,22 @@ class NoticeText:
     """The page that it is about, without the site."""
 
 
+def write_address(path: str) -> str:
+    """Return the whole address of a page."""
+    return settings.SITE_ADDRESS + path
+
+
 def describe_notification(row: Notification | NotificationDelivery) -> NoticeText:
     """Return the text of a notification."""
+    if row.kind in ROLES:
+        return _describe_alert(row)
+    if row.kind == NotificationKind.WEBHOOK:
+        address = reverse("webhook", args=[row.facts["webhook"]])
+        sentence = f"{row.facts['why']} Nothing is posted there until you switch it on again."
+        return NoticeText("Webhook switched off", row.facts["host"], sentence, address)
+    if row.kind == TEST_KIND:
+        choices = reverse("notification_choices")
+        return NoticeText("Test", "A test", "You have asked for this test.", choices)
     experiment = row.experiment
     title = experiment.question if experiment else row.subject
     address = experiment.get_absolute_url() if experiment else reverse("notifications")
@@ -33,6 +49,19 @@ def describe_notification(row: Notification | NotificationDelivery) -> NoticeTex
     if row.kind == NotificationKind.FAILED:
         return NoticeText("Runs failed", title, _describe_failures(row.facts), address)
     return NoticeText("Ended", title, _describe_end(row.facts), address)
+
+
+def _describe_alert(row: Notification | NotificationDelivery) -> NoticeText:
+    """Return what is wrong, or that it is over."""
+    title, address = row.facts["title"], reverse("operations")
+    if row.cluster:
+        title, address = row.cluster.name, reverse("cluster", args=[row.cluster.pk])
+    if row.credential:
+        title, address = row.credential.name, row.credential.get_absolute_url()
+    what = row.facts["what"]
+    if lasted := row.facts.get("lasted"):
+        return NoticeText("Well again", title, f"{what}: over after {lasted}.", address)
+    return NoticeText(what, title, row.facts["text"], address)
 
 
 def _describe_verdicts(facts: Mapping[str, Mapping[str, int]]) -> str:

@@ -1,9 +1,10 @@
 """The messages that leave Tare: what waits, what is due, who sends it, and what came of it.
 
-All of it stands in PostgreSQL. A notification waits with others for a few minutes, then a message
-takes all of them. A task leases the message, sends it with no transaction open, and writes down
-what came of it. One that ends in the middle leaves a lease that runs out: the message is sent again
-under the same name, so nothing is lost, and twice comes only what was taken just before.
+All of it stands in PostgreSQL. A notification waits for a while. Then an e-mail takes all that wait
+for a person; of those for a webhook each is a message of its own. A task leases the message, sends
+it with no transaction open, and writes down what came of it. One that ends in the middle leaves a
+lease that runs out: the message is sent again under the same name, so nothing is lost, and twice
+comes only what was taken just before.
 """
 
 from __future__ import annotations
@@ -15,38 +16,45 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
-from django.db.models.functions import Greatest, Now
+from django.db.models.functions import Coalesce, Greatest, Now
 
 from experiments.models import (
-    Experiment,
     NotificationChoices,
     NotificationDelivery,
     NotificationKind,
     NotificationMessage,
     NotificationWay,
     User,
+    Webhook,
 )
 from experiments.models.database_time import database_now
+from experiments.models.notification import TEST_KIND
+from experiments.notifications.readers import Subject, is_readable
 
-GATHERED = timedelta(minutes=2)
-"""As long a notification waits for others."""
+GATHERED = {NotificationWay.EMAIL: timedelta(minutes=2), NotificationWay.WEBHOOK: timedelta(0)}
+"""As long a notification waits for others, or for what changes it."""
 BETWEEN = timedelta(minutes=15)
-"""As much time is between two messages to a person."""
-AGAIN = {NotificationKind.FAILED: timedelta(hours=6)}
+"""As much time is between two e-mails to a person."""
+AGAIN = {
+    (NotificationWay.EMAIL, NotificationKind.FAILED): timedelta(hours=6),
+    (NotificationWay.WEBHOOK, NotificationKind.FAILED): timedelta(minutes=15),
+    (NotificationWay.WEBHOOK, TEST_KIND): timedelta(seconds=10),
+}
 """As much time is between two messages about the same subject, for kinds that come often."""
 LEASE = timedelta(minutes=11)  # longer than a task may take
 PAUSES = tuple(timedelta(minutes=2**step) for step in range(6))
 LAST_PAUSE = timedelta(hours=1)
 GIVEN_UP = timedelta(days=1)
 KEPT = timedelta(days=7)
-MOST_AT_ONCE = {NotificationWay.EMAIL: 2}
+MOST_AT_ONCE = {NotificationWay.EMAIL: 2, NotificationWay.WEBHOOK: 2}
 """Tasks that send at the same time: a server that hangs keeps no more slots of a worker."""
 LOCK = 0x7A7E0078  # of PostgreSQL, held while a task chooses its message
 
 
 def list_open_ways() -> list[str]:
     """Return the ways out of Tare that this site has."""
-    return [NotificationWay.EMAIL] if settings.EMAIL_HOST else []
+    ways = {NotificationWay.EMAIL: settings.EMAIL_HOST, NotificationWay.WEBHOOK: settings.WEBHOOKS}
+    return [way for way, is_open in ways.items() if is_open]
 
 
 def queue_delivery(
@@ -54,23 +62,24 @@ def queue_delivery(
     way: str,
     kind: str,
     *,
-    subject: str,
+    subject: Subject,
     facts: Mapping[str, Any],
-    experiment: Experiment | None = None,
+    webhook: Webhook | None = None,
 ) -> None:
     """Have a notification sent. To be called with the person locked."""
-    about = {"recipient": person, "way": way, "kind": kind, "subject": subject}
-    rows = NotificationDelivery.objects.filter(**about)
+    about = {"recipient": person, "way": way, "webhook": webhook, "kind": kind}
+    rows = NotificationDelivery.objects.filter(**about, subject=subject.name)
     if rows.filter(message=None).update(facts=dict(facts), changed_at=Now()):
         return
     now = database_now()
-    due_at = now + GATHERED
-    if pause := AGAIN.get(NotificationKind(kind)):
-        last = rows.aggregate(last=Max("message__sent_at"))["last"]
+    due_at = now + GATHERED[NotificationWay(way)]
+    if pause := AGAIN.get((NotificationWay(way), kind)):
+        ended = Coalesce("message__sent_at", "message__given_up_at")
+        last = rows.aggregate(last=Max(ended))["last"]
         due_at = max(due_at, last + pause) if last else due_at
     NotificationDelivery.objects.create(
         **about,
-        experiment=experiment,
+        **subject.columns,
         facts=dict(facts),
         created_at=now,
         changed_at=now,
@@ -84,7 +93,11 @@ def list_due_people(way: str) -> list[int]:
         return []
     leased = NotificationMessage.objects.filter(_is_unsent(), way=way, leased_until__gt=Now())
     free = MOST_AT_ONCE[NotificationWay(way)] - leased.count()
-    return list(_filter_due_people(way).values_list("pk", flat=True)[:free]) if free > 0 else []
+    if free <= 0:
+        return []
+    if way == NotificationWay.WEBHOOK:
+        return list(_filter_due_webhooks().values_list("owner", flat=True)[:free])
+    return list(_filter_due_people(way).values_list("pk", flat=True)[:free])
 
 
 def claim_message(person_pk: int, way: str) -> NotificationMessage | None:
@@ -95,10 +108,13 @@ def claim_message(person_pk: int, way: str) -> NotificationMessage | None:
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
-        if not list_due_people(way) or not _filter_due_people(way).filter(pk=person_pk).exists():
+        if not list_due_people(way):
             return None
-        unsent = NotificationMessage.objects.filter(_is_unsent(), recipient=person_pk, way=way)
-        message = unsent.select_related("recipient").first() or _gather(person_pk, way)
+        message = (
+            _find_post(person_pk) if way == NotificationWay.WEBHOOK else _find_mail(person_pk, way)
+        )
+        if message is None:
+            return None
         message.attempts += 1
         message.leased_until = database_now() + LEASE
         message.save(update_fields=["attempts", "leased_until"])
@@ -110,15 +126,22 @@ def keep_success(message: NotificationMessage) -> None:
     _settle(message, sent_at=Now(), problem="")
 
 
-def keep_failure(message: NotificationMessage, problem: str, *, is_final: bool = False) -> None:
-    """Note why a message was not sent; it is tried again after a pause, for a day."""
+def keep_failure(message: NotificationMessage, problem: str, *, is_final: bool = False) -> bool:
+    """Note why a message was not sent; it is tried again after a pause, for a day.
+
+    Return whether it is given up.
+    """
     now = database_now()
     if is_final or now - message.created_at >= GIVEN_UP:
         _settle(message, given_up_at=Now(), problem=problem)
-        return
-    step = message.attempts - 1
-    pause = PAUSES[step] if step < len(PAUSES) else LAST_PAUSE
-    _settle(message, retry_at=now + pause, problem=problem)
+        return True
+    _settle(message, retry_at=now + find_pause(message.attempts), problem=problem)
+    return False
+
+
+def find_pause(attempts: int) -> timedelta:
+    """Return how long to wait after so many attempts that failed."""
+    return PAUSES[attempts - 1] if attempts <= len(PAUSES) else LAST_PAUSE
 
 
 def postpone_others(way: str, pause: timedelta) -> None:
@@ -150,10 +173,10 @@ def drop_unwanted(choices: NotificationChoices) -> None:
 
 
 def list_visible_deliveries(message: NotificationMessage) -> QuerySet[NotificationDelivery]:
-    """Return what a message is about, without experiments that its reader may not see any more."""
-    visible = Experiment.objects.visible_to(message.recipient).values("pk")
-    rows = message.deliveries.filter(Q(experiment=None) | Q(experiment__in=visible))
-    return rows.select_related("experiment").defer("experiment__plan")
+    """Return what a message is about, without what its reader may not see any more."""
+    rows = message.deliveries.filter(is_readable(message.recipient))
+    related = rows.select_related("experiment", "cluster", "credential")
+    return related.defer("experiment__plan")
 
 
 def _is_unsent() -> Q:
@@ -161,7 +184,7 @@ def _is_unsent() -> Q:
 
 
 def _filter_due_people(way: str) -> QuerySet[User]:
-    """Return those with a message to be tried now, or with notifications that waited enough."""
+    """Return those with an e-mail to be tried now, or with notifications that waited enough."""
     messages = NotificationMessage.objects.filter(recipient=OuterRef("pk"), way=way)
     unsent = messages.filter(_is_unsent())
     is_free = Q(leased_until=None) | Q(leased_until__lte=Now())
@@ -174,15 +197,57 @@ def _filter_due_people(way: str) -> QuerySet[User]:
     return User.objects.filter(is_due | may_begin, is_active=True).order_by("pk")
 
 
-def _gather(person_pk: int, way: str) -> NotificationMessage:
-    """Make a message of what is due to a person, and of what will be in a moment."""
-    now = database_now()
-    message = NotificationMessage.objects.create(
-        recipient=User.objects.get(pk=person_pk), way=way, created_at=now, retry_at=now
+def _filter_due_webhooks() -> QuerySet[Webhook]:
+    """Return those to which something is to be posted now; to each one message at a time."""
+    unsent = NotificationMessage.objects.filter(_is_unsent(), webhook=OuterRef("pk"))
+    waiting = NotificationDelivery.objects.filter(
+        webhook=OuterRef("pk"), message=None, due_at__lte=Now()
     )
+    rows = Webhook.objects.filter(switched_off_at=None, owner__is_active=True)
+    may_be_tried = Q(retry_at=None) | Q(retry_at__lte=Now())
+    has_post = Q(Exists(unsent.filter(retry_at__lte=Now()))) | Q(Exists(waiting))
+    is_leased = Exists(unsent.filter(leased_until__gt=Now()))
+    return rows.filter(may_be_tried, has_post, ~is_leased).order_by(
+        F("tried_at").asc(nulls_first=True), "pk"
+    )
+
+
+def _find_mail(person_pk: int, way: str) -> NotificationMessage | None:
+    """Return the e-mail that is due to a person: one that failed, or one of all that waits."""
+    if not _filter_due_people(way).filter(pk=person_pk).exists():
+        return None
+    unsent = NotificationMessage.objects.filter(_is_unsent(), recipient=person_pk, way=way)
+    if message := unsent.select_related("recipient").first():
+        return message
+    now = database_now()
+    message = _add_message(User.objects.get(pk=person_pk), way)
     waiting = NotificationDelivery.objects.filter(recipient=person_pk, way=way, message=None)
-    waiting.filter(due_at__lte=now + GATHERED).update(message=message)
+    gathered = now + GATHERED[NotificationWay(way)]  # what will be due in a moment, too
+    waiting.filter(due_at__lte=gathered).update(message=message)
     return message
+
+
+def _find_post(person_pk: int) -> NotificationMessage | None:
+    """Return what is due to a webhook of a person: what failed longest ago, or what waits."""
+    webhook = _filter_due_webhooks().select_related("owner").filter(owner=person_pk).first()
+    if webhook is None:
+        return None
+    Webhook.objects.filter(pk=webhook.pk).update(tried_at=Now())
+    unsent = webhook.messages.filter(_is_unsent(), retry_at__lte=Now()).order_by("retry_at", "pk")
+    if message := unsent.select_related("recipient", "webhook").first():
+        return message
+    waiting = webhook.deliveries.filter(message=None, due_at__lte=Now())
+    first = waiting.order_by("due_at", "pk")[:1].values("pk")
+    message = _add_message(webhook.owner, NotificationWay.WEBHOOK, webhook)
+    NotificationDelivery.objects.filter(pk__in=first).update(message=message)
+    return message
+
+
+def _add_message(person: User, way: str, webhook: Webhook | None = None) -> NotificationMessage:
+    now = database_now()
+    return NotificationMessage.objects.create(
+        recipient=person, way=way, webhook=webhook, created_at=now, retry_at=now
+    )
 
 
 def _settle(message: NotificationMessage, **columns: Any) -> None:

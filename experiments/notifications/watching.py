@@ -23,6 +23,7 @@ from experiments.models import (
     Run,
 )
 from experiments.notifications.inbox import notify_person
+from experiments.notifications.readers import Subject
 
 MOST_AT_ONCE = 200
 """Experiments that the clock has looked at in one round."""
@@ -41,13 +42,8 @@ def watch_experiment(pk: int) -> str:
         noticed = NoticedExperiment.objects.select_for_update().get(pk=pk)
         news = dict(_notice(noticed, _read_states(experiment), _read_verdicts(experiment)))
         for kind, facts in news.items():
-            notify_person(
-                experiment.owner,
-                kind,
-                subject=f"experiment {pk}",
-                experiment=experiment,
-                facts=facts,
-            )
+            subject = Subject(f"experiment {pk}", experiment=experiment)
+            notify_person(experiment.owner, kind, subject=subject, facts=facts)
         noticed.looked_at = Now()
         noticed.save()
     return ", ".join(news) or "nothing new"

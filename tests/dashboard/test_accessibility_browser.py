@@ -32,6 +32,7 @@ FORMS = (
     "/docs/statistics/",
     "/notifications/",
     "/account/notifications/",
+    "/account/webhooks/new/",
 )
 INPUTS = {"textbox", "combobox", "checkbox", "radio", "spinbutton", "searchbox", "button", "link"}
 SMALL = """() => [...document.querySelectorAll('a, button, input, select, summary, textarea')]

@@ -15,6 +15,7 @@ from django.db.models.functions import Now
 from experiments.clusters.old_readings import forget_old_readings
 from experiments.clusters.visit_requests import LONGEST
 from experiments.execution.visit_times import is_urgent
+from experiments.health.alert_watch import watch_beside
 from experiments.health.signs import show_sign
 from experiments.liveness import mark_alive
 from experiments.models import (
@@ -74,7 +75,7 @@ class Command(BaseCommand):
         enqueued_at: dict[int, float] = {}
         retried_at: dict[str, float] = {}
         handled: dict[int, tuple[datetime, float]] = {}
-        with show_sign(ServiceSign.Service.CLOCK) as sign:
+        with show_sign(ServiceSign.Service.CLOCK) as sign, watch_beside():
             while not stop_signals:
                 try:
                     enqueue_due(enqueued_at, time.monotonic())

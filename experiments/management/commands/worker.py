@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from experiments.execution.holder import name_process
 from experiments.execution.slots import MOST_SLOTS, SLOTS, run_slots
+from experiments.health.alert_watch import watch_beside
 from experiments.health.signs import beat_beside
 from experiments.models import ServiceSign
 from experiments.notify import get_queue, name_own_queue
@@ -41,5 +42,5 @@ class Command(BaseCommand):
         count = options["slots"] or SLOTS[name]
         if not 1 <= count <= MOST_SLOTS:
             raise CommandError(f"--slots takes 1 to {MOST_SLOTS}.")
-        with beat_beside(ServiceSign.Service.WORKER, name):
+        with beat_beside(ServiceSign.Service.WORKER, name), watch_beside():
             run_slots(queues, count)

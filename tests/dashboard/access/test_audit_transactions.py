@@ -169,11 +169,15 @@ DRAFT = "a draft decides nothing before its launch"
 EVENTS = "events of the experiment tell it"
 VISIT = "asks a worker to look at a cluster, and changes nothing of ours"
 STEP = "a cluster that is being added: its last step has tests of its own"
+WEBHOOK = "of people, not of the catalogue: tests of webhooks read its entries"
 OPERATION = "the row of the operation or the import tells it"
 ADDRESSES_NOT_LOGGED = {
     **dict.fromkeys(("login", "logout", "workload_try", "experiment_script"), "changes no row"),
     **dict.fromkeys(("old_operation", "old_readers"), "leads to another address"),
     **dict.fromkeys(("notifications_read", "notification_choices"), "one's own notifications"),
+    **dict.fromkeys(("webhook_new", "webhook", "webhook_rotate"), WEBHOOK),
+    **dict.fromkeys(("webhook_switch", "webhook_delete"), WEBHOOK),
+    "webhook_test": "changes no row that lasts",
     **dict.fromkeys(("experiment_new", "experiment_edit", "experiment_clone"), DRAFT),
     "own_preset_use": DRAFT,
     **dict.fromkeys(("experiment_launch", "experiment_cancel", "experiment_stop"), EVENTS),

@@ -35,6 +35,7 @@ from experiments.models import (
     ShareLink,
     UnsavedForm,
     User,
+    Webhook,
     Workload,
 )
 from experiments.presets.own_presets import describe_definition
@@ -72,6 +73,12 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "notification": (GET, "notification", Role.VIEWER),
     "notifications_read": (POST, "", Role.VIEWER),
     "notification_choices": (GET, "", Role.VIEWER),
+    "webhook_new": (GET, "", Role.VIEWER),
+    "webhook": (GET, "webhook", Role.VIEWER),
+    "webhook_test": (POST, "webhook", Role.VIEWER),
+    "webhook_rotate": (POST, "webhook", Role.VIEWER),
+    "webhook_switch": (POST, "webhook", Role.VIEWER),
+    "webhook_delete": (POST, "webhook", Role.VIEWER),
     "overview": (GET, "", Role.VIEWER),
     "search": (GET, "", Role.VIEWER),
     "search_results": (GET, "", Role.VIEWER),
@@ -304,6 +311,11 @@ def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
         "notification": [
             Notification.objects.create(
                 recipient=owner, kind="ended", subject="it", created_at=now, changed_at=now
+            ).pk
+        ],
+        "webhook": [
+            Webhook.objects.create(
+                owner=owner, address="https://example.org/", secret="it", created_at=now
             ).pk
         ],
         "saved view": [SavedView.objects.create(owner=owner, page="runs", name="mine").pk],

@@ -16,8 +16,7 @@ from experiments.models import (
     User,
 )
 from experiments.models.database_time import database_now
-from experiments.notifications import count_unread
-from experiments.notifications.inbox import notify_person
+from experiments.notifications import Subject, count_unread, notify_person
 from tests.dashboard.conftest import People
 from tests.factories import LaunchedFactory
 
@@ -28,8 +27,8 @@ HOSTILE = "<script>alert(1)</script> & “what”?"
 
 def tell(person: User, kind: str = "ended", **facts: Any) -> Experiment:
     made: Experiment = LaunchedFactory(owner=person, question=HOSTILE)
-    about = {"subject": f"experiment {made.pk}", "experiment": made}
-    assert notify_person(person, kind, facts={"runs": 3, "succeeded": 3, **facts}, **about)
+    subject = Subject(f"experiment {made.pk}", experiment=made)
+    assert notify_person(person, kind, subject=subject, facts={"runs": 3, "succeeded": 3, **facts})
     return made
 
 
@@ -154,7 +153,7 @@ def test_mail_is_chosen_by_kind_and_off_at_first(people: People, as_owner: Clien
     page = read(as_owner, CHOICES)
     assert "E-mail goes to owner@example.org" in page.text
     mails = page.select("input[name$=-email]")
-    assert len(mails) == 3
+    assert len(mails) == 4
     assert not any(box.has_attr("checked") for box in mails)
     as_owner.post(CHOICES, {"failed-site": "on", "verdict-email": "on"})
     kept = NotificationChoices.objects.get(person=people.owner)

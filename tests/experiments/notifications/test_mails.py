@@ -26,14 +26,15 @@ from experiments.models import (
     User,
 )
 from experiments.notifications import (
+    Subject,
     deliver,
     find_last_trouble,
     forget_old,
     list_due_people,
     mails,
+    notify_person,
     outbox,
 )
-from experiments.notifications.inbox import notify_person
 from tests.factories import LaunchedFactory, UserFactory
 from tests.smtp_server import MailServer, serve_mail
 
@@ -68,9 +69,8 @@ def tell(person: User, kind: str = "ended", question: str = "What?", **facts: An
 def tell_of(made: Experiment, kind: str = "ended", **facts: Any) -> None:
     counts = {"runs": 3, "succeeded": 3, **facts}
     with transaction.atomic():
-        notify_person(
-            made.owner, kind, subject=f"experiment {made.pk}", experiment=made, facts=counts
-        )
+        subject = Subject(f"experiment {made.pk}", experiment=made)
+        notify_person(made.owner, kind, subject=subject, facts=counts)
 
 
 def let_pass(**span: float) -> None:
