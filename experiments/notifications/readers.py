@@ -42,7 +42,7 @@ def is_readable(person: User) -> Q:
     rule = Q(experiment=None) | Q(experiment__in=visible)
     kinds = list_kinds(person)
     if closed := [kind for kind in ROLES if kind not in kinds]:
-        return rule & ~Q(kind__in=closed)
+        rule &= ~Q(kind__in=closed)
     clusters = filter_changeable(person, Cluster.objects.all()).values("pk")
     credentials = filter_changeable(person, Credential.objects.all()).values("pk")
     rule &= Q(cluster=None) | Q(cluster__in=clusters)
