@@ -42,33 +42,75 @@ document.addEventListener("htmx:configRequest", (event) => {
   }
 });
 
-// A live part is replaced quietly: focus and sideways scrolling stay where they were.
-const FOCUSABLE = "a, button, summary";
+// A part that is replaced leaves the focus where it was: on what has taken the place of what had it, or
+// else on the part itself, so that Tab goes on from there.
+const FOCUSABLE = "a[href], button, summary, input, select, textarea, [tabindex]";
+const labelOf = (element) => element.getAttribute("aria-label") || element.textContent.trim();
+function rememberFocus(part) {
+  const element = document.activeElement;
+  if (!part.contains(element) || element === document.body) return null;
+  const all = [...part.querySelectorAll(FOCUSABLE)];
+  const isLike = (other) => other.tagName === element.tagName && labelOf(other) === labelOf(element);
+  const place = { label: all.filter(isLike).indexOf(element), index: all.indexOf(element), count: all.length };
+  return { element, isLike, ...place };
+}
+function restoreFocus(part, { element, isLike, label, index, count }) {
+  if (document.activeElement && document.activeElement !== document.body) return;
+  const all = [...part.querySelectorAll(FOCUSABLE)];
+  const byPlace = all.length === count && all[index]?.tagName === element.tagName ? all[index] : null;
+  const isSameLink = (other) => element.href && other.href === element.href;
+  const byId = element.id && document.getElementById(element.id);
+  const successor = byId || all.filter(isLike)[label] || all.find(isSameLink) || byPlace || part;
+  if (successor === part && !part.hasAttribute("tabindex")) part.tabIndex = -1;
+  successor.focus({ preventScroll: true });
+}
+
+// A live part is replaced quietly: sideways scrolling stays where it was, too.
 let replaced = null;
 document.addEventListener("htmx:beforeSwap", (event) => {
-  const live = event.detail.target;
-  if (!live.hasAttribute("data-live") || !event.detail.shouldSwap) return;
-  if (live.querySelector(BUSY)) { // it was begun while the answer was under way
+  const part = event.detail.target;
+  if (!event.detail.shouldSwap) return;
+  const isLive = part.hasAttribute("data-live");
+  if (isLive && part.querySelector(BUSY)) { // it was begun while the answer was under way
     event.detail.shouldSwap = false;
     return;
   }
-  shown.set(live.id, event.detail.xhr.getResponseHeader(SHOWN));
+  if (isLive) shown.set(part.id, event.detail.xhr.getResponseHeader(SHOWN));
   replaced = {
-    id: live.id,
-    focused: [...live.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement),
-    scrolled: [...live.querySelectorAll(".scroll")].map((box) => box.scrollLeft),
+    id: part.id,
+    isLive,
+    focus: rememberFocus(part),
+    scrolled: isLive ? [...part.querySelectorAll(".scroll")].map((box) => box.scrollLeft) : [],
   };
 });
-document.addEventListener("htmx:afterSwap", () => {
+document.addEventListener("htmx:afterSwap", (event) => {
   if (!replaced) return;
-  const live = document.getElementById(replaced.id);
-  live.querySelectorAll(FOCUSABLE)[replaced.focused]?.focus({ preventScroll: true });
-  live.querySelectorAll(".scroll").forEach((box, index) => {
-    box.scrollLeft = replaced.scrolled[index] ?? 0;
-  });
-  announceEnd(live);
+  const { id, isLive, focus, scrolled } = replaced;
   replaced = null;
+  const part = (id && document.getElementById(id)) || event.target;
+  if (focus) restoreFocus(part, focus);
+  if (!isLive) return;
+  part.querySelectorAll(".scroll").forEach((box, index) => {
+    box.scrollLeft = scrolled[index] ?? 0;
+  });
+  announceEnd(part);
 });
+
+// A table that is wider than its box, and holds nothing that takes the focus, takes it itself: so the arrow
+// keys scroll it. Any other would only be one more press of Tab.
+function letScrollingBoxesTakeFocus() {
+  for (const box of document.querySelectorAll(".scroll:not([tabindex]), .scroll[data-scrolls]")) {
+    const isWide = box.scrollWidth > box.clientWidth && !box.querySelector(FOCUSABLE);
+    box.toggleAttribute("data-scrolls", isWide);
+    if (isWide) box.tabIndex = 0;
+    else if (box !== document.activeElement) box.removeAttribute("tabindex");
+  }
+}
+letScrollingBoxesTakeFocus();
+window.addEventListener("load", letScrollingBoxesTakeFocus);
+window.addEventListener("resize", letScrollingBoxesTakeFocus);
+document.addEventListener("htmx:afterSettle", letScrollingBoxesTakeFocus);
+document.addEventListener("toggle", letScrollingBoxesTakeFocus, true); // what was folded has a width now
 
 // A live part that has ended says so, once: it is not asked for again.
 function announceEnd(live) {
@@ -105,6 +147,14 @@ document.addEventListener("click", async (event) => {
     }
     window.print();
   }
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    if (!menu.contains(event.target)) menu.open = false;
+  }
+});
+
+// Whoever goes on by Tab leaves a menu behind, which would cover what has the focus now.
+document.addEventListener("focusin", (event) => {
+  if (event.target.closest("[popover], dialog")) return; // opened from within one
   for (const menu of document.querySelectorAll("details.menu[open]")) {
     if (!menu.contains(event.target)) menu.open = false;
   }
