@@ -48,7 +48,10 @@ SMALL = """() => [...document.querySelectorAll('a, button, input, select, summar
 RING = """() => {
   const one = document.activeElement;
   if (!one || one === document.body) return null;
-  const style = getComputedStyle(one);
+  let ringed = one; // what surrounds it may have the ring, as a cell has for its link
+  while (ringed.parentElement && getComputedStyle(ringed).outlineStyle === 'none')
+    ringed = ringed.parentElement;
+  const style = getComputedStyle(ringed);
   const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
   const rgb = (colour) => {
     canvas.clearRect(0, 0, 1, 1);
@@ -56,7 +59,7 @@ RING = """() => {
     canvas.fillRect(0, 0, 1, 1);
     return [...canvas.getImageData(0, 0, 1, 1).data];
   };
-  let ground = one.parentElement;
+  let ground = ringed.parentElement;
   while (ground && rgb(getComputedStyle(ground).backgroundColor)[3] < 255)
     ground = ground.parentElement;
   const light = (colour) => {
