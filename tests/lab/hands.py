@@ -12,17 +12,17 @@ from tests.dashboard.test_accessibility_browser import RING
 MOST_PRESSES = 200
 END = "(the page’s end)"
 FOCUS = """() => {
-  const one = document.activeElement;
-  if (!one || one === document.body) return null;
+  const element = document.activeElement;
+  if (!element || element === document.body) return null;
   const text = (node) => (node?.textContent ?? '').trim().replace(/\\s+/g, ' ').slice(0, 60);
-  const name = one.ariaLabel || text(one.labels?.[0]) || text(one) || one.id;
-  const box = one.getBoundingClientRect();
+  const name = element.ariaLabel || text(element.labels?.[0]) || text(element) || element.id;
+  const box = element.getBoundingClientRect();
   const middle = document.elementFromPoint(
     Math.max(0, box.x) + Math.min(box.width, innerWidth) / 2, box.y + Math.min(box.height, 20) / 2);
-  const isCovered = middle && !one.contains(middle) && !middle.contains(one)
-    && ![...(one.labels ?? [])].some((label) => label.contains(middle));
+  const isCovered = middle && !element.contains(middle) && !middle.contains(element)
+    && ![...(element.labels ?? [])].some((label) => label.contains(middle));
   return {
-    said: `${one.role ?? one.tagName.toLowerCase()} “${name}”`,
+    description: `${element.role ?? element.tagName.toLowerCase()} “${name}”`,
     isSeen: box.width > 0 && box.bottom > 0 && box.top < innerHeight && !isCovered,
   };
 }"""
@@ -55,9 +55,9 @@ class Hands:
         if focus is None:
             self.passed.append(END)
             return
-        self.passed.append(focus["said"])
-        assert is_forward, f"The focus goes back to {focus['said']}: {self.passed}"
-        assert focus["isSeen"], f"{focus['said']} has the focus out of sight: {self.passed}"
+        self.passed.append(focus["description"])
+        assert is_forward, f"The focus goes back to {focus['description']}: {self.passed}"
+        assert focus["isSeen"], f"{focus['description']} has the focus out of sight: {self.passed}"
         ring = self.page.evaluate(RING)
         assert ring["width"] >= 2, ring
         assert ring["contrast"] >= 3, ring
