@@ -85,7 +85,9 @@ def test_a_node_can_be_taken_down_and_brought_back(tmp_path: Path) -> None:
         assert until(lambda: state() == "idle", 120), state()
         assert lab.execute([*update, "state=down", "reason=test"]).returncode == 0
         assert until(lambda: state() == "down", 120), state()
-        assert lab.execute([*update, "state=resume"]).returncode == 0
+        resumed = lab.execute([*update, "state=resume"])
+        # One that has registered again meanwhile is back already, which Slurm refuses to resume.
+        assert resumed.returncode == 0 or state() == "idle", resumed
         assert until(lambda: state() == "idle", 120), state()
     finally:
         stop_lab(tmp_path)

@@ -43,7 +43,7 @@ def test_a_preset_becomes_a_draft_with_its_forecast(
     page: Page, open_page: Open, site: Site, complaints: Complaints
 ) -> None:
     open_page("/catalogue/presets/")
-    page.get_by_role("link", name="Use NumPy on the BLAS that an image brings").click()
+    page.get_by_role("link", name="Use preset NumPy on the BLAS that an image brings").click()
     page.get_by_role("button", name="Make the draft").click()
     expect(page.get_by_role("heading", name="Edit a draft")).to_be_visible()
     runs = page.locator("#consequences .tally div", has_text="runs")

@@ -70,11 +70,11 @@ def test_a_cluster_with_room_for_one_more_holds_nothing(waiting: Experiment) -> 
 
 
 def test_what_a_person_has_paused_is_not_explained_twice(waiting: Experiment) -> None:
-    (words,) = explain_waiting(waiting, {"planned": 1})
+    (words,) = explain_waiting(waiting, {"planned": 1}, waiting.owner)
     assert words == "1 job in Tare’s own queue, to be sent at the next visit to far."
     waiting.paused_at = timezone.now()
-    assert explain_waiting(waiting, {"planned": 1}) == []
-    assert explain_waiting(waiting, {"running": 1}) == []
+    assert explain_waiting(waiting, {"planned": 1}, waiting.owner) == []
+    assert explain_waiting(waiting, {"running": 1}, waiting.owner) == []
 
 
 def test_the_reasons_of_most_jobs_in_the_queue_are_told(waiting: Experiment) -> None:
@@ -84,7 +84,7 @@ def test_the_reasons_of_most_jobs_in_the_queue_are_told(waiting: Experiment) -> 
             JobFactory(experiment=waiting, state="queued", scheduler_state=state)
     Cluster.objects.update(scheduler="slurm")
     waiting.cluster.refresh_from_db()
-    sentences = explain_waiting(waiting, {"queued": 10})
+    sentences = explain_waiting(waiting, {"queued": 10}, waiting.owner)
     assert [text.partition(" ")[0] for text in sentences] == ["4", "3", "2"]
     assert sentences[0] == "4 jobs in Slurm’s queue: it has not said why yet."
     assert all("Priority" not in text for text in sentences)
@@ -95,7 +95,7 @@ def test_a_single_job_in_the_queue_is_expected_to_start_itself(waiting: Experime
     JobFactory(experiment=waiting, state="queued", expected_start_at=later)
     Cluster.objects.update(scheduler="slurm")
     waiting.cluster.refresh_from_db()
-    (text,) = explain_waiting(waiting, {"queued": 1})
+    (text,) = explain_waiting(waiting, {"queued": 1}, waiting.owner)
     assert text.endswith(f" Slurm expects to start it at {later:%Y-%m-%d %H:%M} UTC.")
 
 
@@ -108,7 +108,7 @@ def test_those_before_it_of_the_same_owner_are_named(waiting: Experiment) -> Non
             launched_at=waiting.launched_at - hours * timedelta(hours=1),  # type: ignore[operator]
         )
         JobFactory(experiment=made, state="planned")
-    (text,) = explain_waiting(waiting, {"planned": 1})
+    (text,) = explain_waiting(waiting, {"planned": 1}, waiting.owner)
     assert text.startswith(
         "1 job in Tare’s own queue, behind 3 jobs of the same owner (“3?” and 2 more experiments),"
     )
