@@ -14,11 +14,12 @@ from django.apps import apps
 from django.core import serializers
 from django.core.management import CommandError, call_command
 from django.db import connection, models
+from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from experiments import execution
 from experiments.encryption import SEALED, KeyRing, Secret, WrongKey, list_secret_fields
-from experiments.models import AuditEntry, Credential, ImageImport, ShareLink
+from experiments.models import AuditEntry, Credential, ImageImport, ShareLink, Webhook
 from experiments.settings_checks import check_credential_keys
 from tests.factories import ClusterFactory, CredentialFactory, ExperimentFactory, UserFactory
 
@@ -39,11 +40,18 @@ def make_link(**secrets: str) -> ShareLink:
     )
 
 
+def make_webhook(**secrets: str) -> Webhook:
+    return Webhook.objects.create(
+        owner=UserFactory(), address="https://example.org/", created_at=timezone.now(), **secrets
+    )
+
+
 # How to make a row with secrets, for every model that has some.
 MAKERS: dict[type[models.Model], Callable[..., Any]] = {
     Credential: CredentialFactory,
     ImageImport: make_image_import,
     ShareLink: make_link,
+    Webhook: make_webhook,
 }
 
 
