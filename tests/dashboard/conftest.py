@@ -18,6 +18,8 @@ from django.utils import timezone
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
+from dashboard.drawings import drawing_process
+from dashboard.drawings.turns import Turns
 from experiments.models import Environment, Experiment, Run, User, Workload
 from tests.factories import (
     PASSWORD,
@@ -211,7 +213,15 @@ Open = Callable[[str], None]
 
 
 @pytest.fixture
-def open_page(page: Page, live_server: LiveServer, people: People) -> Open:
+def patient_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let figures take their time: tests beside draw too, and pages that were left still wait."""
+    monkeypatch.setattr(drawing_process, "SECONDS", 120)
+    monkeypatch.setattr(drawing_process, "WAIT_SECONDS", 120)
+    monkeypatch.setattr(drawing_process, "turns", Turns(at_once=2, for_visitors=1, waiting=20))
+
+
+@pytest.fixture
+def open_page(page: Page, live_server: LiveServer, people: People, patient_figures: None) -> Open:
     """Log in as the owner; then go wherever an address leads."""
     page.goto(f"{live_server.url}/login/")
     page.get_by_label("Username").fill("owner")
