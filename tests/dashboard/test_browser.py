@@ -258,7 +258,8 @@ def test_charts_that_could_not_be_fetched_are_fetched_again_and_stop_no_print(
     assert any("plotly" in line or "ERR_FAILED" in line for line in complaints.lines)
     complaints.lines.clear()  # of the browser itself, about the file
     page.unroute("**/plotly.min.js")
-    page.locator("#export > summary").click()  # the menu lies over what follows it
+    page.keyboard.press("Escape")  # the menu lies over what follows it
+    expect(page.locator("#export")).not_to_have_attribute("open", "")
     page.get_by_text("Interactive chart").click()
     expect(page.locator("[data-chart] .main-svg").first).to_be_visible()
 
