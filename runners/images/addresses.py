@@ -24,6 +24,9 @@ ADDRESS = re.compile(
 )
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 UNICAST = ipaddress.IPv6Network("2000::/3")  # of IPv6, all that is given to the public internet
+CLOUDS = [ipaddress.IPv4Network(name) for name in ("168.63.129.16/32", "192.0.0.0/24")]
+"""Where Azure and Oracle tell machines about themselves: some versions of Python call these public.
+The addresses of other clouds are link-local or private."""
 SETTING = "IMAGE_INSIDE_HOSTS"
 
 
@@ -80,6 +83,8 @@ def is_public(address: str) -> bool:
         packed = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in NAT64 else None
         ip = ip.ipv4_mapped or ip.sixtofour or packed or ip
     if isinstance(ip, ipaddress.IPv6Address) and ip not in UNICAST:
+        return False
+    if any(ip in network for network in CLOUDS):
         return False
     return ip.is_global and not (ip.is_multicast or ip.is_reserved)
 

@@ -249,6 +249,8 @@ def test_a_proxy_of_the_environment_looks_up_what_this_machine_cannot(
         ("::", False), ("::1", False), ("::7f00:1", False), ("fe80::1%eth0", False),
         ("fec0::1", False), ("fc00::1", False), ("ff02::1", False), ("64:ff9b:1::808:808", False),
         ("2001:0:7f00:1::", False), ("::ffff:0:7f00:1", False),
+        ("192.0.0.192", False), ("168.63.129.16", False), ("168.63.129.17", True),
+        ("64:ff9b::a83f:8110", False), ("2002:a83f:8110::1", False),
     ],
 )  # fmt: skip
 def test_only_addresses_of_the_internet_are_public(address: str, public: bool) -> None:
