@@ -58,7 +58,7 @@ def measure(base: str, pid: int, person: Any, addresses: list[Address]) -> None:
     statuses = [
         fetch_status(base + address.path, cookies, address.headers) for address in addresses
     ]
-    sizes = [read_memory(one) for one in list_family(pid)]
+    sizes = [read_memory(process) for process in list_family(pid)]
     print(f"{statuses.count(200)} of {len(statuses)} addresses fetched")
     print(f"memory of the web processes: {sizes} MB; the goal of one is {MEMORY_GOAL} MB")
 
@@ -68,9 +68,10 @@ def choose_pages(addresses: list[Address]) -> list[str]:
     of_many = [each.path for each in addresses if each.kind == "comparison"][:1]
     of_curves = [each.path for each in addresses if each.kind == "curves"]
     paths = [each.path for each in addresses if each.kind == "page"]
-    experiment = next(path for path in paths if path.endswith("/comparison/"))
-    one = experiment.removesuffix("comparison/")
-    return ["/", "/experiments/", SORTED, "/clusters/", one, experiment, *of_many, *of_curves]
+    comparison = next(path for path in paths if path.endswith("/comparison/"))
+    experiment = comparison.removesuffix("comparison/")
+    lists = ["/", "/experiments/", SORTED, "/clusters/"]
+    return [*lists, experiment, comparison, *of_many, *of_curves]
 
 
 def log_in(person: Any) -> dict[str, str]:

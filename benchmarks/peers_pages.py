@@ -151,7 +151,7 @@ def _read_count(process: subprocess.Popen[str]) -> int:
 def run_tare(folder: Path, person: Any, addresses: list[Any]) -> Iterator[Tool]:
     curves = next(each.path for each in addresses if each.kind == "curves")
     pages = (each.path for each in addresses if each.kind == "page")
-    one = next(path for path in pages if path.endswith("/comparison/"))
+    comparison = next(path for path in pages if path.endswith("/comparison/"))
     with run_web(folder) as (base, pid):
         yield Tool(
             "Tare",
@@ -159,10 +159,10 @@ def run_tare(folder: Path, person: Any, addresses: list[Any]) -> Iterator[Tool]:
             [pid],
             {
                 ALL: [("GET", SORTED, None)],
-                ONE: [("GET", one, None)],
+                ONE: [("GET", comparison, None)],
                 SERIES_OF_20: [("GET", curves, None)],
             },
-            {ALL: (SORTED, "Question [0-9]{4}"), ONE: (one, "container|Podman|Apptainer")},
+            {ALL: (SORTED, "Question [0-9]{4}"), ONE: (comparison, "container|Podman|Apptainer")},
             log_in(person),
         )
 

@@ -18,6 +18,7 @@ from dashboard.drawings.axes_figure import (
     Rule,
 )
 from dashboard.drawings.elements import (
+    BELOW_MIDDLE,
     Element,
     Face,
     Line,
@@ -43,7 +44,6 @@ DASHES: tuple[tuple[float, ...], ...] = (
 )
 """Of the lines of environments, in points; in the order of `dashboard.charts.style.DASHES`."""
 PALE = 0.45
-BELOW_MIDDLE = 0.87
 PADDING = 0.6
 
 

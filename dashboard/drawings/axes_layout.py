@@ -22,8 +22,11 @@ from dashboard.drawings.axes_pages import (
     measure_panel,
 )
 from dashboard.drawings.elements import (
+    BELOW_MIDDLE,
+    Anchor,
     Drawing,
     Element,
+    Face,
     Line,
     Polygon,
     Text,
@@ -35,8 +38,6 @@ from dashboard.drawings.typeface import Typeface
 
 AXIS, GRID = 0.55, 0.5
 TICK, TICK_GAP = 0.7, 0.7
-BELOW_MIDDLE = 0.87
-"""From the middle of a line down to the baseline of its text."""
 LETTER_SIZE = 8.0
 MOST_OF_NAMES = 0.42
 """Of a panel's width, for the names at its y axis."""
@@ -253,11 +254,10 @@ class _Layout:
         text: str,
         *,
         colour: str = "",
-        face: str = "regular",
-        anchor: str = "start",
+        face: Face = "regular",
+        anchor: Anchor = "start",
     ) -> Text:
-        place = (x, middle + BELOW_MIDDLE)
-        return Text(place, text, colour or self.theme.ink, face, anchor)  # type: ignore[arg-type]
+        return Text((x, middle + BELOW_MIDDLE), text, colour or self.theme.ink, face, anchor)
 
 
 def _letter(place: int) -> str:

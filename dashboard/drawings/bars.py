@@ -45,7 +45,7 @@ def describe_bars(
     rows = [row for row in rows if any(pair.ratio is not None for pair in row[2])]
     if not rows:
         return None
-    bars = [bar for _, found, _ in rows for bar in found]
+    bars = [bar for _, bars_of_group, _ in rows for bar in bars_of_group]
     ends = [end for _, ratio, interval in bars for end in (ratio, *(interval or ()))]
     high = 1.05 * min(max(end for end in ends if math.isfinite(end)), WIDEST)
     beyond = sum(ratio > high for _, ratio, _ in bars)
@@ -59,7 +59,8 @@ def describe_bars(
             title=f"Ratios to {baseline} as bars",
             description=f"{numbers.count(len(bars), 'bar')}.",
             panels=tuple(
-                _describe_panel(title, found, high, baseline, marks) for title, found, _ in rows
+                _describe_panel(title, bars_of_group, high, baseline, marks)
+                for title, bars_of_group, _ in rows
             ),
             notes=tuple(notes),
         ),

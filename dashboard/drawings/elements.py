@@ -13,6 +13,8 @@ Anchor = Literal["start", "middle", "end"]
 
 TYPE = 7.0
 """Points: the one size of type in a figure."""
+BELOW_MIDDLE = 0.87
+"""Millimetres from the middle of a row down to the baseline of its text."""
 CORNERS = 32
 """Corners of the polygon that stands for a circle."""
 

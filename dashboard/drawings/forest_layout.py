@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from dashboard.drawings.elements import (
+    BELOW_MIDDLE,
+    Anchor,
     Drawing,
     Element,
+    Face,
     Line,
     Polygon,
     Polyline,
@@ -30,8 +33,6 @@ from dashboard.drawings.forest_pages import (
 from dashboard.drawings.themes import Theme
 from dashboard.drawings.typeface import Typeface
 
-BELOW_MIDDLE = 0.87
-"""From the middle of a row down to the baseline of its text."""
 INSET, INDENT = 0.6, 2.4
 GAP = 3.4
 """Between two columns of text."""
@@ -277,7 +278,8 @@ class _Layout:
         if row.verdict:
             yield from self._draw_glyph(row.verdict, places.glyph, y)
         if not self.measures.is_narrow:
-            face, colour = ("bold", theme.ink) if row.is_decided else ("regular", theme.muted)
+            face: Face = "bold" if row.is_decided else "regular"
+            colour = theme.ink if row.is_decided else theme.muted
             yield self._text(places.word, y, row.verdict, colour=colour, face=face)
             if row.letters:
                 yield self._text(
@@ -432,11 +434,10 @@ class _Layout:
         text: str,
         *,
         colour: str = "",
-        face: str = "regular",
-        anchor: str = "start",
+        face: Face = "regular",
+        anchor: Anchor = "start",
     ) -> Text:
-        place = (x, middle + BELOW_MIDDLE)
-        return Text(place, text, colour or self.theme.ink, face, anchor)  # type: ignore[arg-type]
+        return Text((x, middle + BELOW_MIDDLE), text, colour or self.theme.ink, face, anchor)
 
     def _rule(self, y: float, width: float, colour: str) -> Line:
         return Line((0, y), (self.width, y), width, colour, name="rule")

@@ -185,12 +185,12 @@ def _list_cluster_troubles() -> Iterator[Trouble]:
                 told_after=lasting,
             )
     pauses = Pause.objects.filter(cluster__enabled=True).select_related("cluster", "partition")
-    told: set[int] = set()
+    full_clusters: set[int] = set()
     for pause in pauses:
         cluster = pause.cluster
         if pause.kind == "disk full":
-            if cluster.failures == 0 and cluster.pk not in told:
-                told.add(cluster.pk)
+            if cluster.failures == 0 and cluster.pk not in full_clusters:
+                full_clusters.add(cluster.pk)
                 yield _describe_full_disk(cluster, pause.message)
         elif pause.experiment_id is None:  # those of one experiment stand on its page
             place = f"partition {pause.partition_id}" if pause.partition_id else "all"

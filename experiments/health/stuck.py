@@ -88,12 +88,12 @@ def list_stuck(now: datetime) -> list[Stuck]:
         _list_silent_transfers,
         _list_unvisited,
     )
-    found = [kind for find in kinds for kind in find(now)]
-    present = _find_present([kind for kind in found if isinstance(kind, Kind)])
+    entries = [entry for list_entries in kinds for entry in list_entries(now)]
+    present = _find_present([entry for entry in entries if isinstance(entry, Kind)])
     all_stuck = (
-        kind if isinstance(kind, Stuck) else kind.read()
-        for kind in found
-        if isinstance(kind, Stuck) or id(kind) in present
+        entry if isinstance(entry, Stuck) else entry.read()
+        for entry in entries
+        if isinstance(entry, Stuck) or id(entry) in present
     )
     return [stuck for stuck in all_stuck if stuck.count]
 
