@@ -144,7 +144,14 @@ def renewed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def here(tmp_path: Path, home: Path) -> Cluster:
+def here(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """A cluster on this machine, whose visits look at the live jobs once, before they send any.
+
+    Where sending takes longer than a second a visit looks again, and jobs that it has just sent may
+    run by then: whether they do would depend on how busy the machine is.
+    """
+    visits = sys.modules["experiments.execution.tick"]
+    monkeypatch.setattr(visits, "LEAST_SECONDS", float("inf"))
     return ClusterFactory(
         name="here", work_directory=str(tmp_path / "work"), poll_seconds=0, max_live_jobs=100
     )
