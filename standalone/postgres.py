@@ -17,6 +17,10 @@ from standalone import children
 # A demo's and a test's data can be made again: speed before durability in the tests only.
 QUICK = ("-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off")
 
+# PostgreSQL guesses that some of the pages' many small statements are worth compiling first, which
+# takes longer than they do.
+NO_COMPILER = ("-c", "jit=off")
+
 STOP_SECONDS = 60  # a slow disk takes many to have all data
 PREDECESSOR_SECONDS = 30  # in which the last processes of a server that was killed end
 STILL_IN_USE = b"pre-existing shared memory block"
@@ -76,6 +80,7 @@ class Postgres:
                 self._binaries / "postgres",
                 *("-D", self._data, "-p", str(self.port)),
                 *("-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="),
+                *NO_COMPILER,
                 *self.options,
             ],
             log=self.folder / "log",

@@ -89,7 +89,8 @@ def _home_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _plain_and_quick() -> Iterator[None]:
     """Do without the manifest that collectstatic makes, and hash passwords quickly; what the site's
-    own way has hashed can be read.
+    own way has hashed can be read. Static files are looked for when one is asked for: a client of
+    a test makes the middleware anew, which would otherwise list them all each time.
 
     These hold for the whole session: a server that still answers the page of the test before would
     see them change, and keep what it has made of the half that it saw.
@@ -99,6 +100,7 @@ def _plain_and_quick() -> Iterator[None]:
     with override_settings(
         STORAGES={**site_settings.STORAGES, "staticfiles": plain},
         PASSWORD_HASHERS=[quick, *site_settings.PASSWORD_HASHERS],
+        WHITENOISE_AUTOREFRESH=True,
     ):
         yield
 
