@@ -11,7 +11,7 @@ UV := .tools/bin/uv
 RUN := .venv/bin/python
 INSTALL := $(UV) pip install --quiet --python .venv --require-hashes --build-constraints requirements-build.txt
 
-.PHONY: setup setup-dev demo test test-quick faults soak explore mutants query-counts lint types locks bench compose-proof
+.PHONY: setup setup-dev demo test test-all test-quick faults soak explore mutants query-counts lint types locks bench compose-proof
 
 setup: .venv/.ready
 
@@ -20,15 +20,26 @@ demo: setup
 
 # Four processes, on two cores too: three of them mostly wait for the labs of their tests. The types
 # are checked meanwhile.
-test: setup-dev lint
+define run_tests
 	@$(MAKE) --no-print-directory types & types=$$!; \
-	$(RUN) -m pytest -n 4; tests=$$?; \
+	$(RUN) -m pytest -n 4 $(1); tests=$$?; \
 	wait "$$types" || { echo "types: see above"; exit 1; }; \
 	exit "$$tests"
+endef
+
+# Before each push: ten minutes.
+test: setup-dev lint
+	$(call run_tests,-m "not thorough")
+
+# Every test, and three times as many inputs for each property: before a release, and after a change
+# of what only these tests try (tests/thorough.py).
+test-all: export HYPOTHESIS_PROFILE := all
+test-all: setup-dev lint
+	$(call run_tests)
 
 # Before each commit: what needs no cluster, no browser and no time (tests/processes.py, SLOW).
 test-quick: setup-dev lint types
-	@$(RUN) -m pytest -n 3 -m "not lab and not browser and not slow"
+	@$(RUN) -m pytest -n 3 -m "not lab and not browser and not slow and not thorough"
 
 # Faults on purpose, with what is promised checked after each: docs/reliability.md. One after the other;
 # ONLY="point or valkey" takes those of these names.

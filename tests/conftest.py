@@ -35,9 +35,10 @@ from tests.factories import (
 from tests.services import MIGRATED_ONCE
 
 # How long an example takes says how busy the machine is, not whether the promise holds. `make test`
-# tries the same examples each time, so that a change is blamed for what it breaks and for nothing
-# else; `make explore` draws new ones, ten times as many.
-hypothesis_settings.register_profile("repeat", deadline=None, derandomize=True)
+# and `make test-all` try the same examples each time, so that a change is blamed for what it breaks
+# and for nothing else; `make explore` draws new ones, ten times as many.
+hypothesis_settings.register_profile("repeat", deadline=None, derandomize=True, max_examples=30)
+hypothesis_settings.register_profile("all", deadline=None, derandomize=True, max_examples=100)
 hypothesis_settings.register_profile("explore", deadline=None, max_examples=1000)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "repeat")
 hypothesis_settings.load_profile(PROFILE)

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.thorough import is_left_to_all
+
 LAB = PurePosixPath("tests/lab")
 EXPERIMENTS, JOBS, APART = "a lab for experiments", "a lab for jobs", "labs of their own"
 # The files of two groups share a lab each; any other file of `tests/lab` is for the second.
@@ -162,6 +164,8 @@ class Together(LoadScopeScheduling):
 def pytest_itemcollected(item: pytest.Item) -> None:
     if item.nodeid.partition("::")[0] in SLOW:
         item.add_marker("slow")
+    if is_left_to_all(item.nodeid):
+        item.add_marker("thorough")
 
 
 @pytest.hookimpl(trylast=True)

@@ -21,6 +21,7 @@ from tests.processes import (
     list_share,
     pytest_collection_modifyitems,
 )
+from tests.thorough import EVERY, LEFT_TO_ALL, is_left_to_all
 
 BASE = Path(__file__).resolve().parent.parent
 FILES = [
@@ -54,3 +55,17 @@ def test_every_test_file_is_in_the_share_of_one_process(count: int) -> None:
     files = sorted(path for share in shares for path in share)
     assert files == sorted((BASE / "tests").rglob("test_*.py"))
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_what_is_left_to_all_is_there() -> None:
+    for name in (*LEFT_TO_ALL, *EVERY):
+        file, _, test = name.partition("::")
+        assert f"def {test.partition('[')[0]}" in (BASE / file).read_text(), name
+
+
+@given(st.sampled_from(sorted(EVERY)), st.integers(0, 10**6))
+def test_of_a_sweep_some_tests_are_kept_and_what_is_no_sweep(file: str, first: int) -> None:
+    sweep = [f"{file}::test_a[{number}]" for number in range(first, first + 200)]
+    kept = [nodeid for nodeid in sweep if not is_left_to_all(nodeid)]
+    assert 0.5 / EVERY[file] < len(kept) / len(sweep) < 2 / EVERY[file]
+    assert not is_left_to_all(f"{file}::test_a")
