@@ -62,7 +62,9 @@ SLOWDOWNS = 0x8 | 0x20 | 0x40 | 0x80
 _WHOLE = re.compile(r"[0-9]{1,18}")
 _DECIMAL = re.compile(r"[0-9]{1,18}(\.[0-9]{1,9})?")
 _MOMENT = re.compile(r"(\d{4})/(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{1,6})")
-_NOTHING = re.compile(r"\[.{0,40}\]|N/A")
+_NOTHING = re.compile(r"\[.{0,40}\]|N/A|Enabled|Disabled")
+_DIVIDED = "Enabled"
+"""The mode MIG of a GPU, which stands in place of what it has in use with its other parts."""
 
 Sample = tuple[float, float]
 """A time in seconds since 1970, by the node's clock, and a value."""
@@ -86,6 +88,8 @@ class Samples:
     """By quantity and GPU; None: of the node. CPU use counts from the line before."""
     reasons: dict[int, list[Sample]] = field(default_factory=dict)
     """Bits of REASONS, by GPU."""
+    divided: set[int] = field(default_factory=set)
+    """GPUs of which the job has a part (MIG): what is known of them is of the whole GPU."""
     looks: list[Look] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     """Of the lines about the node."""
@@ -159,6 +163,8 @@ def _read_gpus(content: bytes, samples: Samples) -> None:
             odd.append(line)
             continue
         gpu = int(fields[1])
+        if fields[3] == _DIVIDED:
+            samples.divided.add(gpu)
         for name, factor, value in zip(GPU_UNITS, GPU_FACTORS, values, strict=True):
             if value is not None and not math.isnan(value):
                 samples.tracks.setdefault((name, gpu), []).append((time, value * factor))
@@ -232,6 +238,7 @@ def describe_run(samples: Samples, began: float, ended: float) -> dict[str, Any]
             for gpu, track in sorted(samples.reasons.items())
             if (counts := _count_reasons(_choose(track, began, ended)))
         },
+        "divided": sorted(samples.divided),
         "odd_lines": samples.odd_lines,
         "problem": samples.problem,
     }

@@ -65,6 +65,8 @@ class NodeUse:
     """Sentences on GPUs whose clocks were held back."""
     is_first_of: int
     """The nodes of the run, of which the first alone is sampled."""
+    divided: str
+    """The numbers of GPUs of which the run had a part (MIG); "" without any."""
     problem: str
     odd_lines: int
     is_live: bool
@@ -102,6 +104,7 @@ def describe_node_use(
         seconds=content["seconds"],
         slower=_describe_slowdowns(content["reasons"], content["samples"]),
         is_first_of=nodes,
+        divided=", ".join(map(str, content.get("divided", []))),  # not in older documents
         problem=content["problem"],
         odd_lines=content["odd_lines"],
         is_live=is_live,

@@ -27,13 +27,13 @@ LINE = "$(date -u +%Y/%m/%d\\ %T.123), {gpu}, 97, 40536, 612.31, {mhz}, 71, {rea
 
 @contextmanager
 def tool(lab: Lab, sampling: str, processes: str = "exit 1") -> Iterator[None]:
-    """Put an nvidia-smi on all nodes that lists a GPU, and then does `sampling` to sample it.
+    """Put an nvidia-smi on all nodes that lists four GPUs, and then does `sampling` to sample it.
 
     `processes` is what it does to list the processes there.
     """
     script = (
         "#!/bin/bash\n"
-        "if [ \"$1\" = -q ]; then echo 'GPU 00000000:00:06.0'; exit; fi\n"
+        "if [ \"$1\" = -q ]; then printf 'GPU 0000:0%s:06.0\\n' 1 2 3 4; exit; fi\n"
         f'case "$*" in *--query-compute-apps*) {processes}; exit ;; esac\n'
         'case "$*" in *--query-gpu=timestamp*) ;; *) exit 1 ;; esac\n'
         f"{sampling}\n"

@@ -54,6 +54,16 @@ def test_the_page_of_an_ended_run_shows_its_node(run: Run, as_owner: Client) -> 
 
 
 @pytest.mark.django_db
+def test_the_page_says_what_is_not_known_of_a_part_of_a_gpu(run: Run, as_owner: Client) -> None:
+    samples = sampled(divided={2, 1})
+    NodeSamples.objects.create(run=run, content=describe_run(samples, 0, 100))
+    text = read(as_owner, run)
+    assert "The run had a part (MIG) of GPU 1, 2: clock, temperature and reasons" in text
+    NodeSamples.objects.update(content=describe_run(sampled(), 0, 100))
+    assert "MIG" not in read(as_owner, run)
+
+
+@pytest.mark.django_db
 def test_a_run_without_samples_has_no_such_panel(run: Run, as_owner: Client) -> None:
     assert "samples of the" not in read(as_owner, run)
 
@@ -70,7 +80,7 @@ def test_what_the_tool_said_is_escaped_and_shown(run: Run, as_owner: Client) -> 
     samples = sampled(gpus=0, problem="<b>No devices</b>", odd_lines=1)
     NodeSamples.objects.create(run=run, content=describe_run(samples, 0, 100))
     page = as_owner.get(run.get_absolute_url()).content.decode()
-    assert "said: &lt;b&gt;No devices&lt;/b&gt;" in page
+    assert "No samples of GPUs: &lt;b&gt;No devices&lt;/b&gt;" in page
     assert "1 line of the samples could not be read" in read(as_owner, run)
 
 

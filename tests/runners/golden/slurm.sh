@@ -319,23 +319,90 @@ sample_node() {
     if [ -n "${2-}" ] && grep -qszxF "TARE_SAMPLES=$job" "/proc/$2/environ"; then kill -KILL "$2"; fi
 }
 
-# Set `chosen` to the options of nvidia-smi that name the GPUs of the job.
-choose_gpus() {
-    chosen=()
-    if [[ ${CUDA_VISIBLE_DEVICES-} =~ ^[0-9]+(,[0-9]+)*$ ]]; then
-        chosen=("--id=$CUDA_VISIBLE_DEVICES")
+# Set `index` to the number of the GPU whose UUID begins with TEXT; false unless there is exactly one. TEXT
+find_uuid() {
+    local number text=${1:0:40} matches=0
+    for number in "${!uuids[@]}"; do
+        if [ -n "${text#GPU-}" ] && [[ ${uuids[number],,} == "${text,,}"* ]]; then
+            index=$number matches=$((matches + 1))
+        fi
+    done
+    [ "$matches" = 1 ]
+}
+
+# Set `index` to the number of the GPU that an instance (MIG) is a part of. NAME
+find_instance() {
+    local line gpu='' matches=0
+    if [[ $1 == MIG-GPU-* ]]; then # as drivers before 470 name it: MIG-GPU-UUID/INSTANCE/INSTANCE
+        line=${1#MIG-}
+        find_uuid "${line%%/*}"
+        return
+    fi
+    while IFS= read -r line; do
+        if [[ $line =~ ^GPU\ ([0-9]+): ]]; then gpu=${BASH_REMATCH[1]}; fi
+        if [[ $line =~ UUID:\ (MIG-[^\)]+) ]] && [[ ${BASH_REMATCH[1],,} == "${1,,}"* ]]; then
+            index=$gpu matches=$((matches + 1))
+        fi
+    done < <(timeout 20 nvidia-smi -L 8>&- 9>&-)
+    [ "$matches" = 1 ]
+} 2>/dev/null
+
+# Set `index` to the number of the GPU that NAME means to CUDA; false if it means none. NAME
+find_gpu() {
+    index=''
+    if [[ $1 =~ ^[[:space:]]*\+?([0-9]{1,9}) ]]; then
+        index=$((10#${BASH_REMATCH[1]}))
+        [ "$index" -lt "${#uuids[@]}" ]
+    elif [[ $1 == MIG-?* ]]; then
+        find_instance "$1" && divided=yes
+    else
+        [[ $1 == GPU-?* ]] && find_uuid "$1"
     fi
 }
 
-# Become the node's own tool, which writes a line for each GPU of the job every SECONDS. SECONDS
+# Set `chosen` to the options of nvidia-smi that name the GPUs which CUDA shows to the job, `given` to no
+# where it shows none, and `divided` to yes where one of them is divided among jobs (MIG). CUDA ends its
+# list before the first name that means no GPU, and shows none where one is named twice. The tool takes
+# numbers and whole UUIDs alone.
+choose_gpus() {
+    local line name names=() uuids=() parts=() index ids='' count=0
+    chosen=() given=yes divided=''
+    while IFS= read -r line; do
+        case $line in
+            GPU\ *) uuids[count]='' count=$((count + 1)) ;;
+            *GPU\ UUID*) uuids[count - 1]=${line##* } ;;
+            *Current*Enabled*) parts[count - 1]=yes ;; # the line after "MIG Mode"
+        esac
+    done < <(grep -A 1 -e '^GPU [0-9A-Fa-f]' -e '^ *GPU UUID ' -e '^ *MIG Mode *$' \
+        "$job/snapshot/nvidia-smi")
+    if [ -z "${CUDA_VISIBLE_DEVICES+set}" ]; then
+        if [ "${#parts[@]}" -gt 0 ]; then divided=yes; fi
+        return
+    fi
+    IFS=, read -r -a names <<<"$CUDA_VISIBLE_DEVICES"
+    for name in "${names[@]}"; do
+        find_gpu "$name" || break
+        if [ -n "${parts[index]-}" ]; then divided=yes; fi
+        if [[ $ids, != *",$index,"* ]]; then
+            ids+=,$index
+        elif [[ $name != MIG-* ]]; then
+            ids=''
+            break
+        fi
+    done
+    if [ -n "$ids" ]; then chosen=("--id=${ids#,}"); else given=no; fi
+} 2>/dev/null
+
+# Become the node's own tool, which writes a line for each GPU of the job every SECONDS. Of a divided GPU
+# it tells no use, and memory and power of all its parts together: they are not asked for. SECONDS
 sample_gpus() {
-    local reasons=clocks_throttle_reasons fields chosen
+    local reasons=clocks_throttle_reasons fields totals=memory.used,power.draw
     trap '' TERM USR2
-    choose_gpus
+    if [ -n "$divided" ]; then totals=mig.mode.current,mig.mode.current; fi
     if grep -q 'Clocks Event Reasons' "$job/snapshot/nvidia-smi"; then # its name since 2023
         reasons=clocks_event_reasons
     fi
-    fields=timestamp,index,utilization.gpu,memory.used,power.draw,clocks.sm,temperature.gpu
+    fields=timestamp,index,utilization.gpu,$totals,clocks.sm,temperature.gpu
     export TZ=UTC0 TARE_SAMPLES="$job"
     exec nvidia-smi "${chosen[@]}" --query-gpu="$fields,$reasons.active" \
         --format=csv,noheader,nounits --loop="$1"
@@ -345,7 +412,16 @@ sample_gpus() {
 # queue stays open because of them. SECONDS
 begin_samples() {
     mkdir -p "$job/samples" || return
-    if grep -qs '^GPU [0-9A-Fa-f]' "$job/snapshot/nvidia-smi"; then
+    choose_gpus
+    if ! grep -qs '^GPU [0-9A-Fa-f]' "$job/snapshot/nvidia-smi"; then
+        : # the node has none
+    elif [ "$given" = no ]; then
+        case $CUDA_VISIBLE_DEVICES in
+            '' | -1 | NoDevFiles) ;; # so is said that the job has none
+            *) echo "CUDA_VISIBLE_DEVICES names no GPU of this node: $CUDA_VISIBLE_DEVICES" \
+                >"$job/samples/gpus.csv" ;;
+        esac
+    else
         sample_gpus "$1" >"$job/samples/gpus.csv" 2>&1 8>&- 9>&- &
         samplers=("$!")
     fi
