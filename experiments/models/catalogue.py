@@ -143,11 +143,20 @@ class WorkloadQuerySet(SharedQuerySet["Workload"]):
     def visible_to(self, user: User | AnonymousUser) -> WorkloadQuerySet:
         """Leave out what somebody's imported logs brought that others may not read.
 
-        Who sees a workload sees its variants.
+        A variant is shown to those who see both its workload and an experiment that has it: it
+        tells what somebody's draft asks for.
         """
         rule = self.shown_to_or_recorded(user, recorded=~models.Q(kind__in=WORKLOADS))
         parents = self.model._default_manager.filter(rule).values("pk")
-        return self.filter((models.Q(parent=None) & rule) | models.Q(parent__in=parents))
+        variants = models.Q(parent__in=parents)
+        if not (user.is_authenticated and user.is_superuser):
+            experiments: Any = self.model._meta.get_field("experiments").related_model
+            readable = experiments.objects.visible_to(user)
+            members = experiments.workloads.through._default_manager.filter(
+                experiment__in=readable.values("pk")
+            )
+            variants &= models.Q(pk__in=members.values("workload"))
+        return self.filter((models.Q(parent=None) & rule) | variants)
 
 
 class Workload(SharedInside):

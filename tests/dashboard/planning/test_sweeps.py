@@ -278,6 +278,46 @@ def test_who_may_not_see_a_workload_sees_no_variant_of_it(
     assert people.client("other").get(f"/catalogue/workloads/{variant.pk}/").status_code == 404
 
 
+def test_variants_of_a_private_draft_tell_nobody_its_values(
+    people: People, as_owner: Client, site: Site, net: Workload
+) -> None:
+    """The workload is everybody's, and one of the values stands in a draft of each person."""
+    Workload.objects.filter(pk=net.pk).update(owner=people.other)
+    draft = save(as_owner, site, net, "batch_size: 32, 64", visibility="private")
+    other = people.client("other")
+    save(other, site, net, "batch_size: 64", visibility="private")
+    secret = Workload.objects.get(name="net batch_size=32")
+    shared = Workload.objects.get(name="net batch_size=64")
+
+    def can_see(client: Client, row: Workload) -> bool:
+        listed = client.get("/catalogue/?tab=workloads&variants=1").content.decode()
+        named = [
+            row.name in listed,
+            client.get(f"/catalogue/workloads/{row.pk}/").status_code == 200,
+            client.get(f"/catalogue/workloads/new/?copy={row.pk}").status_code == 200,
+            client.get(f"/catalogue/workloads/{row.pk}/edit/").status_code != 404,
+            client.post(f"/catalogue/workloads/{row.pk}/delete/").status_code != 404,
+            client.get(reverse("visibility", args=["workload", row.pk])).status_code
+            not in (403, 404),
+        ]
+        # Only a maker of workloads may copy one, only its owner may change it.
+        assert len(set(named[:3])) == 1, named
+        return any(named)
+
+    assert can_see(as_owner, secret)
+    assert can_see(as_owner, shared)
+    assert can_see(people.client("admin"), secret)
+    assert not can_see(other, secret)  # though its workload is theirs
+    assert can_see(other, shared)
+    Experiment.objects.filter(pk=draft.pk).update(visibility="members")
+    assert can_see(other, secret)
+
+
+def test_the_form_says_who_sees_the_variants(as_owner: Client, site: Site, net: Workload) -> None:
+    page = as_owner.post(NEW, swept(site, net, "batch_size: 32"), headers=HTMX).content.decode()
+    assert "Whoever may view both this experiment and net can view its variants" in page
+
+
 def test_a_variant_has_the_visibility_of_its_workload(
     people: People, as_owner: Client, site: Site, net: Workload
 ) -> None:
