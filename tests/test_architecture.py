@@ -132,7 +132,7 @@ ROOMS = {
         "notifications notify planning snapshots software",
         "health": "access execution models notifications notify statistics",
         "imports": "access comparisons execution models statistics",
-        "admin": "access execution help_targets models software",
+        "admin": "access execution help_targets models planning software",
         "demo": "access clusters execution models software",
         "management": "access clusters comparisons demo encryption execution health images imports "
         "liveness models notifications notify software statistics",

@@ -32,6 +32,7 @@ from experiments.planning.unsaved_forms import (
     name_key,
     open_page,
 )
+from experiments.planning.variants import copy_workloads
 from experiments.presets.own_presets import SETTINGS
 
 COPIED = ("cluster", "partition", "baseline", *SETTINGS)
@@ -41,6 +42,7 @@ SAVED_ELSEWHERE = (
     "in a new tab to see what was saved. Pressed once more, the button saves what stands here in "
     "its place."
 )
+FROZEN = "A launched experiment is frozen."
 REFUSED = {"save": "Not saved", "launch": "Not launched"}
 """What was tried -> what the summary says while something stands against it."""
 
@@ -83,6 +85,8 @@ def _form(request: Request, experiment: Experiment) -> HttpResponse:
     if not valid:
         return _page(request, form, refused=refused)
     with transaction.atomic():  # the row and its lists of workloads and environments
+        if experiment.pk and not Experiment.objects.lock_drafts().filter(pk=experiment.pk):
+            raise PermissionDenied(FROZEN)  # launched or deleted since this request began
         if seen := _find_newer(request, experiment):
             form.add_error(None, SAVED_ELSEWHERE)
             return _page(request, form, refused=refused, seen=seen)
@@ -185,7 +189,7 @@ def _launch(request: Request, experiment: Experiment) -> HttpResponse:
 def _draft(request: Request, pk: int) -> Experiment:
     experiment = get_editable(request, pk)
     if not experiment.is_draft:
-        raise PermissionDenied("A launched experiment is frozen.")
+        raise PermissionDenied(FROZEN)
     return experiment
 
 
@@ -202,7 +206,7 @@ def clone(request: Request, pk: int) -> HttpResponse:
     copied = {name: getattr(source, name) for name in COPIED}
     with transaction.atomic():
         draft = Experiment.objects.create(owner=request.user, copied_from_id=source.pk, **copied)
-        draft.workloads.set(source.workloads.all())
+        copy_workloads(source, draft)
         draft.environments.set(source.environments.all())
     messages.success(request, "A draft with the same definition. The first one is untouched.")
     return redirect("experiment_edit", pk=draft.pk)

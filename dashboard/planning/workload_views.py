@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
+from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -18,6 +19,7 @@ from dashboard.typed_requests import Request, parse_whole_number
 from experiments.access import permissions
 from experiments.models import Workload
 from experiments.planning import workloads
+from experiments.planning.variants import lock_workloads
 from experiments.presets import COMMANDS
 from experiments.software import environments
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS
@@ -79,7 +81,12 @@ def edit(request: Request, pk: int) -> HttpResponse:
         return redirect("workload", pk=pk)
     form = choose_form(row.kind).begin(request, row, row.kind)
     if request.method == "POST" and form.is_valid():
-        return _save(request, form)
+        with transaction.atomic():
+            lock_workloads([row.pk])
+            if problem := workloads.why_not_edit(row):  # launched since this request began
+                messages.error(request, problem)
+                return redirect("workload", pk=pk)
+            return _save(request, form)
     return _form(request, form, workload=row)
 
 

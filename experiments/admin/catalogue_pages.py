@@ -13,9 +13,14 @@ from experiments.access.permissions import may_change, why_not_use_keys_of
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.admin.base import Owned, RuledInline
 from experiments.models import Cluster, Environment, Image, StagedImage, User, Workload
+from experiments.planning.variants import lock_workloads, refresh_variants
+from experiments.planning.workloads import why_not_edit
 from experiments.software import environments
 from runners.runtimes import RUNTIMES
-from runners.workloads import KNOWN_WORKLOADS, ParameterError
+from runners.workloads import KNOWN_WORKLOADS, WORKLOADS, ParameterError
+
+MEASURED = ("name", "kind", "parameters", "time_limit_seconds")
+"""What a workload has to keep that a launched experiment holds."""
 
 
 class StagedImageInline(RuledInline):
@@ -114,6 +119,10 @@ class WorkloadForm(VisibilityFields, forms.ModelForm):  # type: ignore[type-arg]
                 cleaned["parameters"] = kind.clean(cleaned["parameters"])
             except ParameterError as problem:
                 self.add_error("parameters", [f"{n} {m}" for n, m in problem.messages.items()])
+        if self.instance.pk and {*MEASURED} & {*self.changed_data}:
+            lock_workloads([self.instance.pk])  # of a launch in between
+            if why_not := why_not_edit(Workload.objects.get(pk=self.instance.pk)):
+                self.add_error(None, why_not)
         return cleaned
 
 
@@ -123,6 +132,11 @@ class WorkloadAdmin(Owned):
 
     form = WorkloadForm
     list_display = ("name", "kind", "time_limit_seconds", "owner")
+
+    def save_model(self, request: Any, obj: Any, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if change and obj.kind in WORKLOADS:
+            refresh_variants(obj)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Workload]:
         """Leave out the variants of sweeps, which are changed by their experiments alone."""

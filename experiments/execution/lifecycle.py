@@ -26,6 +26,7 @@ from experiments.planning.variants import (
     CannotBeSwept,
     drop_unused,
     list_chosen,
+    lock_workloads,
     refresh_sweeps,
 )
 from experiments.software import frozen_parity, parity_reports
@@ -69,12 +70,41 @@ class NotLaunchable(Exception):
 
 
 def launch(experiment: Experiment, by: User) -> None:
-    """Freeze the experiment, hash its plan and plan its jobs. Raises NotLaunchable."""
-    if experiment.is_draft:
+    """Freeze the experiment, hash its plan and plan its jobs. Raises NotLaunchable.
+
+    What is frozen is what is stored: nobody changes it, or its workloads, in between.
+    """
+    with transaction.atomic():
+        try:
+            experiment.refresh_from_db(from_queryset=Experiment.objects.lock_drafts())
+        except Experiment.DoesNotExist:
+            raise NotLaunchable({"": ["This experiment has been launched already."]}) from None
+        lock_workloads([row.pk for row in list_chosen(experiment)])
         try:
             refresh_sweeps(experiment)
         except CannotBeSwept as problem:
             raise NotLaunchable({"workloads": [str(problem)]}) from None
+        parity = parity_reports.make_reports(experiment)
+        if problems := _list_refusals(experiment, parity, by):
+            raise NotLaunchable(problems)
+        seed = draw_seed()
+        plan = freeze_definition(experiment, seed)
+        plan |= {"parity": frozen_parity.freeze_reports(parity)}
+        frozen: dict[str, Any] = {
+            "order_seed": seed,
+            "plan": plan,
+            "plan_hash": compute_hash(plan),
+            "launched_at": timezone.now(),
+        }
+        Experiment.objects.filter(pk=experiment.pk).update(**frozen)
+        for name, value in frozen.items():
+            setattr(experiment, name, value)
+        _create_jobs(experiment, plan)
+        record_event(experiment, "launched", why=f"plan {experiment.plan_hash}, seed {seed}", by=by)
+
+
+def _list_refusals(experiment: Experiment, parity: Any, by: User) -> dict[str, list[str]]:
+    """Return the reasons why the experiment cannot be launched, by form field."""
     problems = rules.list_refusals(
         cluster=experiment.cluster,
         partition=experiment.partition,
@@ -93,31 +123,13 @@ def launch(experiment: Experiment, by: User) -> None:
         list(experiment.environments.select_related("staged_image__image__owner"))
     ):
         problems.setdefault("environments", []).extend(waiting)
-    parity = parity_reports.make_reports(experiment)
     if unwaived := parity_reports.explain_unwaived(parity):
         problems.setdefault("environments", []).extend(unwaived)
     for name, rows in _group_requirements(experiment).items():
         for row in rows:
             if why_not := why_not_use(by, row):
                 problems.setdefault(name, []).append(why_not)
-    if problems:
-        raise NotLaunchable(problems)
-    seed = draw_seed()
-    plan = freeze_definition(experiment, seed) | {"parity": frozen_parity.freeze_reports(parity)}
-    frozen: dict[str, Any] = {
-        "order_seed": seed,
-        "plan": plan,
-        "plan_hash": compute_hash(plan),
-        "launched_at": timezone.now(),
-    }
-    with transaction.atomic():
-        drafts = Experiment.objects.filter(pk=experiment.pk, launched_at=None, imported_at=None)
-        if not drafts.update(**frozen):
-            raise NotLaunchable({"": ["This experiment has been launched already."]})
-        for name, value in frozen.items():
-            setattr(experiment, name, value)
-        _create_jobs(experiment, plan)
-        record_event(experiment, "launched", why=f"plan {experiment.plan_hash}, seed {seed}", by=by)
+    return problems
 
 
 def _group_requirements(experiment: Experiment) -> dict[str, list[Model]]:
@@ -132,8 +144,7 @@ def _group_requirements(experiment: Experiment) -> dict[str, list[Model]]:
 def discard(experiment: Experiment) -> bool:
     """Delete a draft; return False if it has been launched: then it must be kept."""
     with transaction.atomic():
-        rows = Experiment.objects.select_for_update().filter(pk=experiment.pk)
-        draft = rows.filter(launched_at=None, imported_at=None).first()
+        draft = Experiment.objects.lock_drafts().filter(pk=experiment.pk).first()
         if draft:
             parents = {row.pk for row in list_chosen(draft)} if draft.sweeps else set()
             draft.delete()

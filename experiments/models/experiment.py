@@ -38,6 +38,14 @@ class ExperimentQuerySet(SharedQuerySet["Experiment"]):
         """Annotate `since_when`, to be sorted by: launched, or its logs imported."""
         return self.annotate(since_when=Coalesce("launched_at", "imported_at"))
 
+    def lock_drafts(self) -> ExperimentQuerySet:
+        """Return what can still be changed; nobody else does until the transaction ends.
+
+        Whoever changes what a launch freezes locks the row first, and its workloads after it.
+        """
+        drafts = self.filter(launched_at=None, imported_at=None)
+        return drafts.select_for_update(of=("self",), no_key=True)
+
     def newest_first(self) -> ExperimentQuerySet:
         return self.order_by(Coalesce("launched_at", "imported_at").desc(nulls_last=True))
 

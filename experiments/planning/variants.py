@@ -76,12 +76,11 @@ def store_sweeps(
     """
     chosen = list(chosen)
     with transaction.atomic():
-        drafts = Experiment.objects.select_for_update().filter(pk=experiment.pk)
-        if not drafts.filter(launched_at=None, imported_at=None).exists():
+        if not Experiment.objects.lock_drafts().filter(pk=experiment.pk):
             return  # launched by somebody else in the meantime: it stays as it is
         before = {int(key) for key in experiment.sweeps}
         swept = {row.pk for row in chosen if texts.get(row.pk, "").strip()}
-        _lock(before | swept)
+        lock_workloads(before | swept)
         current = Workload.objects.in_bulk(swept)
         expanded, problems = _expand([current.get(row.pk, row) for row in chosen], texts)
         if problems:
@@ -108,7 +107,7 @@ def drop_unused(parents: Collection[int]) -> None:
     """Delete the variants of these workloads that no experiment has."""
     if parents:
         with transaction.atomic():
-            _lock(parents)
+            lock_workloads(parents)
             Workload.objects.filter(parent__in=parents, experiments=None).delete()
 
 
@@ -117,18 +116,31 @@ def refresh_variants(workload: Workload) -> None:
 
     Those that it no longer allows stay as they are: their drafts cannot be launched.
     """
-    for row in workload.variants.all():
-        try:
-            parameters = WORKLOADS[workload.kind].clean({**workload.parameters, **row.swept})
-        except ParameterError:
-            continue
-        variant = Variant(row.swept, parameters)
-        _update(row, workload, variant, _find_free([variant], workload, except_for=row.pk)[0])
+    with transaction.atomic():
+        lock_workloads([workload.pk])
+        for row in workload.variants.order_by("pk"):
+            try:
+                parameters = WORKLOADS[workload.kind].clean({**workload.parameters, **row.swept})
+            except ParameterError:
+                continue
+            variant = Variant(row.swept, parameters)
+            _update(row, workload, variant, _find_free([variant], workload, except_for=row.pk)[0])
 
 
-def _lock(parents: Collection[int]) -> None:
-    """Hold other sweeps of these workloads until the transaction ends."""
-    list(Workload.objects.select_for_update(of=("self",)).filter(pk__in=parents).order_by("pk"))
+def copy_workloads(source: Experiment, draft: Experiment) -> None:
+    """Give a draft the workloads of another experiment. To be called in a transaction."""
+    lock_workloads([row.pk for row in list_chosen(source)])  # so that no variant goes before
+    draft.workloads.set(source.workloads.all())
+
+
+def lock_workloads(keys: Collection[int]) -> None:
+    """Hold changes of these workloads, and of their variants, until the transaction ends.
+
+    In one order, so that two who lock some do not wait for each other; experiments may still
+    begin to name them.
+    """
+    rows = Workload.objects.select_for_update(of=("self",), no_key=True).filter(pk__in=keys)
+    list(rows.order_by("pk").values_list("pk"))
 
 
 def _expand(
