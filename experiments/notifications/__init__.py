@@ -1,6 +1,7 @@
 """Notifications: what people are told about their experiments, once, where they want to be told."""
 
 from experiments.notifications.delivering import deliver
+from experiments.notifications.expiry import forget_old
 from experiments.notifications.inbox import (
     count_unread,
     list_notifications,
@@ -11,7 +12,6 @@ from experiments.notifications.notice_texts import NoticeText, describe_notifica
 from experiments.notifications.outbox import (
     drop_unwanted,
     find_last_trouble,
-    forget_old,
     list_due_people,
     list_open_ways,
 )

@@ -11,6 +11,7 @@ import smtplib
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -36,6 +37,8 @@ logger = logging.getLogger(__name__)
 MOST_LISTED = 50
 LONGEST_SUBJECT = 120
 LONGEST_ANSWER = 300
+PERMANENT = 500
+"""The least code by which a mail server says no for ever (RFC 5321, 4.2.1)."""
 SERVER_PAUSE = timedelta(minutes=1)
 SILENT = "The mail server of this site does not answer, or does not let Tare in."
 
@@ -55,24 +58,52 @@ def send(message: NotificationMessage) -> None:
     server = get_connection()
     try:
         server.open()
-        server.send_messages([mail])
-    except smtplib.SMTPRecipientsRefused as error:
-        answers = [_write_answer(*answer) for answer in error.recipients.values()]
-        keep_failure(message, f"The mail server said: {'; '.join(answers)}")
-    except (smtplib.SMTPSenderRefused, smtplib.SMTPDataError) as error:
-        answer = _write_answer(error.smtp_code, error.smtp_error)
-        keep_failure(message, f"The mail server said: {answer}")
+        refusal = _hand_over(server, mail)
     except (OSError, smtplib.SMTPException) as error:
         logger.warning("The mail server %s: %s", settings.EMAIL_HOST, clean_line(str(error)))
         keep_failure(message, SILENT)
         postpone_others(message.way, SERVER_PAUSE)
-    except ValueError as error:  # an address that no header can hold
-        keep_failure(message, f"The address cannot be used: {clean_line(str(error))}")
-    else:
-        keep_success(message)  # before the farewell, which a server may leave without an answer
+    else:  # before the farewell, which a server may leave without an answer
+        if refusal:
+            keep_failure(message, refusal.problem, is_final=refusal.is_final)
+        else:
+            keep_success(message)
     finally:
         with suppress(OSError):
             server.close()
+
+
+class Refusal(NamedTuple):
+    """Why a server does not take a message, and whether it never will."""
+
+    problem: str
+    is_final: bool
+
+
+def _hand_over(server: Any, mail: EmailMessage) -> Refusal | None:
+    """Give a mail to a server that answers; return why it does not take this one.
+
+    A code from 500 on is for ever, one below may be another in a while. What is said about the
+    sender is about the site, which an administrator can mend within the day.
+    """
+    try:
+        server.send_messages([mail])
+    except smtplib.SMTPRecipientsRefused as error:
+        answers = error.recipients.values()
+        texts = "; ".join(_write_answer(*answer) for answer in answers)
+        is_final = all(code >= PERMANENT for code, _ in answers)
+        return Refusal(f"The mail server said: {texts}", is_final)
+    except smtplib.SMTPDataError as error:
+        answer = _write_answer(error.smtp_code, error.smtp_error)
+        return Refusal(f"The mail server said: {answer}", error.smtp_code >= PERMANENT)
+    except smtplib.SMTPSenderRefused as error:
+        answer = _write_answer(error.smtp_code, error.smtp_error)
+        return Refusal(f"The mail server said: {answer}", is_final=False)
+    except smtplib.SMTPNotSupportedError:  # an address with letters beyond ASCII
+        return Refusal("The mail server does not know such addresses.", is_final=True)
+    except ValueError as error:  # an address that no header can hold
+        return Refusal(f"The address cannot be used: {clean_line(str(error))}", is_final=True)
+    return None
 
 
 def write_mail(

@@ -45,6 +45,8 @@ LEASE = timedelta(minutes=11)  # longer than a task may take
 PAUSES = tuple(timedelta(minutes=2**step) for step in range(6))
 LAST_PAUSE = timedelta(hours=1)
 GIVEN_UP = timedelta(days=1)
+MOST_INTERRUPTED = 5
+"""Attempts of which the last has left nothing but its lease."""
 KEPT = timedelta(days=7)
 MOST_AT_ONCE = {NotificationWay.EMAIL: 2, NotificationWay.WEBHOOK: 2}
 """Tasks that send at the same time: a server that hangs keeps no more slots of a worker."""
@@ -113,12 +115,24 @@ def claim_message(person_pk: int, way: str) -> NotificationMessage | None:
         message = (
             _find_post(person_pk) if way == NotificationWay.WEBHOOK else _find_mail(person_pk, way)
         )
-        if message is None:
+        if message is None or _is_interrupted_often(message):
             return None
         message.attempts += 1
         message.leased_until = database_now() + LEASE
         message.save(update_fields=["attempts", "leased_until"])
     return message
+
+
+def _is_interrupted_often(message: NotificationMessage) -> bool:
+    """Return whether each of several attempts ended without a word; then the message is given up.
+
+    A worker that is killed leaves a lease and nothing else: it may be the message that kills it.
+    """
+    if message.leased_until is None or message.attempts < MOST_INTERRUPTED:
+        return False
+    problem = f"Sending it was interrupted {message.attempts} times without an answer."
+    keep_failure(message, problem, is_final=True)
+    return True
 
 
 def keep_success(message: NotificationMessage) -> None:
@@ -154,13 +168,6 @@ def find_last_trouble(person: User, way: str) -> NotificationMessage | None:
     """Return the last message to a person, if it has not arrived."""
     message = NotificationMessage.objects.filter(recipient=person, way=way).first()
     return message if message and message.problem and not message.sent_at else None
-
-
-def forget_old() -> None:
-    """Delete what was sent, or could not be, a week ago."""
-    before = Now() - KEPT
-    NotificationMessage.objects.filter(created_at__lt=before).delete()
-    NotificationDelivery.objects.filter(created_at__lt=before, message=None).delete()
 
 
 def drop_unwanted(choices: NotificationChoices) -> None:

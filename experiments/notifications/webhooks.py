@@ -144,6 +144,15 @@ def send(message: NotificationMessage) -> None:
         _note_failure(webhook, answer, is_given_up=is_given_up)
 
 
+def keep_unsent(message: NotificationMessage, problem: str) -> None:
+    """Show among the answers of its webhook why a message was not posted; of an e-mail nothing."""
+    webhook = Webhook.objects.filter(pk=message.webhook_id).first()
+    delivery = message.deliveries.first()
+    if webhook and delivery:
+        answer = Answer(0.0, problem=problem)
+        _keep_answer(webhook, message, delivery.kind, database_now(), answer)
+
+
 @sensitive_variables()
 def sign_message(webhook: Webhook, message: NotificationMessage, now: datetime) -> dict[str, str]:
     """Return the headers of a message. Raises WrongKey."""

@@ -34,6 +34,7 @@ from experiments.models.database_time import database_now
 from experiments.notifications import (
     Subject,
     deliver,
+    forget_old,
     list_due_people,
     notify_person,
     outbox,
@@ -41,6 +42,7 @@ from experiments.notifications import (
     webhooks,
 )
 from tests.dashboard.conftest import Site, measured
+from tests.experiments.notifications.test_mails import Killed, kill
 from tests.factories import (
     ClusterFactory,
     ContainerFactory,
@@ -279,12 +281,44 @@ def test_a_crash_in_the_middle_loses_nothing(
     add(owner, receiver.address)
     tell(owner)
     with monkeypatch.context() as patch:
-        patch.setattr(webhooks, moment, lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
+        patch.setattr(webhooks, moment, kill)
+        with pytest.raises(Killed):
             send_due()
     assert send_due(minutes=5) == 0  # somebody might still be posting it
     assert send_due(minutes=11) == 1
     assert len({taken.headers["webhook-id"] for taken in receiver.taken}) == 1
+
+
+def test_a_message_that_cannot_be_written_ends_among_the_answers(
+    receiver: Receiver, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row, _ = add(owner, receiver.address)
+    tell(owner)
+    with monkeypatch.context() as patch:
+        patch.setattr(webhooks, "write_body", lambda *_: {}["sentence"])
+        send_due()
+    assert "(KeyError)" in row.answers.get().problem
+    assert NotificationMessage.objects.get().given_up_at
+    assert send_due(minutes=12) == 0
+    tell(owner)
+    assert send_due() == 1
+    assert len(receiver.taken) == 1
+
+
+def test_what_waited_for_a_week_for_a_webhook_is_said_among_its_answers(
+    receiver: Receiver, owner: User
+) -> None:
+    row, _ = add(owner, receiver.address)
+    tell(owner)
+    tell(owner)
+    webhooks.switch_webhook(row, on=False)
+    let_pass(days=8)
+    forget_old()
+    assert row.answers.get().problem == (
+        "2 notifications waited for a week and were not sent: the webhook is switched off."
+    )
+    webhooks.switch_webhook(row, on=True)
+    assert send_due() == 0
 
 
 def test_after_days_of_refusals_it_is_switched_off_and_its_owner_is_told(

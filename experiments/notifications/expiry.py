@@ -1,0 +1,69 @@
+"""What becomes of messages that are old: those over are deleted, others end where people see it."""
+
+from __future__ import annotations
+
+import logging
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+
+from experiments.models import NotificationDelivery, NotificationMessage, User, Webhook
+from experiments.models.database_time import database_now
+from experiments.notifications.outbox import KEPT, keep_failure, list_open_ways
+from experiments.notifications.webhooks import keep_unsent
+
+logger = logging.getLogger(__name__)
+
+
+def forget_old() -> None:
+    """Delete what was sent, or could not be, a week ago; give up what has waited for as long.
+
+    What is given up stays for one more week, on the page of its reader.
+    """
+    before = database_now() - KEPT
+    over = Q(sent_at__lt=before) | Q(given_up_at__lt=before)
+    NotificationMessage.objects.filter(over, created_at__lt=before).delete()
+    unsent = NotificationMessage.objects.filter(sent_at=None, given_up_at=None)
+    for message in unsent.filter(created_at__lt=before).select_related("recipient", "webhook"):
+        _give_up(message)
+    waiting = NotificationDelivery.objects.filter(created_at__lt=before, message=None)
+    for person, way, webhook in _list_readers(waiting):
+        with transaction.atomic():
+            message = NotificationMessage.objects.create(
+                recipient=person, way=way, webhook=webhook, created_at=Now(), retry_at=Now()
+            )
+            waiting.filter(recipient=person, way=way, webhook=webhook).update(message=message)
+            _give_up(message)
+
+
+def _list_readers(rows: QuerySet[NotificationDelivery]) -> set[tuple[User, str, Webhook | None]]:
+    """Return to whom, how and to which webhook these were to be sent."""
+    readers = ("recipient_id", "way", "webhook_id")
+    firsts = rows.order_by(*readers).distinct(*readers)
+    return {
+        (row.recipient, row.way, row.webhook)
+        for row in firsts.select_related("recipient", "webhook")
+    }
+
+
+def _give_up(message: NotificationMessage) -> None:
+    """End a message that nobody has sent, with the reason, and say so in the log."""
+    count = message.deliveries.count()
+    subject, verb = f"{count} notification{'s' * (count != 1)}", "was" if count == 1 else "were"
+    problem = f"{subject} waited for a week and {verb} not sent: {_explain(message)}"
+    logger.warning("%s to %s: %s", message.way, message.recipient, problem)
+    keep_failure(message, problem, is_final=True)
+    keep_unsent(message, problem)
+
+
+def _explain(message: NotificationMessage) -> str:
+    if message.problem:
+        return message.problem
+    if message.way not in list_open_ways():
+        return "this site has stopped sending any."
+    if message.webhook and not message.webhook.is_on:
+        return "the webhook is switched off."
+    if not message.recipient.is_active:
+        return "the account is switched off."
+    return "nothing of Tare has sent them. Administrators see in Operations what does not run."
