@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from html import escape
+from typing import Literal
 
 from django.http import Http404, HttpResponse
 from django.utils.http import content_disposition_header
@@ -38,7 +39,7 @@ KINDS: dict[str, str] = {
     "pdf": "application/pdf",
 }
 UNAVAILABLE = 503
-RETRY_SECONDS = 10
+RETRY_SECONDS = 3  # about as long as one takes; pages ask by themselves (static/js/figures.js)
 MESSAGE = (
     '<svg xmlns="http://www.w3.org/2000/svg" role="img" width="680" height="64">'
     "<title>Not drawn</title>"
@@ -93,11 +94,12 @@ def _send(request: OpenRequest, comparison: Comparison, name: str, ending: Endin
             page=int(page),
             is_visitor=isinstance(request.user, Visitor),
         )
-    except NotDrawn as error:
-        response = _say_not_drawn(str(error), ending)
-        if isinstance(error, Busy):
-            response["Retry-After"] = str(RETRY_SECONDS)
+    except Busy as error:  # as text: a picture would end the page's asking
+        response = _say_not_drawn(str(error), "")
+        response["Retry-After"] = str(RETRY_SECONDS)
         return response
+    except NotDrawn as error:
+        return _say_not_drawn(str(error), ending)
     response = HttpResponse(file, content_type=KINDS[ending])
     part = f"-page-{page}-of-{count}" if count > 1 and int(page) else ""
     # A slug respells names, so that they could not be hidden in it: "mullers" for "Müller's".
@@ -131,7 +133,7 @@ def _is_page(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 4
 
 
-def _say_not_drawn(reason: str, ending: Ending) -> HttpResponse:
+def _say_not_drawn(reason: str, ending: Ending | Literal[""]) -> HttpResponse:
     """Return the reason: as a picture where one was to stand on a page, else as text."""
     if ending == "svg":
         content, kind = MESSAGE.format(escape(reason)), KINDS["svg"]

@@ -146,6 +146,8 @@ def send(message: NotificationMessage) -> None:
 
 def keep_unsent(message: NotificationMessage, problem: str) -> None:
     """Show among the answers of its webhook why a message was not posted; of an e-mail nothing."""
+    if message.webhook_id is None:
+        return
     webhook = Webhook.objects.filter(pk=message.webhook_id).first()
     delivery = message.deliveries.first()
     if webhook and delivery:

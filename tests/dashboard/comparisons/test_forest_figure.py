@@ -110,7 +110,10 @@ def test_where_too_many_are_drawn_the_answer_says_when_to_come_again(
     monkeypatch.setattr(drawing_process, "turns", Turns(at_once=0, for_visitors=0, waiting=0))
     monkeypatch.setattr(drawing_process, "_find_kept", lambda key: None)
     answer = as_owner.get(address_of(results))
-    assert (answer.status_code, answer["Retry-After"]) == (503, "10")
+    assert (answer.status_code, answer["Retry-After"]) == (503, "3")
+    assert answer["Content-Type"].startswith("text/plain"), (
+        "so that a picture fails, and asks again"
+    )
     assert "Too many figures" in answer.content.decode()
 
 

@@ -172,7 +172,7 @@ def test_while_too_many_figures_are_drawn_no_half_file_is_made(
 
     monkeypatch.setattr(report_views, "draw", refuse)
     answer = as_owner.get(reverse("report", args=[results.pk]))
-    assert (answer.status_code, answer["Retry-After"]) == (503, "10")
+    assert (answer.status_code, answer["Retry-After"]) == (503, "3")
     assert answer["Content-Type"] == "text/plain; charset=utf-8"
     assert "Too many figures are being drawn." in answer.content.decode()
 
