@@ -53,6 +53,7 @@ LEFT_TO_ALL = {
 
 # Files with one test for each page, statement or record: `make test` tries every n-th of them.
 EVERY = {
+    "tests/dashboard/test_axe_browser.py": 4,
     "tests/dashboard/test_odd_input.py": 4,
     "tests/dashboard/access/test_audit_transactions.py": 3,
     "tests/experiments/execution/test_odd_records.py": 3,
