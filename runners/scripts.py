@@ -65,7 +65,7 @@ def render(job: JobSpec, scheduler: Scheduler) -> str:
         "gpus": str(job.resources.gpus_per_node),
         "samples": _render_samples(job),
         "processes": PROCESSES_TEMPLATE.read_text() if job.looks_at_gpus else "",
-        "look": "look_at_gpus\n    " if job.looks_at_gpus else "",
+        "look": "look_at_gpus || :\n    " if job.looks_at_gpus else "",
         "runs": _render_steps(job) if job.steps else _render_runs(job),
         **launching.render_parts(job),
     }

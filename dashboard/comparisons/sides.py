@@ -17,6 +17,7 @@ from dashboard.comparisons.paired_facts import (
 from dashboard.comparisons.panel_base import ExperimentPanel
 from dashboard.typed_requests import OpenRequest, parse_whole_number
 from experiments.comparisons import ExperimentComparison, Group
+from experiments.comparisons.companions import list_judged_samples
 from experiments.comparisons.compared_runs import read_facts
 from experiments.models import Environment
 from experiments.statistics import Pair, numbers
@@ -106,8 +107,8 @@ class SideBySide(ExperimentPanel):
                 Line(
                     group.name or group.title,
                     group.metric.label,
-                    measure(group, left.name),
-                    measure(group, right.name),
+                    measure(comparison, group, left.name),
+                    measure(comparison, group, right.name),
                 )
                 for group in comparison.groups
             ],
@@ -182,10 +183,17 @@ def _list_nodes(comparison: ExperimentComparison, environment: str) -> str:
     )
 
 
-def measure(group: Group, environment: str) -> Measured:
-    """Return what the runs of an environment have measured in a configuration."""
-    values = [sample.value for sample in group.samples if sample.environment == environment]
+def measure(comparison: ExperimentComparison, group: Group, environment: str) -> Measured:
+    """Return what the runs of an environment have measured in a configuration.
+
+    After an interim analysis these are the runs that it was made from: further ones would tell the
+    next one's ratio before its time, and are not those beside whose verdict they stand.
+    """
     pair = next((pair for pair in group.pairs if pair.environment == environment), None)
+    # Of the baseline, those of the pair that was judged last.
+    judging = pair or max(group.pairs, key=lambda pair: pair.n_baseline, default=None)
+    samples = list_judged_samples(comparison, group, judging) if judging else group.samples
+    values = [sample.value for sample in samples if sample.environment == environment]
     if not group.pairs and not group.problem:
         # Both means would tell the ratio before its time.
         return Measured(f"n = {len(values)}; the mean comes with the verdict", None)

@@ -181,7 +181,9 @@ def _make_lines(
         for side in (0, 1):
             group, name, scale = pair[side], names[side], scales[side]
             known = group is not None and name
-            measured = measure(group, name) if group is not None and name else None
+            measured = (
+                measure(comparisons[side], group, name) if group is not None and name else None
+            )
             if measured and not comparisons[side].has_numbers:
                 measured = Measured("no run", None)  # its pairs show only what the plan shows
             bar = make_bar(measured.pair, scale) if measured and measured.pair else None

@@ -96,6 +96,7 @@ def read_document(name: str) -> Document:
     """Return a document by its name, which `map_files` knows."""
     tokens, headings = parse_document(name)
     title = next((heading.text for heading in headings if heading.level == 1), name)
+    _empty_corners(tokens)
     for token in tokens:
         token.children = list(_lead_links(token.children or [], name))
     body = _without_title(tokens)
@@ -144,6 +145,13 @@ def _name_headings(tokens: Sequence[Token]) -> Iterator[Heading]:
             yield Heading(int(token.tag[1:]), text, anchor)
         elif token.type in ("td_open", "th_open") and token.attrs:  # their only one: alignment
             token.attrs = {"class": "num"}
+
+
+def _empty_corners(tokens: Sequence[Token]) -> None:
+    """Make plain cells of headers without text, as above the names of rows: they name no column."""
+    for cell, content, end in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if cell.type == "th_open" and not content.content:
+            cell.tag = end.tag = "td"
 
 
 def _without_title(tokens: list[Token]) -> list[Token]:

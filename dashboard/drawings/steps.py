@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dashboard.charts.style import log_range
+from dashboard.charts.thinning import spread_evenly
 from dashboard.drawings.axes_figure import (
     AxesFigure,
     Axis,
@@ -134,8 +135,7 @@ def _describe_series(series: Series, marks: Mapping[str, int]) -> Panel:
     scaled = [value * factor for value in values]
     is_log = series.is_log and min(scaled) > 0
     title = series.title + (f" ({unit})" if unit not in ("", "1") else "")
-    every = max(math.ceil(len(series.curves) / MOST_LINES), 1)
-    lines = [(curve, RUN, True) for curve in series.curves[::every]]
+    lines = [(curve, RUN, True) for curve in spread_evenly(series.curves, MOST_LINES)]
     lines += [(curve, MEDIAN, False) for curve in series.medians]
     steps = [x for curve in series.curves for x in curve.x]
     return Panel(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.contrib import messages
+from django.db.models import Max
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.dateparse import parse_datetime
@@ -30,6 +31,8 @@ PER_PAGE = 50
 def notifications(request: Request) -> HttpResponse:
     """Show the notifications of the person who asks, the last one first."""
     rows = list_notifications(request.user).select_related("experiment", "cluster", "credential")
+    # On any page but the first the newest one is not shown, and is marked as read with them.
+    newest = rows.aggregate(newest=Max("changed_at"))["newest"] if request.GET else None
     listing = make_listing(
         request,
         rows.defer("experiment__plan"),
@@ -41,7 +44,7 @@ def notifications(request: Request) -> HttpResponse:
     unread = sum(row.read_at is None for row, _ in shown)
     if unread != request.user.unread_notifications and listing.page.paginator.num_pages == 1:
         count_unread(request.user)  # a right was taken or given since it was counted
-    until = max((row.changed_at for row, _ in shown), default=None)
+    until = newest or max((row.changed_at for row, _ in shown), default=None)
     context = {"listing": listing, "shown": shown, "until": until}
     return render(request, "notifications/list.html", context)
 

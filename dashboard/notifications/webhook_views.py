@@ -51,9 +51,11 @@ def webhook(request: Request, pk: int) -> HttpResponse:
     )
     if request.method == "POST" and form.is_valid():
         # Kinds of a role that was taken away meanwhile are no longer offered, and go.
+        if row.address != form.cleaned_data["address"]:  # what failed was another one
+            row.failures, row.failing_since, row.retry_at = 0, None, None
         row.address, row.kinds = form.cleaned_data["address"], form.cleaned_data["kinds"]
         with transaction.atomic():
-            row.save(update_fields=["address", "kinds"])
+            row.save(update_fields=["address", "kinds", "failures", "failing_since", "retry_at"])
             audit.note(request.user, "changed", row)
         messages.success(request, "Saved.")
         return redirect(row)

@@ -135,7 +135,7 @@ class WorkloadAdmin(Owned):
 
     def save_model(self, request: Any, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
-        if change and obj.kind in WORKLOADS:
+        if change and obj.kind in WORKLOADS and {*MEASURED} & {*form.changed_data}:
             refresh_variants(obj)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Workload]:

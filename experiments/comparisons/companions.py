@@ -28,7 +28,9 @@ class Companions:
 def compute_companions(comparison: Comparison) -> list[Companions]:
     """Return the other tests of each pair of the comparison that has single runs."""
     return [
-        Companions(group, pair, compute_robustness(pair, _judged_samples(comparison, group, pair)))
+        Companions(
+            group, pair, compute_robustness(pair, list_judged_samples(comparison, group, pair))
+        )
         for group in comparison.groups
         if group.samples
         for pair in group.pairs
@@ -62,7 +64,7 @@ def list_companion_rows(comparison: Comparison) -> list[dict[str, Any]]:
     ]
 
 
-def _judged_samples(comparison: Comparison, group: Group, pair: Pair) -> Sequence[Sample]:
+def list_judged_samples(comparison: Comparison, group: Group, pair: Pair) -> Sequence[Sample]:
     """Return the samples of the interim analysis that gave the pair its verdict."""
     if not isinstance(comparison, ExperimentComparison) or not pair.interim_analysis:
         return group.samples

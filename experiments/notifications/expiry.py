@@ -30,8 +30,15 @@ def forget_old() -> None:
     waiting = NotificationDelivery.objects.filter(created_at__lt=before, message=None)
     for person, way, webhook in _list_readers(waiting):
         with transaction.atomic():
+            # Given up from the first: somebody may have another message that is not sent yet, and
+            # no more than one.
             message = NotificationMessage.objects.create(
-                recipient=person, way=way, webhook=webhook, created_at=Now(), retry_at=Now()
+                recipient=person,
+                way=way,
+                webhook=webhook,
+                created_at=Now(),
+                retry_at=Now(),
+                given_up_at=Now(),
             )
             waiting.filter(recipient=person, way=way, webhook=webhook).update(message=message)
             _give_up(message)

@@ -94,6 +94,8 @@ def _notice(
     if states["failures"] > noticed.failures:
         yield NotificationKind.FAILED, counts
     noticed.failures = states["failures"]  # fewer, where some were tried again
+    if states["unfinished"]:
+        noticed.ended = 0  # it has begun again, so its next end is told as well
     if not states["unfinished"] and states["attempts"] != noticed.ended:
         noticed.ended = states["attempts"]
         yield NotificationKind.ENDED, counts

@@ -78,7 +78,9 @@ def rotate_secret(row: Webhook) -> Secret:
     with transaction.atomic():
         lock_person(row.owner)
         stored = Webhook.objects.select_for_update(no_key=True).get(pk=row.pk)
-        stored.previous_secret, stored.secret = stored.secret, secret
+        # One that cannot be read any more signs nothing, and would keep the new one from it.
+        stored.previous_secret = stored.secret if stored.secret.opens() else ""
+        stored.secret = secret
         stored.previous_until = database_now() + BOTH_SIGN
         stored.save(update_fields=["previous_secret", "secret", "previous_until"])
     return secret

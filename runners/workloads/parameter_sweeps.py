@@ -30,7 +30,7 @@ SHORT = 32
 """Characters of a value in the name of a variant."""
 NOT_SWEPT = {"files", "metrics"}
 
-LINE = re.compile(r"\s*([^:=]{1,100}?)\s*[:=](.*)", re.DOTALL)
+LINE = re.compile(r"([^:=]{1,100})[:=](.*)", re.DOTALL)
 NUMBER = r"[+-]?\d{1,30}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?"
 RANGE = re.compile(rf"({NUMBER})\s*\.\.\s*({NUMBER})\s*(?:([x×*+])\s*({NUMBER}))?", re.ASCII)
 QUOTED = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)')\s*(?:,|$)""")
@@ -123,7 +123,7 @@ def read_axes(text: str, kind: type[Workload]) -> list[Axis]:
     axes: dict[str, Axis] = {}
     problems: list[str] = []
     for line in filter(str.strip, text.splitlines()):
-        match = LINE.fullmatch(line)
+        match = LINE.fullmatch(line.strip())
         if not match:
             problems.append(
                 f"“{_shorten(line.strip())}” is no parameter with values: write one parameter a "
@@ -131,7 +131,7 @@ def read_axes(text: str, kind: type[Workload]) -> list[Axis]:
             )
             continue
         try:
-            parameter = _find_parameter(match[1], kind)
+            parameter = _find_parameter(match[1].strip(), kind)
             if parameter.name in axes:
                 raise ValueError(f"{parameter.name} is there twice: write its values in one line.")
             axes[parameter.name] = Axis(parameter, tuple(_read_values(parameter, match[2])))

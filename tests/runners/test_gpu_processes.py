@@ -211,6 +211,23 @@ def test_descendants_of_the_script_are_its_own() -> None:
     assert count(start) == "1 0 0"
 
 
+def test_a_line_feed_in_a_name_hides_nothing(tmp_path: Path) -> None:
+    """Before, the parent of such a process was itself, for ever."""
+    program = tmp_path / "two\nlines"
+    program.symlink_to("/bin/sleep")
+    process = subprocess.Popen([program, "100"], env={"A": "b"})
+    until(lambda: "two" in Path(f"/proc/{process.pid}/comm").read_text())
+    assert count(f"process={process.pid}") == "0 1 0"
+    process.kill()
+    process.wait()
+
+
+def test_what_has_no_variables_is_not_taken_for_another_s() -> None:
+    """A process that is just ending has none any more, and may have been the run's."""
+    with sleeping("env", "-i") as process:
+        assert count(f"process={process}") == "0 0 1"
+
+
 def test_of_processes_that_hide_their_variables_the_user_tells(tmp_path: Path) -> None:
     """Root may be whoever starts containers, and a lent user the inside of one."""
     lent = tmp_path / "subuid"

@@ -96,6 +96,14 @@ def test_no_mean_is_shown_before_the_verdict(site: Site, people: People, as_owne
     assert left == right == "n = 5; the mean comes with the verdict"
 
 
+def test_after_an_interim_analysis_no_later_run_is_shown(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = measured(site, people.owner, blocks=8, repeats=20, looks=4)
+    for line in rows(show(as_owner, made), "What was measured").values():
+        assert ["n = 5" in cell for cell in line] == [True, True], line
+
+
 def test_one_environment_on_both_sides_has_no_difference(two: Experiment, as_owner: Client) -> None:
     section = show(as_owner, two, "&left=2&right=2")
     assert rows(section, "What differs") == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from functools import cache
 from urllib.parse import urldefrag, urlsplit
 
@@ -75,6 +76,11 @@ def test_a_page_has_one_title_and_anchors_of_its_own(name: str) -> None:
     assert [title.get_text() for title in page.find_all("h1")] == [read_document(name).title]
     anchors = [str(tag["id"]) for tag in page.find_all(id=True)]
     assert len(anchors) == len(set(anchors))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_header_of_a_table_has_a_text(name: str) -> None:
+    assert not re.search(r"<th[^>]*>\s*</th>", read_document(name).html)
 
 
 @pytest.mark.parametrize("name", map_files())

@@ -76,6 +76,15 @@ def test_mark_all_as_read_leaves_what_came_after_the_page(people: People, as_own
     assert bell(read(as_owner)) == "Notifications, 1 unread 1"
 
 
+def test_mark_all_as_read_on_a_further_page_reads_all(people: People, as_owner: Client) -> None:
+    for _ in range(60):
+        tell(people.owner)
+    page = BeautifulSoup(as_owner.get("/notifications/?page=2").content, "html.parser")
+    (until,) = page.select("input[name=until]")
+    as_owner.post("/notifications/read/", {"until": until["value"]})
+    assert not people.owner.notifications.filter(read_at=None).exists()
+
+
 @pytest.mark.parametrize("until", ["", "2026-02-31", "2026-02-31T00:00:00Z", "x" * 5000, "\x00"])
 def test_odd_moments_mark_all_as_read(people: People, as_owner: Client, until: str) -> None:
     tell(people.owner)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from bs4 import BeautifulSoup
 from django.test import Client
+from django.utils import timezone
 
 from experiments.models import AuditEntry, NotificationChoices, Role, Webhook, WebhookAnswer
 from experiments.models.database_time import database_now
@@ -90,6 +91,20 @@ def test_the_page_saves_address_and_kinds(as_owner: Client, added: Webhook) -> N
     assert answer.status_code == 200  # of administrators, and not offered
     added.refresh_from_db()
     assert added.kinds == ["failed", "verdict"]
+
+
+def test_another_address_has_not_failed(as_owner: Client, added: Webhook) -> None:
+    now = timezone.now()
+    failed = {"failures": 9, "failing_since": now, "retry_at": now}
+    Webhook.objects.filter(pk=added.pk).update(**failed)
+    as_owner.post(added.get_absolute_url(), {"address": added.address, "kinds": ["failed"]})
+    added.refresh_from_db()
+    assert added.failures == 9
+    as_owner.post(
+        added.get_absolute_url(), {"address": "https://other.example/", "kinds": ["failed"]}
+    )
+    added.refresh_from_db()
+    assert (added.failures, added.failing_since, added.retry_at) == (0, None, None)
 
 
 def test_a_test_is_asked_for_and_the_page_waits_for_it(as_owner: Client, added: Webhook) -> None:

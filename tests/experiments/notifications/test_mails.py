@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 from django.db.models import F
+from django.db.models.functions import Now
 from django.test import Client
 from django.utils import timezone
 from hypothesis import HealthCheck, given
@@ -342,6 +343,25 @@ def test_what_was_never_sent_is_said_before_it_is_deleted(
     forget_old()
     assert not NotificationMessage.objects.exists()
     assert not NotificationDelivery.objects.exists()
+
+
+def test_what_waited_for_a_week_ends_beside_a_newer_message(
+    server: MailServer, owner: User, settings: Any
+) -> None:
+    """A person has one message at most that is not sent yet; before, the clock ended by that."""
+    tell(owner)
+    let_pass(days=8)
+    server.answers["connect"] = "bye"
+    first = NotificationDelivery.objects.get()
+    tell(owner, "failed")
+    NotificationMessage.objects.create(
+        recipient=owner, way="email", created_at=Now(), retry_at=Now()
+    ).deliveries.set(NotificationDelivery.objects.exclude(pk=first.pk))
+    forget_old()
+    first.refresh_from_db()
+    assert first.message
+    assert first.message.given_up_at
+    assert NotificationMessage.objects.filter(given_up_at=None).count() == 1
 
 
 def test_what_was_begun_and_never_settled_is_said_too(

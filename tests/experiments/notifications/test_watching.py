@@ -108,6 +108,16 @@ def test_what_is_tried_again_and_fails_again_is_told_again(make: Make, owner: Us
     assert watch_experiment(made.pk) == "failed, ended"
 
 
+def test_the_end_of_a_repair_is_told(make: Make, owner: User) -> None:
+    """Its runs move to a new job, which is at its first attempt too."""
+    made = make("failed")
+    assert watch_experiment(made.pk) == "failed, ended"
+    made.runs.update(state="planned")
+    assert watch_experiment(made.pk) == "nothing new"
+    made.runs.update(state="succeeded")
+    assert watch_experiment(made.pk) == "ended"
+
+
 def test_a_retry_that_nobody_saw_between_two_looks_is_told(make: Make, owner: User) -> None:
     made = make("failed")
     watch_experiment(made.pk)

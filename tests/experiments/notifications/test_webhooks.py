@@ -534,6 +534,11 @@ def test_keys_of_the_site_can_be_rotated(receiver: Receiver, owner: User, settin
     assert receiver.taken == []
     answer = row.answers.get()
     assert answer.problem == "This site can no longer read the secret: make a new one."
+    second = webhooks.rotate_secret(row).reveal()
+    Webhook.objects.update(retry_at=None)
+    tell(owner)
+    send_due()
+    assert is_signed(receiver.taken[0], second), "at once, without the one that cannot be read"
 
 
 def test_an_address_that_moved_inside_is_not_asked_any_more(

@@ -134,7 +134,7 @@ execute() {
     program=("${variables[@]}" "${program[@]}")
     printf '%q ' "${wall[@]}" /usr/bin/env "${program[@]}" >"$directory/command"
     cd "$directory" || fail "directory missing: $directory"
-    look_at_gpus
+    look_at_gpus || :
     if [ -n "$terminated" ]; then return; fi
     journal "run began" ", \"run\": \"$uid\""
     began=$SECONDS
@@ -183,7 +183,7 @@ run() {
     execute >"$directory/output.txt" 2>&1 &
     await "$!"
     sweep
-    look_at_gpus
+    look_at_gpus || :
     if [ -e "$directory/.scratch" ]; then # of a program that was ended before it could clean up
         rm -rf "$directory/.scratch"
     fi
@@ -470,7 +470,7 @@ gpus_answer=yes # no: the tool has failed or hung once, and is not asked again
 # processes. No line where the tool does not tell.
 look_at_gpus() {
     local moment line code='' answer own=0 others=0 unknown=0
-    if [ "$gpus_answer" = no ]; then return; fi
+    if [ "$gpus_answer" = no ] || [ -n "$terminated" ]; then return; fi # its last files come first
     now
     exec {answer}< <(
         exec 2>/dev/null 8>&- 9>&-
@@ -498,16 +498,17 @@ look_at_gpus() {
 # of this script; what may belong to a container, whose users are not those of the node, is unknown. PROCESS
 count_process() {
     local text key value parent=$1 user='' readable=''
-    {
-        readable=yes
+    { # of a process that is just ending it is empty, and tells nothing
         while IFS= read -r -d '' text; do
+            readable=yes
             if [[ $text == "TARE_RUN=$job/"* ]]; then
                 own=$((own + 1))
                 return
             fi
         done
     } <"/proc/$1/environ"
-    while [ "$parent" -gt 1 ] && read -r text <"/proc/$parent/stat"; do
+    # A name may hold a line feed, so all of the file is read.
+    while [ "$parent" -gt 1 ] && { IFS= read -r -d '' text; [ -n "$text" ]; } <"/proc/$parent/stat"; do
         text=${text##*) ? }
         parent=${text%% *}
         if [ "$parent" = "$$" ]; then
