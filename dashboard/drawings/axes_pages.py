@@ -91,8 +91,3 @@ def break_rows(figure: AxesFigure, width: int) -> list[list[Row]]:
         pages[-1].append(Row(panels, first, height))
         left -= height
     return pages
-
-
-def estimate_page_height(figure: AxesFigure, page: list[Row], width: int) -> int:
-    """Return about how many millimetres a page takes, before it is drawn."""
-    return round(sum(row.height for row in page) + estimate_around(figure, width))

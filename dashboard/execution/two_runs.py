@@ -138,9 +138,11 @@ def _make_sides(left: Run, right: Run) -> tuple[RunSide, RunSide]:
     for row, mark in zip((left, right), marks, strict=True):
         if row.experiment_id not in compared:
             compared[row.experiment_id], _ = read_latest(row.experiment)
-        group = _find_group(compared[row.experiment_id], row)
+        comparison = compared[row.experiment_id]
+        group = _find_group(comparison, row)
         name = row.environment.name
-        pairs = group.pairs if group else []
+        # Without numbers its pairs show only what the plan shows, and no verdict.
+        pairs = group.pairs if group and comparison.has_numbers else []
         sides.append(
             RunSide(
                 row,

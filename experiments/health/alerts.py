@@ -65,8 +65,9 @@ def watch_health() -> list[str]:
 
     Any process may call it at any time. One looks at a time: others return at once.
     """
-    # Before the transaction: Valkey may take seconds to answer.
-    troubles = list(_list_service_troubles())
+    # Before the transaction: Valkey may take seconds to answer, and a disk that hangs would keep
+    # the lock, and all others from looking.
+    troubles = [*_list_service_troubles(), *_list_disk_troubles()]
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [LOCK])
@@ -74,7 +75,6 @@ def watch_health() -> list[str]:
                 return []
         now = database_now()
         troubles += [
-            *_list_disk_troubles(),
             *_list_cluster_troubles(),
             *_list_expiry_troubles(now),
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from django.db import DatabaseError
+from rq.timeouts import BaseTimeoutException
 
 from experiments.models import NotificationMessage, NotificationWay
 from experiments.notifications import mails, webhooks
@@ -36,7 +37,7 @@ def _send(message: NotificationMessage) -> None:
     except DatabaseError:
         raise  # nothing can be kept now: the lease runs out
     except Exception as error:
-        is_final = not isinstance(error, OSError | MemoryError)
+        is_final = not isinstance(error, OSError | MemoryError | BaseTimeoutException)
         logger.exception("Message %s to %s by %s", message.uid, message.recipient, message.way)
         problem = (
             f"An error in Tare kept it from being sent ({type(error).__name__}); the log of the "

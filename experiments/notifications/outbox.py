@@ -130,6 +130,8 @@ def _is_interrupted_often(message: NotificationMessage) -> bool:
     """
     if message.leased_until is None or message.attempts < MOST_INTERRUPTED:
         return False
+    if message.problem and database_now() - message.created_at < GIVEN_UP:
+        return False  # of its attempts some had an answer, and are counted too
     problem = f"Sending it was interrupted {message.attempts} times without an answer."
     keep_failure(message, problem, is_final=True)
     return True

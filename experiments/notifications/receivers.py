@@ -237,15 +237,17 @@ class CheckedHTTP(http.client.HTTPConnection):
         deadline = time.monotonic() + SECONDS
         problem: OSError = socket.gaierror("no address")
         for family, kind, protocol, _, address in results:
-            sock = socket.socket(family, kind, protocol)
+            sock = None
             try:
+                sock = socket.socket(family, kind, protocol)  # fails for a family that is off
                 # One that hangs leaves time for the others.
                 sock.settimeout(min(find_rest(deadline), SECONDS / len(results)))
                 sock.connect(address)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self.opened = self.secure(sock, deadline)
             except OSError as error:
-                sock.close()
+                if sock is not None:
+                    sock.close()
                 problem = error
             else:
                 self.sock = TimedSocket(self.opened, deadline)

@@ -143,6 +143,20 @@ def test_a_valkey_that_does_not_answer_is_a_service(admin: User, settings: Setti
 
 
 @pytest.mark.usefixtures("all_run")
+def test_a_disk_that_hangs_keeps_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = []
+
+    def note(path: str) -> Any:
+        inside.append(len(connection.savepoint_ids))
+        return mock.Mock(total=100, free=90, used=10)
+
+    monkeypatch.setattr(shutil, "disk_usage", note)
+    watch_health()
+    assert inside
+    assert set(inside) == {len(connection.savepoint_ids)}
+
+
+@pytest.mark.usefixtures("all_run")
 def test_a_disk_that_is_nearly_full_is_told_at_once(
     admin: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:

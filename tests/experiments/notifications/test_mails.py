@@ -321,6 +321,25 @@ def test_a_message_that_kills_its_worker_is_given_up(
     assert send_due(owner) == "not due"
 
 
+def test_a_worker_that_ends_after_refusals_costs_no_message(
+    server: MailServer, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refusals are attempts too, and are no sign that the message ends its worker."""
+    server.answers["connect"] = "bye"
+    tell(owner)
+    for _ in range(5):
+        send_due(owner)
+        let_pass(hours=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(mails, "write_mail", kill)
+        with pytest.raises(Killed):
+            send_due(owner)
+    let_pass(minutes=11)
+    del server.answers["connect"]
+    send_due(owner)
+    assert NotificationMessage.objects.get().given_up_at is None
+
+
 def test_what_was_never_sent_is_said_before_it_is_deleted(
     server: MailServer, owner: User, caplog: Any
 ) -> None:
