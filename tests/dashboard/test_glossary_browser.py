@@ -82,7 +82,9 @@ def test_an_entry_opens_and_closes_by_keyboard(page: Page, block: Locator) -> No
 def test_a_narrow_page_keeps_the_entry_inside(page: Page, block: Locator) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
     block.click()
-    box = page.get_by_role("dialog", name="Block").bounding_box()
+    entry = page.get_by_role("dialog", name="Block")
+    expect(entry).to_be_visible()
+    box = entry.bounding_box()
     assert box
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= 390

@@ -254,8 +254,11 @@ def test_all_lists_show_their_filters_alike(address: str, site: Site, people: Pe
     assert sent == kept
 
 
-def test_a_search_for_workloads_goes_on_showing_variants(as_owner: Client, site: Site) -> None:
-    WorkloadFactory(name="blas small n=8", parent=site.workload)
+def test_a_search_for_workloads_goes_on_showing_variants(
+    as_owner: Client, site: Site, people: People
+) -> None:
+    variant = WorkloadFactory(name="blas small n=8", parent=site.workload)
+    ExperimentFactory(owner=people.owner, workloads=[variant])
     page = "/catalogue/?tab=workloads&q=blas"
     soup = BeautifulSoup(as_owner.get(page).content, "html.parser")
     assert len(soup.select("tbody tr")) == 1
