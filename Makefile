@@ -27,7 +27,7 @@ define run_tests
 	exit "$$tests"
 endef
 
-# Before each push: ten minutes.
+# Before each push.
 test: setup-dev lint
 	$(call run_tests,-m "not thorough")
 
