@@ -46,6 +46,7 @@ NOT_OURS = {"exclude": [[".selector .help-tooltip"]]}
 # Whoever has not logged in sees these.
 WITHOUT_LOGGING_IN = ("/login/", "/docs/", "/glossary/", "/no-such-page/")
 ERRORS = (400, 403, 404, 500, 503)
+PARTS_OF_PAGES = ("/search/results/",)
 
 
 def list_addresses(own: dict[str, list[Any]]) -> Iterator[str]:
@@ -66,7 +67,7 @@ def list_addresses(own: dict[str, list[Any]]) -> Iterator[str]:
 
 
 def open_address(page: Page, address: str) -> bool:
-    """Go to an address; return whether a page is there, and not a file or a part of a page."""
+    """Go to an address; return whether a page is there, and not a file or rows nobody adds."""
     try:
         answer = page.goto(address, wait_until="load")
     except PlaywrightError as error:
@@ -74,10 +75,13 @@ def open_address(page: Page, address: str) -> bool:
             return False
         raise
     assert answer, address
-    if answer.status == 403 and "/admin/" in address:
-        return False  # rows that nobody adds by hand
+    if answer.status == 403 and address.endswith("/add/") and "/admin/" in address:
+        return False
     assert answer.status == 200, address
-    return answer.header_value("content-type") == HTML and "<html" in answer.text()[:500]
+    if answer.header_value("content-type") != HTML or address.endswith(PARTS_OF_PAGES):
+        return False
+    assert "<html" in answer.text()[:500], f"{address} is no whole page: see PARTS_OF_PAGES"
+    return True
 
 
 def find_faults(page: Page) -> list[str]:
@@ -107,7 +111,7 @@ def log_in(page: Page, live_server: LiveServer, user: User) -> None:
 def leave_out_figures(page: Page) -> None:
     """Answer at once for figures, which another process draws: their texts stay on the page."""
     picture = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"></svg>'
-    for kind in ("forest*.svg*", "figure*.svg*"):
+    for kind in ("forest.svg*", "figures/*.svg*"):
         page.route(
             f"**/{kind}", lambda route: route.fulfill(body=picture, content_type="image/svg+xml")
         )

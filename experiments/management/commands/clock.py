@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import time
 from datetime import datetime, timedelta
@@ -61,6 +62,9 @@ INTERVAL_COLUMNS = (
 )
 # A round takes milliseconds: a health check calls a clock that needs longer than this unhealthy.
 ALIVE_SECONDS = 30
+
+
+logger = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):
@@ -185,8 +189,18 @@ def enqueue_deliveries(retried_at: dict[str, float], now: float) -> None:
 
 
 def forget_old_rows(retried_at: dict[str, float], now: float) -> None:
-    """Delete messages to people and readings of clusters that are older than they are kept."""
-    if now - retried_at.get("cleaned", float("-inf")) >= CLEANING_SECONDS:
-        retried_at["cleaned"] = now
-        forget_old()
-        forget_old_readings()
+    """Delete messages to people and readings of clusters that are older than they are kept.
+
+    What cannot be deleted is in the log, and ends neither the other nor the clock, which is needed
+    for everything else.
+    """
+    if now - retried_at.get("cleaned", float("-inf")) < CLEANING_SECONDS:
+        return
+    retried_at["cleaned"] = now
+    for forget in (forget_old, forget_old_readings):
+        try:
+            forget()
+        except (OperationalError, InterfaceError):
+            raise  # PostgreSQL is away
+        except Exception:
+            logger.exception("Old rows stay: %s", forget.__name__)

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import IntegrityError
 from django.utils import timezone
 
 from experiments.clusters.old_readings import KEPT
@@ -55,3 +56,17 @@ def test_the_host_key_that_was_confirmed_keeps_its_reading(draft: ClusterDraft) 
     make_reading(OLD, draft=draft, kind=kind)
     clock.forget_old_rows({}, 0)
     assert ClusterReading.objects.get() == confirmed
+
+
+def test_what_cannot_be_forgotten_ends_neither_the_clock_nor_the_rest(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise IntegrityError("duplicate key")
+
+    forgotten = []
+    monkeypatch.setattr(clock, "forget_old", fail)
+    monkeypatch.setattr(clock, "forget_old_readings", lambda: forgotten.append("readings"))
+    clock.forget_old_rows({}, 0)
+    assert forgotten == ["readings"]
+    assert "duplicate key" in caplog.text
