@@ -83,9 +83,10 @@ PACKAGES = {
             # It lists the functions of a module, among which mutmut puts the mutants.
             "--deselect=tests/experiments/execution/test_task_worker.py"
             "::test_workers_run_whatever_tare_asks_for",
-            # They start servers and workers and kill them, or try dozens of odd records and of
-            # moments: two fifths of the time of all, for each mutant of what every visit does.
+            # They start servers and workers and kill them, try dozens of odd records and of moments,
+            # or thousands of jobs: half of the time of all, for each mutant of what every visit does.
             "--ignore=tests/experiments/execution/test_processes.py",
+            "--ignore=tests/experiments/execution/test_thousands_over_ssh.py",
             *(
                 f"--deselect=tests/experiments/execution/{name}"
                 for name in (
