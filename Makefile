@@ -11,7 +11,7 @@ UV := .tools/bin/uv
 RUN := .venv/bin/python
 INSTALL := $(UV) pip install --quiet --python .venv --require-hashes --build-constraints requirements-build.txt
 
-.PHONY: setup setup-dev demo test test-all test-quick faults soak explore mutants query-counts lint types locks bench compose-proof
+.PHONY: setup setup-dev demo test test-all test-costs test-quick faults soak explore mutants query-counts lint types locks bench compose-proof
 
 setup: .venv/.ready
 
@@ -36,6 +36,10 @@ test: setup-dev lint
 test-all: export HYPOTHESIS_PROFILE := all
 test-all: setup-dev lint
 	$(call run_tests)
+
+# How much processor time each test takes: tests/costs.txt, which says what `make test` leaves to test-all.
+test-costs: setup-dev
+	@$(RUN) -m pytest -n 2 -p tests.measure_costs
 
 # Before each commit: what needs no cluster, no browser and no time (tests/processes.py, SLOW).
 test-quick: setup-dev lint types

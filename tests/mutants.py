@@ -83,8 +83,8 @@ PACKAGES = {
             # It lists the functions of a module, among which mutmut puts the mutants.
             "--deselect=tests/experiments/execution/test_task_worker.py"
             "::test_workers_run_whatever_tare_asks_for",
-            # They start servers and workers and kill them, try dozens of odd records and of moments,
-            # or thousands of jobs: half of the time of all, for each mutant of what every visit does.
+            # They start servers and workers and kill them, or try dozens of odd records and of
+            # moments, or thousands of jobs: half of the time of all, for each mutant of a visit.
             "--ignore=tests/experiments/execution/test_processes.py",
             "--ignore=tests/experiments/execution/test_thousands_over_ssh.py",
             *(

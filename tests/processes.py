@@ -25,7 +25,6 @@ EXPERIMENTS, JOBS, APART = "a lab for experiments", "a lab for jobs", "labs of t
 LABS = {
     "test_anatomy.py": EXPERIMENTS,
     "test_by_forms.py": EXPERIMENTS,
-    "test_own_benchmark.py": EXPERIMENTS,
     "test_parity.py": EXPERIMENTS,
     "test_pauses.py": EXPERIMENTS,
     "test_presets.py": EXPERIMENTS,

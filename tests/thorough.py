@@ -1,15 +1,47 @@
 """Which tests `make test` leaves to `make test-all`: what costs most and is proved once already.
 
-`make test` has to be run before every push, so it may not take long. What is named here takes most
-processor time for what it adds. Each entry says which test `make test` keeps of the same promise.
-Add an entry when a test takes more than ten seconds of processor time, and keep one test on the
-real parts for each promise.
+`make test` has to be run before every push, so it may not take long. An eighth of the tests take
+two thirds of the processor's time. Each file therefore gets a small budget in `make test`:
+
+- A test below CHEAP_S always stays, and so does one that is new: nobody has measured it.
+- The others stay, the cheapest first, until those of their file have used BUDGET_S together.
+- What KEPT names stays whatever it costs: one test on the real parts for each promise.
+- What LEFT_TO_ALL names goes: it shares something costly that its own time does not show. Each
+  entry says which test `make test` keeps of the same promise.
+
+`make test-costs` measures all tests and writes costs.txt anew; do it when `make test` takes longer
+than its ten minutes.
 """
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 
+COSTS = Path(__file__).with_name("costs.txt")
+CHEAP_S = 0.2
+BUDGET_S = 1.0
+
+# The beginning of the name of a test -> what it proves on the real parts.
+KEPT = {
+    "tests/lab/test_by_keyboard.py": "from the log-in over a new cluster to an exported file",
+    "tests/lab/test_demo.py::test_one_folder": "the first command of the README",
+    "tests/lab/test_main_job.py::Test": "what the runners promise of a job on Slurm",
+    "tests/lab/test_own_benchmark.py": "a newcomer's own script",
+    "tests/test_promises.py": "what docs/ promises of the whole site",
+    "tests/experiments/execution/test_execution.py": "the life of a run",
+    "tests/experiments/execution/test_processes.py::test_a_worker_that_is_killed": "a real kill",
+    "tests/experiments/execution/test_lease.py::test_a_visit_that_has_lost": "one visit at a time",
+    "tests/dashboard/access/test_roles.py::test_an_address_opens_from_its_least_role_on[viewer": (
+        "no address is open to whom it should be closed"
+    ),
+    "tests/dashboard/test_query_counts.py::test_no_page": "how often pages ask the database",
+    "tests/dashboard/comparisons/test_published_tables_browser.py::test_a_file_is_read": (
+        "a published table in the browser"
+    ),
+}
 # The beginning of the name of a test -> what `make test` keeps.
 LEFT_TO_ALL = {
     # Whole studies on the lab: tests/lab/test_by_keyboard.py goes the way from the form to the
@@ -69,9 +101,42 @@ EVERY = {
 }
 
 
+def read_costs(file: Path = COSTS) -> dict[str, float]:
+    """Return the processor time in s of each test that is not cheap, by its name."""
+    lines = (line.split(" ", 1) for line in file.read_text().splitlines())
+    return {name: float(seconds) for seconds, name in lines}
+
+
+def write_costs(costs: Mapping[str, float], file: Path = COSTS) -> None:
+    """Write what tests take, file by file and the cheapest first."""
+    ordered = sorted(costs.items(), key=lambda cost: (cost[0].partition("::")[0], cost[1]))
+    file.write_text("".join(f"{seconds:.2f} {name}\n" for name, seconds in ordered))
+
+
+def list_beyond_budgets(costs: Mapping[str, float]) -> set[str]:
+    """Return the tests that would take their file over its budget, the dearest of each file."""
+    used: dict[str, float] = {}
+    beyond = set()
+    for name, seconds in sorted(costs.items(), key=lambda cost: (cost[1], cost[0])):
+        file = name.partition("::")[0]
+        if name.startswith(tuple(KEPT)):
+            continue
+        used[file] = used.get(file, 0.0) + seconds
+        if used[file] > BUDGET_S:
+            beyond.add(name)
+    return beyond
+
+
+@cache
+def _list_beyond_measured_budgets() -> set[str]:
+    return list_beyond_budgets(read_costs())
+
+
 def is_left_to_all(nodeid: str) -> bool:
     """Return whether `make test` leaves a test out; the same ones each time."""
     if nodeid.startswith(tuple(LEFT_TO_ALL)):
+        return True
+    if nodeid in _list_beyond_measured_budgets():
         return True
     every = EVERY.get(nodeid.partition("::")[0], 1)
     return "[" in nodeid and zlib.crc32(nodeid.encode()) % every > 0
