@@ -405,6 +405,12 @@ def test_an_operation_a_day_unless_there_is_much(launched: Experiment) -> None:
     assert Operation.objects.count() == 2
 
 
+def test_a_removal_asks_the_scheduler_for_an_hour(launched: Experiment) -> None:
+    ended(launched)
+    operation = OperationFactory(kind="clean_up", cluster=launched.cluster)
+    assert retention_operations.CleanUp().work(operation).seconds == 3600
+
+
 def test_five_thousand_directories_go_a_bounded_number_at_a_time(launched: Experiment) -> None:
     folder = Path(launched.cluster.work_directory, "jobs")
     first = ended(launched)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +17,11 @@ from experiments.execution import image_transfers
 from experiments.images import image_imports, staging, store
 from experiments.models import AuditEntry, Cluster, Image, ImageImport, StagedImage
 from runners.errors import Refused, TryAgain
+from runners.images import registry
+from runners.images.references import parse_reference
+from runners.images.registry import Resolved
 from tests.experiments.images.test_image_imports import received, rootfs, uploaded
-from tests.factories import RuntimeFactory, StagedImageFactory
+from tests.factories import AdminFactory, RuntimeFactory, StagedImageFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -94,6 +99,32 @@ class TestProgress:
         assert (row.image.owner, row.image.size_bytes) == (row.owner, size)
         other.refresh_from_db()
         assert other.state == "waiting"
+
+    def test_bytes_from_a_registry_are_counted_while_they_come(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        row = image_imports.request_from_registry("docker.io/library/toy:1", AdminFactory())
+        resolved = Resolved(parse_reference(row.reference), "sha256:" + "5" * 64, b"{}", size=9)
+        counted = threading.Event()
+        saved: list[int] = []
+
+        def fetch(*_: object, progress: Callable[[int, int], None]) -> str:
+            progress(4, 9)
+            assert counted.wait(30), "the 4 bytes were never saved"
+            return resolved.digest
+
+        def save(count: int, **_: object) -> bool:
+            saved.append(count)
+            if count == 4:
+                counted.set()
+            return True
+
+        monkeypatch.setattr(image_transfers, "PAUSE_SECONDS", 0.01)
+        monkeypatch.setattr(registry, "resolve", lambda *_: resolved)
+        monkeypatch.setattr(registry, "fetch", fetch)
+        image_transfers._pull(row, Path("unused"), save)
+        assert 4 in saved
+        assert row.reference == f"docker.io/library/toy:1@{resolved.digest}"
 
     def test_a_site_that_is_away_for_now_is_tried_again(
         self, here: Cluster, monkeypatch: pytest.MonkeyPatch
