@@ -385,7 +385,7 @@ class Robustness(Panel[Comparison]):
         return "" if self.is_offered(comparison) else None
 
     def is_offered(self, comparison: Comparison) -> bool:
-        return bool(comparison.pairs) and comparison.has_runs
+        return bool(comparison.pairs) and (comparison.has_runs or is_worth_asking(comparison))
 
     def export(self, comparison: Comparison) -> dict[str, Rows]:
         return {"robustness": list_companion_rows(comparison)}

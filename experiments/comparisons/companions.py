@@ -13,7 +13,11 @@ from typing import Any
 from experiments.comparisons import Comparison, ExperimentComparison, Group
 from experiments.statistics import Pair, Sample
 from experiments.statistics.normality import FEWEST
-from experiments.statistics.robust import Robustness, compute_robustness
+from experiments.statistics.robust import (
+    Robustness,
+    compute_robustness,
+    compute_robustness_of_means,
+)
 
 
 @dataclass(frozen=True)
@@ -26,26 +30,33 @@ class Companions:
 
 
 def compute_companions(comparison: Comparison) -> list[Companions]:
-    """Return the other tests of each pair of the comparison that has single runs."""
+    """Return the other tests of each pair: many of single runs, one of published means."""
     return [
         Companions(
-            group, pair, compute_robustness(pair, list_judged_samples(comparison, group, pair))
+            group,
+            pair,
+            compute_robustness(pair, list_judged_samples(comparison, group, pair))
+            if group.samples
+            else compute_robustness_of_means(pair),
         )
         for group in comparison.groups
-        if group.samples
         for pair in group.pairs
     ]
 
 
 def is_worth_asking(comparison: Comparison) -> bool:
-    """Return whether any pair has enough runs for the other tests."""
+    """Return whether any pair has enough runs, or published means, for the other tests."""
     return any(
-        pair.ci95 is not None
-        and (pair.n_blocks if pair.paired else min(pair.n_baseline, pair.n_environment)) >= FEWEST
+        pair.ci95 is not None and _has_enough(group, pair)
         for group in comparison.groups
-        if group.samples
         for pair in group.pairs
     )
+
+
+def _has_enough(group: Group, pair: Pair) -> bool:
+    if group.samples and pair.paired:
+        return pair.n_blocks >= FEWEST
+    return min(pair.n_baseline, pair.n_environment) >= (FEWEST if group.samples else 2)
 
 
 def list_companion_rows(comparison: Comparison) -> list[dict[str, Any]]:

@@ -13,6 +13,12 @@ from typing import Any
 from experiments.statistics import numbers, ranks
 from experiments.statistics.arms import Arms
 from experiments.statistics.estimates import Arm, Estimate
+from experiments.statistics.fieller import (
+    MeansWithErrors,
+    summarise_blocks,
+    summarise_published,
+    summarise_runs,
+)
 from experiments.statistics.normality import FEWEST, Normality, check_normality
 from experiments.statistics.values import Interval, Pair, Sample
 
@@ -130,12 +136,30 @@ def compute_robustness(pair: Pair, samples: Sequence[Sample]) -> Robustness:
         for name, (p, how) in tests
     ]
     companions.append(_trimmed(groups, pair.alpha))
+    summarise = summarise_blocks if pair.paired else summarise_runs
+    companions += _fieller(summarise(*arms.values(float)), pair.alpha)
     if fewest >= FEWEST_FOR_BCA:
         companions.append(_bca(groups, pair.alpha))
     checked = (check_normality(name, values) for name, values in zip(whose, groups, strict=True))
     return Robustness(
         **shared_fields, companions=tuple(companions), normality=tuple(filter(None, checked))
     )
+
+
+def compute_robustness_of_means(pair: Pair) -> Robustness:
+    """Return the other test of published means: of their runs nothing else is known."""
+    known = (pair.baseline_mean, pair.baseline_sd, pair.environment_mean, pair.environment_sd)
+    shared_fields: dict[str, Any] = {
+        "baseline": pair.baseline,
+        "environment": pair.environment,
+        "alpha": pair.alpha,
+        "p_difference": pair.p_difference,
+    }
+    if pair.ci95 is None or None in known or min(pair.n_baseline, pair.n_environment) < 2:
+        return Robustness(**shared_fields, too_few="There is no inference to check.")
+    mean_b, sd_b, mean_e, sd_e = (value or 0.0 for value in known)
+    means = summarise_published((mean_b, sd_b, pair.n_baseline), (mean_e, sd_e, pair.n_environment))
+    return Robustness(**shared_fields, companions=tuple(_fieller(means, pair.alpha)))
 
 
 def compare_trimmed_means(groups: Sequence[Sequence[float]]) -> Estimate:
@@ -180,6 +204,24 @@ def _trimmed(groups: Sequence[Sequence[float]], alpha: float) -> Companion:
         sees_a_difference=estimate.p_difference < alpha,
         how="winsorised variances",
     )
+
+
+def _fieller(means: MeansWithErrors | None, alpha: float) -> list[Companion]:
+    """Return Fieller's interval of the ratio of arithmetic means; nothing where none varies."""
+    if means is None:
+        return []
+    interval = means.find_interval(1 - alpha)
+    how = f"arithmetic means, {numbers.fixed(means.df, 1)} degrees of freedom"
+    no_end = "no bounded interval: the baseline’s mean is not told from 0"
+    return [
+        Companion(
+            name="Fieller’s interval",
+            ratio=means.ratio,
+            interval=interval,
+            how=how if interval else no_end,
+            sees_a_difference=means.sees_a_difference(1 - alpha),
+        )
+    ]
 
 
 def _bca(groups: Sequence[Sequence[float]], alpha: float) -> Companion:

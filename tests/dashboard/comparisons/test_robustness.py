@@ -40,6 +40,7 @@ def test_the_comparison_links_to_it_and_a_click_fetches_the_panel(
         "Wilcoxon’s signed ranks",
         "A permutation of signs",
         "The 20 % trimmed mean",
+        "Fieller’s interval",
         "Shapiro-Wilk: Apptainer / bare metal",
         "All agree with Student’s t about whether there is a difference.",
         'data-chart="quantiles-0"',
@@ -74,6 +75,7 @@ def test_json_has_every_companion(ten: Experiment, as_owner: Client) -> None:
         "Wilcoxon’s signed ranks",
         "a permutation of signs",
         "the 20 % trimmed mean",
+        "Fieller’s interval",
     ]
     assert {"of", "n", "w", "p"} == row["normality"][0].keys()
     (pair,) = exported["comparison"]

@@ -238,7 +238,7 @@ def lognormal(seed, n, mean=0.0):
 def test_the_panel_names_every_companion(paired):
     pair, found = both(lognormal(1, 20), lognormal(2, 20, 0.1), paired=paired)
     names = [one.name for one in found.companions]
-    assert len(names) == 4
+    assert len(names) == 5
     assert names[0] == ("Wilcoxon’s signed ranks" if paired else "Mann-Whitney")
     assert names[-1] == "the BCa bootstrap"
     assert found.sentence == "All agree with Student’s t about whether there is a difference."
@@ -258,7 +258,7 @@ def test_below_eight_it_says_that_there_are_too_few(paired):
 
 def test_below_twenty_there_is_no_bootstrap():
     _, found = both(lognormal(1, 19), lognormal(2, 19), paired=False)
-    assert len(found.companions) == 3
+    assert len(found.companions) == 4
 
 
 def test_a_disagreement_is_told_and_changes_nothing():
