@@ -115,6 +115,17 @@ def test_jobs_of_one_block_count_together() -> None:
     assert second.events.get().what == NOT_TRIED
 
 
+def test_second_jobs_of_one_block_count_together() -> None:
+    first = failed_job(("succeeded", ""), ("failed", "not started"))
+    second = failed_job(("succeeded", ""), ("failed", "not started"))
+    Job.objects.filter(pk=second.pk).update(experiment=first.experiment, block=first.block)
+    Event.objects.create(experiment=first.experiment, job=first, what=TRIED_BY_RULE)
+    plan_by_rule([first, second])
+    assert Job.objects.filter(repairs=first).count() == 1
+    assert not Job.objects.filter(repairs=second).exists()
+    assert second.events.get().what == NOT_TRIED
+
+
 def test_beside_a_result_only_what_never_began_is_run_by_a_second_job() -> None:
     job = failed_job(("succeeded", ""), ("failed", "node failure"), ("failed", "not started"))
     Run.objects.filter(job=job, position=0).update(node="node2")

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 from django.utils import timezone
 
-from experiments.execution import submitting
+from experiments.execution import sending, submitting
 from experiments.execution.rows import list_jobs
 from experiments.execution.submitting import SendingPaused, send_portion
 from experiments.models import Cluster, Experiment, Job, Operation, Pause, Run, StagedImage
@@ -19,7 +19,7 @@ from runners.runner import Runner
 from runners.schedulers import SCHEDULERS
 from runners.submissions import NotReached, Outcome
 from runners.transports import Local
-from tests.factories import OperationFactory, PartitionFactory
+from tests.factories import LaunchedFactory, OperationFactory, PartitionFactory
 
 pytestmark = pytest.mark.django_db
 Make = Callable[..., Experiment]
@@ -252,3 +252,17 @@ def test_what_was_cancelled_meanwhile_is_told_with_its_runs(
     assert whys(job) == [("planned → cancelled", "before")]
     runs = job.runs.values_list("state", "reason", "message")
     assert set(runs) == {("cancelled", "cancelled", "")}
+
+
+def test_a_portion_that_stays_planned_is_not_tried_twice_in_a_visit(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever keeps it: an earlier portion that was kept stays among those that were tried."""
+    launched = LaunchedFactory()
+    held: Any = mock.Mock(cluster=launched.cluster)
+    visit = sending.Sending(held, runner, timezone.now(), sent_back={"an earlier one"})
+    monkeypatch.setattr(sending, "send_portion", lambda *_: None)
+    jobs = list(list_jobs(held, "planned"))
+    assert jobs
+    sending._send_until_refused(visit, jobs)
+    assert visit.sent_back == {"an earlier one", *(job.uid for job in jobs)}
