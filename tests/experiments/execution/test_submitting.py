@@ -19,7 +19,7 @@ from runners.runner import Runner
 from runners.schedulers import SCHEDULERS
 from runners.submissions import NotReached, Outcome
 from runners.transports import Local
-from tests.factories import LaunchedFactory, OperationFactory, PartitionFactory
+from tests.factories import OperationFactory, PartitionFactory
 
 pytestmark = pytest.mark.django_db
 Make = Callable[..., Experiment]
@@ -255,11 +255,10 @@ def test_what_was_cancelled_meanwhile_is_told_with_its_runs(
 
 
 def test_a_portion_that_stays_planned_is_not_tried_twice_in_a_visit(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch
+    experiment: Make, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever keeps it: an earlier portion that was kept stays among those that were tried."""
-    launched = LaunchedFactory()
-    held: Any = mock.Mock(cluster=launched.cluster)
+    held: Any = mock.Mock(cluster=experiment().cluster)
     visit = sending.Sending(held, runner, timezone.now(), sent_back={"an earlier one"})
     monkeypatch.setattr(sending, "send_portion", lambda *_: None)
     jobs = list(list_jobs(held, "planned"))
