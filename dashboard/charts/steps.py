@@ -133,9 +133,7 @@ def _shapes(cut: int, fixed_warm_up: int) -> Iterator[dict[str, Any]]:
         yield {"type": "line", "name": "reference", **place, **whole, "line": line}
 
 
-def _note_beside(
-    x: float, text: str, *, line: int = 0, is_left: bool = False
-) -> dict[str, Any]:
+def _note_beside(x: float, text: str, *, line: int = 0, is_left: bool = False) -> dict[str, Any]:
     """Return a note right or left of x, `line` lines below the top of the plot.
 
     Its ground covers the lines behind it.

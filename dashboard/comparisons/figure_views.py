@@ -65,8 +65,8 @@ KINDS: dict[str, str] = {
 UNAVAILABLE = 503
 RETRY_SECONDS = 3  # about as long as one takes; pages ask by themselves (static/js/figures.js)
 LESS = (
-    "A figure of one configuration takes less time, and so does the CSV of its numbers: both are in "
-    "the comparison’s menu Export or beside the figure."
+    "A figure of one configuration takes less time, and so does the CSV of its numbers: both are "
+    "in the comparison’s menu Export or beside the figure."
 )
 
 

@@ -47,7 +47,7 @@ DASHES: tuple[tuple[float, ...], ...] = (
 PALE = 0.45
 PADDING = 0.6
 EDGE, HATCH, HATCH_LINE = 0.35, 1.3, 0.45
-"""Of phases: the edge in points, and the hatching in millimetres from line to line and in points."""
+"""Of phases: the edge in points; the hatching in millimetres from line to line, and in points."""
 
 
 @dataclass(frozen=True)

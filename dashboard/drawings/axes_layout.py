@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from dashboard.drawings.axes_figure import AxesFigure, Axis, Key, Panel
-from dashboard.drawings.axes_items import DASHES, RADIUS, RIM, Box, draw_item, draw_phase, find_colour
+from dashboard.drawings.axes_items import (
+    DASHES,
+    RADIUS,
+    RIM,
+    Box,
+    draw_item,
+    draw_phase,
+    find_colour,
+)
 from dashboard.drawings.axes_pages import (
     AXIS_TITLE,
     GUTTER,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-
 PHASE_SHADES = (0, 3, 1, 4, 2)
 """The order in which phases take the shades: neighbours are two steps apart at least."""
 MOST_PHASES = 2 * len(PHASE_SHADES)

@@ -56,7 +56,7 @@ class Inputs:
     key: str
     frame: str
     """Two hashes of what does not change while runs live: of the method, and of the plan with its
-    names. Where both are the same, only runs, events and what persons did with them may be newer."""
+    names. Where both are the same, only runs, events and what persons did with them are newer."""
     is_alive: bool
     """Whether runs have not ended yet."""
     ended_runs: int

@@ -315,9 +315,9 @@ def test_the_step_trace_shows_what_was_found_beside_the_fixed_warm_up():
 
 def test_notes_on_the_warm_up_have_room_on_a_phone_and_do_not_lie_on_each_other():
     values = [2.0] * 5 + NEVER
-    long, fixed = draw_step_trace(
-        values, fixed_warm_up=10, unit="s", steady_state=find(values)
-    )["layout"]["annotations"]
+    long, fixed = draw_step_trace(values, fixed_warm_up=10, unit="s", steady_state=find(values))[
+        "layout"
+    ]["annotations"]
     lines = long["text"].split("<br>")
     assert len(lines) > 1
     assert max(map(len, lines)) <= 40

@@ -1,4 +1,4 @@
-"""What a page fetches once is fetched again where the server did not answer, and the page says so."""
+"""What a page fetches once is fetched again where nobody answered, and the page says so."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ def test_a_part_that_asks_by_itself_says_that_nobody_answers(
     note = page.get_by_role("status").and_(page.locator(".fetch-failed"))
     for _ in range(2):
         page.clock.fast_forward(3_100)
-        expect(note).to_contain_text("Tare does not answer. This page asks again every few seconds.")
+        expect(note).to_contain_text(
+            "Tare does not answer. This page asks again every few seconds."
+        )
     page.clock.fast_forward(3_100)
     expect(note).to_have_count(0, timeout=PATIENCE)
 

@@ -285,7 +285,9 @@ def test_of_many_phases_the_smallest_are_one_and_named_below() -> None:
     areas = [item for item in figure.panels[0].items if isinstance(item, Area)]
     rests = [area for area in areas if area.colour == f"phase {MOST_PHASES - 1}"]
     assert [area.right - area.left for area in rests] == pytest.approx([0.6, 0.8])
-    assert [area.right for area in rests] == pytest.approx([sum(sizes.values()), sum(sizes.values()) + 0.2])
+    assert [area.right for area in rests] == pytest.approx(
+        [sum(sizes.values()), sum(sizes.values()) + 0.2]
+    )
 
 
 def test_a_small_phase_that_is_large_once_has_a_place_of_its_own() -> None:
