@@ -76,7 +76,7 @@ class Subject:
 
     row: Experiment | PublishedTable
     identity: str
-    """A text that is another one as soon as the comparison may be."""
+    """A text that is another one as soon as the comparison may be; "" where none is kept."""
     read: Callable[[], Comparison]
     computed_at: str = ""
     """When the comparison was computed, where it is not the one of now; for the file's name."""
@@ -91,7 +91,8 @@ def figure(request: OpenRequest, pk: int, ending: Ending, name: str = FOREST) ->
     """
     experiment = get_readable(request, pk)
     latest = find_latest(experiment)
-    identity = f"experiment {pk} {latest.key}"
+    # With the time: where a backup was restored, other runs may have the same number of events.
+    identity = f"experiment {pk} {latest.key} {latest.row.kept_at}" if latest.row else ""
     subject = Subject(
         experiment,
         identity,
@@ -189,7 +190,7 @@ class _Wanted:
 
     def find(self) -> tuple[bytes, int] | None:
         """Return the kept file and its number of pages; nothing is read to know them."""
-        known = find_order(self.identify())
+        known = find_order(self.identify()) if self.subject.identity else None
         file = find_drawn(known.key, again=self.is_again) if known else None
         return (file, known.pages) if known and file is not None else None
 
@@ -214,7 +215,7 @@ class _Wanted:
             described, width=self.width, theme=self.theme, ending=self.ending, page=self.page
         )
         # Others are the figure of all configurations by another address: any number of them.
-        if self.configuration <= len(comparison.groups):
+        if self.subject.identity and self.configuration <= len(comparison.groups):
             keep_order(self.identify(), KnownOrder(order.key, pages))
         return order, pages
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -184,6 +185,9 @@ def _run_program(order: str) -> bytes:
     except OSError as error:
         log.warning("No process could be started to draw a figure: %s", error)
         raise NotDrawn("The server could not start the program that draws it.") from error
+    if ended.returncode == -signal.SIGXCPU:
+        log.warning("A figure took more than %s s of the processor and was given up.", SECONDS)
+        raise TookTooLong(SECONDS)
     if ended.returncode or not ended.stdout:
         said = ended.stderr.decode(errors="replace")[-SHOWN_OF_ERRORS:]
         log.warning("Drawing a figure ended with %s: %s", ended.returncode, said)
@@ -222,8 +226,8 @@ def _find_kept(key: str) -> bytes | None:
 
 
 def _keep(key: str, file: bytes, seconds: float | None = None) -> None:
-    cache = caches["figures"]
     try:
+        cache = caches["figures"]
         cache.set(key, file, cache.default_timeout if seconds is None else seconds)
     except OSError as error:
         log.warning("A figure cannot be kept: %s", error)

@@ -63,6 +63,7 @@ def address_of(experiment: Experiment, name: str = "steps") -> str:
 def with_steps(results: Experiment) -> Experiment:
     for run in results.runs.all():
         SeriesFactory(run=run)
+    assert keep_comparison(results.pk) == "kept"
     return results
 
 
@@ -152,7 +153,6 @@ def test_a_figure_that_took_too_long_is_not_read_again_until_somebody_asks(
 @pytest.fixture
 def slow(with_steps: Experiment, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     """An experiment whose comparison takes long, and is one event behind."""
-    assert keep_comparison(with_steps.pk) == "kept"
     KeptComparison.objects.update(seconds=2.0, kept_at="2026-11-26T06:44Z")
     Run.objects.filter(pk=with_steps.runs.latest("pk").pk).update(state=Run.State.RUNNING)
     EventFactory(experiment=with_steps, what="anything")

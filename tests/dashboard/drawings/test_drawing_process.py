@@ -75,6 +75,12 @@ def test_a_process_that_hangs_is_given_up(monkeypatch, replace_program) -> None:
         draw(FOREST, **OPTIONS)
 
 
+def test_one_that_has_used_up_its_time_on_the_processor_took_too_long(replace_program) -> None:
+    replace_program("import os, signal; os.kill(os.getpid(), signal.SIGXCPU)")
+    with pytest.raises(TookTooLong):
+        draw(FOREST, **OPTIONS)
+
+
 def test_what_took_too_long_is_not_started_again_unless_a_person_asks(
     monkeypatch, replace_program
 ) -> None:
