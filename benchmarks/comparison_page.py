@@ -149,11 +149,16 @@ def compare_many_runs(client: Client) -> None:
     print_row(f"{runs:,} runs compared by a worker", time.perf_counter() - began)
 
     def measure(label: str, query: str, seconds: float, kilobytes: int, **headers: str) -> None:
+        measure_address(label, address + query, seconds, kilobytes, **headers)
+
+    def measure_address(
+        label: str, path: str, seconds: float, kilobytes: int, **headers: str
+    ) -> None:
         sizes, own = [], []
 
         def fetch() -> None:
             began = time.process_time()
-            response = client.get(address + query, headers=headers)
+            response = client.get(path, headers=headers)
             own.append(time.process_time() - began)
             assert response.status_code in (200, 204), response.status_code
             sizes.append(len(response.content))
@@ -180,6 +185,9 @@ def compare_many_runs(client: Client) -> None:
     )
     measure("  live fragment, no news", f"?part=live&shown={shown}", LIVE_GOAL, LIVE_SIZE, **live)
     measure("  its table, computed anew", "?part=numbers", KEPT_GOAL, KEPT_SIZE, **live)
+    experiment = f"/experiments/{pk}/"
+    measure_address("  experiment, live part", experiment, LIVE_GOAL, LIVE_SIZE, **live)
+    measure_address("  overview, new data", "/", KEPT_GOAL, KEPT_SIZE)
 
 
 def make_experiment(repeats: int, *, trained: bool = False, steps: int = STEPS) -> int:

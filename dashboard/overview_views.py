@@ -16,7 +16,7 @@ from dashboard.comparisons.strips import make_strips
 from dashboard.execution.matrix import estimate_all_left
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.access.permissions import may_see_operations
-from experiments.comparisons import read_comparisons, read_kept_verdicts
+from experiments.comparisons import read_all_latest, read_kept_verdicts
 from experiments.execution.ended_since import list_ended_since
 from experiments.execution.overdue_visits import find_overdue_of_clusters
 from experiments.execution.progress import measure_progress
@@ -59,8 +59,8 @@ def overview(request: Request) -> HttpResponse:
     rows = visible.filter(archived_at=None).with_results().without_plan()
     ended = rows.select_related("baseline", "cluster").newest_first()[:RECENT]
     context["results"] = [
-        (comparison, diagnose(comparison), make_strips(comparison))
-        for comparison in read_comparisons(list(ended))
+        (comparison, latest, diagnose(comparison), make_strips(comparison))
+        for comparison, latest in read_all_latest(list(ended))
     ]
     return render(request, "overview.html", context)
 

@@ -121,7 +121,7 @@ CACHES = {
         "BACKEND": "django.core.cache.backends.filebased.FileBasedCache",
         "LOCATION": str(Path(FIGURE_FOLDER) / "drawn"),
         "TIMEOUT": 30 * 24 * 3600,
-        "OPTIONS": {"MAX_ENTRIES": 1000},
+        "OPTIONS": {"MAX_ENTRIES": 2000},  # for each figure the file, and which request asks for it
     },
 }
 

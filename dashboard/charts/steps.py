@@ -6,9 +6,11 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import median
+from textwrap import wrap
 from typing import Any
 
 from dashboard.charts.style import (
+    GROUND,
     MUTED,
     Figure,
     axis,
@@ -24,6 +26,10 @@ from experiments.statistics.change_points import Shape, SteadyState
 
 BLOCK = 10
 """Number of steps whose median is drawn as one level."""
+MOST_LETTERS = 40
+"""In a line of a note: what a phone has room for."""
+LINE = 16
+"""Pixels of a line of notes."""
 FAR = 3.0
 """Warm-up steps this many times above the slowest steady one are cut off, with a note."""
 
@@ -65,9 +71,12 @@ def draw_step_trace(
         extent = {"range": [lowest - 0.1 * room, highest + 0.6 * room]}
         above = sum(value > extent["range"][1] for value in shown)
         note_text += f": {above} step{'s' * (above != 1)} above, up to {max(far):.4g} {unit}"
-    notes = [_note_right_of(0.5, note_text)] if cut or steady_state else []
+    lines = wrap(note_text, MOST_LETTERS, break_long_words=False)
+    notes = [_note_beside(0.5, "<br>".join(lines))] if cut or steady_state else []
     if steady_state and fixed_warm_up:
-        notes.append(_note_right_of(fixed_warm_up + 0.5, "fixed warm-up", line=1))
+        is_late = fixed_warm_up > edges[-1] / 2
+        place = fixed_warm_up + 0.5
+        notes.append(_note_beside(place, "fixed warm-up", line=len(lines), is_left=is_late))
     data = [
         {
             "type": "scatter",
@@ -124,19 +133,25 @@ def _shapes(cut: int, fixed_warm_up: int) -> Iterator[dict[str, Any]]:
         yield {"type": "line", "name": "reference", **place, **whole, "line": line}
 
 
-def _note_right_of(x: float, text: str, line: int = 0) -> dict[str, Any]:
-    """Return a note to the right of x, `line` lines below the top of the plot."""
+def _note_beside(x: float, text: str, *, line: int = 0, is_left: bool = False) -> dict[str, Any]:
+    """Return a note right or left of x, `line` lines below the top of the plot.
+
+    Its ground covers the lines behind it.
+    """
     return note(
         text,
         name="muted",
         xref="x",
         x=x,
-        xanchor="left",
-        xshift=4,
+        xanchor="right" if is_left else "left",
+        xshift=-4 if is_left else 4,
         yref="paper",
         y=1,
         yanchor="top",
-        yshift=-16 * line,
+        yshift=-LINE * line,
+        align="left",
+        bgcolor=GROUND,
+        borderpad=0,
     )
 
 

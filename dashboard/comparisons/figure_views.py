@@ -1,12 +1,21 @@
-"""Figures of comparisons as files: SVG, PNG and PDF."""
+"""Figures of comparisons as files: SVG, PNG and PDF.
+
+A file that is kept is found by what it was asked for and what the comparison rests on: nothing is
+read for it. Whatever has to be read and drawn first takes a turn.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable
-from html import escape
-from typing import Literal
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
+from django.conf import settings
 from django.http import Http404, HttpResponse
+from django.shortcuts import render
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
@@ -24,13 +33,28 @@ from dashboard.comparisons.printed_figures import (
 )
 from dashboard.comparisons.safe_files import make_file_name
 from dashboard.drawings.axes_figure import AxesFigure
-from dashboard.drawings.drawing_process import Busy, Ending, NotDrawn, draw
+from dashboard.drawings.drawing_process import (
+    Busy,
+    DrawingOrder,
+    Ending,
+    KnownOrder,
+    NotDrawn,
+    TookTooLong,
+    draw_in_turn,
+    find_drawn,
+    find_order,
+    keep_order,
+    prepare_order,
+    take_turn,
+)
 from dashboard.drawings.forest import Forest
 from dashboard.drawings.forest_layout import MEASURES
 from dashboard.drawings.themes import THEMES
-from dashboard.typed_requests import OpenRequest
-from experiments.comparisons import Comparison, read_comparison
+from dashboard.typed_requests import OpenRequest, parse_whole_number
+from experiments.access.anonymity import Anonymity
+from experiments.comparisons import Comparison, Latest, find_latest, read_latest
 from experiments.comparisons.published_tables import compare_published
+from experiments.models import Experiment, PublishedTable
 from experiments.statistics.published.printed import TableError
 
 KINDS: dict[str, str] = {
@@ -40,34 +64,65 @@ KINDS: dict[str, str] = {
 }
 UNAVAILABLE = 503
 RETRY_SECONDS = 3  # about as long as one takes; pages ask by themselves (static/js/figures.js)
-MESSAGE = (
-    '<svg xmlns="http://www.w3.org/2000/svg" role="img" width="680" height="64">'
-    "<title>Not drawn</title>"
-    '<text x="12" y="26" font-family="sans-serif" font-size="15" fill="#8a6100">'
-    "This figure could not be drawn.</text>"
-    '<text x="12" y="48" font-family="sans-serif" font-size="13" fill="#7a828a">{}</text></svg>'
+LESS = (
+    "A figure of one configuration takes less time, and so does the CSV of its numbers: both are "
+    "in the comparison’s menu Export or beside the figure."
 )
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Whose figures are sent: an experiment, or a published table."""
+
+    row: Experiment | PublishedTable
+    identity: str
+    """A text that is another one as soon as the comparison may be; "" where none is kept."""
+    read: Callable[[], Comparison]
+    computed_at: str = ""
+    """When the comparison was computed, where it is not the one of now; for the file's name."""
 
 
 @by_link
 @require_GET
 def figure(request: OpenRequest, pk: int, ending: Ending, name: str = FOREST) -> HttpResponse:
-    """Send a figure of an experiment's comparison; its old address knows the forest plot alone."""
-    return _send(request, read_comparison(get_readable(request, pk)), name, ending)
+    """Send a figure of an experiment's comparison; its old address knows the forest plot alone.
+
+    It is of the comparison that the page shows.
+    """
+    experiment = get_readable(request, pk)
+    latest = find_latest(experiment)
+    # With the time: where a backup was restored, other runs may have the same number of events.
+    identity = f"experiment {pk} {latest.key} {latest.row.kept_at}" if latest.row else ""
+    subject = Subject(
+        experiment,
+        identity,
+        lambda: _read_shown(experiment, latest),
+        f"{latest.row.kept_at:%Y%m%dT%H%MZ}" if latest.row and latest.is_behind else "",
+    )
+    return _send(request, subject, name, ending)
+
+
+def _read_shown(experiment: Experiment, latest: Latest) -> Comparison:
+    comparison, read = read_latest(experiment)
+    if read.is_missing or read.key != latest.key:
+        raise Busy("Its numbers are being computed at the moment; try again in a minute.")
+    return comparison
 
 
 @by_link
 @require_GET
 def table_figure(request: OpenRequest, pk: int, ending: Ending, name: str = FOREST) -> HttpResponse:
     """Send a figure of a published table's comparison."""
+    row = get_readable_table(request, pk)
+    columns = [str(getattr(row, field.attname)) for field in row._meta.concrete_fields]
+    subject = Subject(row, json.dumps(["table", *columns]), lambda: compare_published(row))
     try:
-        comparison = compare_published(get_readable_table(request, pk))
+        return _send(request, subject, name, ending)
     except TableError as error:
         raise Http404(str(error)) from error
-    return _send(request, comparison, name, ending)
 
 
-def _send(request: OpenRequest, comparison: Comparison, name: str, ending: Ending) -> HttpResponse:
+def _send(request: OpenRequest, subject: Subject, name: str, ending: Ending) -> HttpResponse:
     """Return the figure in the width, theme and page that the address asks for.
 
     Widths are 180 (two columns) or 88 (one); a PDF has all pages unless one is requested. 404 where
@@ -75,36 +130,21 @@ def _send(request: OpenRequest, comparison: Comparison, name: str, ending: Endin
     """
     width, theme = request.GET.get("width", "180"), request.GET.get("theme", "light")
     page = request.GET.get("page", "0" if ending == "pdf" else "1")
-    if width not in map(str, MEASURES) or theme not in THEMES or not _is_page(page):
-        raise Http404("There is no figure of this width, theme or page.")
+    is_known = name == FOREST or name in FIGURES
+    if not is_known or width not in map(str, MEASURES) or theme not in THEMES or not _is_page(page):
+        raise Http404("There is no figure of this name, width, theme or page.")
     anonymity = find_anonymity(request.user)
-    described = _describe(request, comparison, name, anonymity.hide if anonymity else str)
-    if described is None:
-        raise Http404("There is no such figure of this comparison.")
-    first = 0 if ending == "pdf" else 1
-    count = count_pages(described, int(width))
-    if not first <= int(page) <= count:
-        raise Http404("The figure has no such page.")
+    wanted = _Wanted(request, subject, name, ending, int(width), theme, int(page), anonymity)
     try:
-        file = draw(
-            described,
-            width=int(width),
-            theme=theme,
-            ending=ending,
-            page=int(page),
-            is_visitor=isinstance(request.user, Visitor),
-        )
-    except Busy as error:  # as text: a picture would end the page's asking
-        response = _say_not_drawn(str(error), "")
-        response["Retry-After"] = str(RETRY_SECONDS)
-        return response
+        file, pages = wanted.find() or wanted.draw()
     except NotDrawn as error:
-        return _say_not_drawn(str(error), ending)
+        return _say_not_drawn(request, error)
     response = HttpResponse(file, content_type=KINDS[ending])
-    part = f"-page-{page}-of-{count}" if count > 1 and int(page) else ""
+    part = f"-page-{page}-of-{pages}" if pages > 1 and int(page) else ""
+    part += f"-of-{subject.computed_at}" if subject.computed_at else ""
     # A slug respells names, so that they could not be hidden in it: "mullers" for "Müller's".
     file_name = make_file_name(
-        comparison,
+        subject.row,
         f"{name.replace('_', '-')}-{width}mm{part}",
         f".{ending}",
         has_question=not anonymity,
@@ -112,6 +152,81 @@ def _send(request: OpenRequest, comparison: Comparison, name: str, ending: Endin
     wants_file = "download" in request.GET
     response["Content-Disposition"] = content_disposition_header(wants_file, file_name) or "inline"
     return mark_as_hidden(response) if anonymity else response
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """One file as a request asks for it."""
+
+    request: OpenRequest
+    subject: Subject
+    name: str
+    ending: Ending
+    width: int
+    theme: str
+    page: int
+    anonymity: Anonymity | None
+
+    @property
+    def configuration(self) -> int:
+        return parse_whole_number(self.request.GET.get("configuration", "")) or 0
+
+    @property
+    def is_again(self) -> bool:
+        """Return whether a person asks for it once more, after it took too long."""
+        return "again" in self.request.GET
+
+    def identify(self) -> str:
+        """Return the name of this file among all that were asked for."""
+        scaling = self.request.GET.get("scaling", "")
+        parts = [
+            _hash_code(),
+            self.subject.identity,
+            self.anonymity.identity if self.anonymity else "",
+            *(self.name, self.ending, self.width, self.theme, self.page, self.configuration),
+            BATCHES.get(scaling, ""),
+        ]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    def find(self) -> tuple[bytes, int] | None:
+        """Return the kept file and its number of pages; nothing is read to know them."""
+        known = find_order(self.identify()) if self.subject.identity else None
+        file = find_drawn(known.key, again=self.is_again) if known else None
+        return (file, known.pages) if known and file is not None else None
+
+    def draw(self) -> tuple[bytes, int]:
+        """Return the file and its number of pages, drawn where it is not kept."""
+        with take_turn(is_visitor=isinstance(self.request.user, Visitor)):
+            order, pages = self._describe()
+            file = find_drawn(order.key, again=self.is_again)
+            return (draw_in_turn(order) if file is None else file), pages
+
+    def _describe(self) -> tuple[DrawingOrder, int]:
+        comparison = self.subject.read()
+        hide = self.anonymity.hide if self.anonymity else str
+        described = _describe(self.request, comparison, self.name, hide)
+        if described is None:
+            raise Http404("There is no such figure of this comparison.")
+        first = 0 if self.ending == "pdf" else 1
+        pages = count_pages(described, self.width)
+        if not first <= self.page <= pages:
+            raise Http404("The figure has no such page.")
+        order = prepare_order(
+            described, width=self.width, theme=self.theme, ending=self.ending, page=self.page
+        )
+        # Others are the figure of all configurations by another address: any number of them.
+        if self.subject.identity and self.configuration <= len(comparison.groups):
+            keep_order(self.identify(), KnownOrder(order.key, pages))
+        return order, pages
+
+
+@cache
+def _hash_code() -> str:
+    """Return a hash of the code that turns a comparison into a figure."""
+    digest = hashlib.sha256()
+    for path in sorted((Path(settings.BASE_DIR) / "dashboard").rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _describe(
@@ -133,12 +248,29 @@ def _is_page(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 4
 
 
-def _say_not_drawn(reason: str, ending: Ending | Literal[""]) -> HttpResponse:
-    """Return the reason: as a picture where one was to stand on a page, else as text."""
-    if ending == "svg":
-        content, kind = MESSAGE.format(escape(reason)), KINDS["svg"]
+def _say_not_drawn(request: OpenRequest, error: NotDrawn) -> HttpResponse:
+    """Return the reason: as text for pictures, whose page says it, and as a page for a link.
+
+    A picture that says so would end the page's asking.
+    """
+    sentences = [str(error)]
+    if isinstance(error, TookTooLong):
+        sentences.append(LESS)
+    context = {"reason": " ".join(sentences), "again": _ask_again(request)}
+    if "download" in request.GET:
+        response = render(request, "comparisons/not_drawn.html", context, status=UNAVAILABLE)
     else:
-        where = "All numbers are on the comparison’s page."
-        content = f"This figure could not be drawn. {reason} {where}\n"
-        kind = "text/plain; charset=utf-8"
-    return HttpResponse(content, content_type=kind, status=UNAVAILABLE)
+        response = HttpResponse(
+            f"This figure could not be drawn. {context['reason']}\n",
+            content_type="text/plain; charset=utf-8",
+            status=UNAVAILABLE,
+        )
+    if isinstance(error, Busy):
+        response["Retry-After"] = str(RETRY_SECONDS)
+    return response
+
+
+def _ask_again(request: OpenRequest) -> str:
+    query = request.GET.copy()
+    query["again"] = "1"
+    return f"{request.path}?{query.urlencode()}"

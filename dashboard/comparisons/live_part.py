@@ -41,7 +41,8 @@ class Following:
     @property
     def computed_at(self) -> datetime | None:
         """Return of when the numbers are; None where they are of now."""
-        return self.latest.row.kept_at if self.latest.row and self.latest.is_behind else None
+        row = self.latest.row
+        return row.kept_at if row and self.latest.is_behind and not self.latest.is_missing else None
 
     @property
     def failed_at(self) -> datetime | None:

@@ -13,7 +13,7 @@ from dashboard.access.rights import by_link, get_readable, get_readable_table
 from dashboard.charts import Figure, draw_quantiles
 from dashboard.comparisons.panels import page_address
 from dashboard.typed_requests import OpenRequest
-from experiments.comparisons import Comparison, read_comparison
+from experiments.comparisons import Comparison, read_latest
 from experiments.comparisons.companions import Companions, compute_companions
 from experiments.comparisons.published_tables import compare_published
 from experiments.statistics.published.printed import TableError
@@ -38,8 +38,8 @@ class Item:
 def robustness(request: OpenRequest, pk: int) -> HttpResponse:
     """Show the other tests of an experiment; as a fragment, the panel that replaces its link."""
     experiment = get_readable(request, pk)
-    comparison = read_comparison(experiment)
-    return _page(request, comparison, {"experiment": experiment})
+    comparison, latest = read_latest(experiment)
+    return _page(request, comparison, {"experiment": experiment, "latest": latest})
 
 
 @by_link

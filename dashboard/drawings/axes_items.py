@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -45,6 +46,8 @@ DASHES: tuple[tuple[float, ...], ...] = (
 """Of the lines of environments, in points; in the order of `dashboard.charts.style.DASHES`."""
 PALE = 0.45
 PADDING = 0.6
+EDGE, HATCH, HATCH_LINE = 0.35, 1.3, 0.45
+"""Of phases: the edge in points; the hatching in millimetres from line to line, and in points."""
 
 
 @dataclass(frozen=True)
@@ -184,16 +187,42 @@ def _draw_area(area: Area, box: Box, theme: Theme, type_: Typeface) -> Iterator[
     if right <= left or bottom <= top:
         return
     kind, _, number = area.colour.partition(" ")
-    edge, width = "", 0.0
     if kind == "phase":
-        fill, edge, width = theme.phases[int(number) % len(theme.phases)], theme.ink, 0.35
+        fill, hatching = theme.fill_phase(int(number))
+        yield from draw_phase(left, top, right, bottom, int(number), theme, "phase")
     else:
-        fill = find_colour(int(number), theme) if kind == "mark" else theme.band
-    yield Polygon(make_rectangle(left, top, right, bottom), fill, edge, width, name=kind)
-    if area.text and type_.measure(area.text) + 2 * PADDING <= right - left:
+        fill, hatching = find_colour(int(number), theme) if kind == "mark" else theme.band, ""
+        yield Polygon(make_rectangle(left, top, right, bottom), fill, name=kind)
+    wide = type_.measure(area.text) if area.text else 0.0
+    if area.text and wide + 2 * PADDING <= right - left:
         colour = max((theme.ink, theme.ground), key=lambda each: compute_contrast(each, fill))
-        place = (left + right) / 2, (top + bottom) / 2 + BELOW_MIDDLE
-        yield Text(place, area.text, colour, anchor="middle")
+        x, y = (left + right) / 2, (top + bottom) / 2 + BELOW_MIDDLE
+        if hatching:
+            half = wide / 2 + 0.4
+            yield Polygon(make_rectangle(x - half, y - 2.2, x + half, y + 0.7), fill, name="ground")
+        yield Text((x, y), area.text, colour, anchor="middle")
+
+
+def draw_phase(
+    left: float, top: float, right: float, bottom: float, index: int, theme: Theme, name: str
+) -> Iterator[Element]:
+    """Draw a rectangle as a phase looks: its shade, its hatching, and an edge in ink around it.
+
+    The edge alone stands out from the ground where the shade does not.
+    """
+    corners = make_rectangle(left, top, right, bottom)
+    fill, hatching = theme.fill_phase(index)
+    yield Polygon(corners, fill, theme.ink, EDGE, name=name)
+    if hatching:
+        # Lines of x + y = constant, at the same places of the page in each rectangle.
+        level = HATCH * math.ceil((left + top) / HATCH + 1e-9)
+        while level < right + bottom - 1e-9:
+            start = max(left, level - bottom)
+            end = min(right, level - top)
+            if end > start:
+                ends = (start, level - start), (end, level - end)
+                yield Line(*ends, HATCH_LINE, hatching, name="hatch")
+            level += HATCH
 
 
 def _draw_rule(rule: Rule, box: Box, theme: Theme, type_: Typeface) -> Iterator[Element]:

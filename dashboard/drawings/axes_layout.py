@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from dashboard.drawings.axes_figure import AxesFigure, Axis, Key, Panel
-from dashboard.drawings.axes_items import DASHES, RADIUS, RIM, Box, draw_item, find_colour
+from dashboard.drawings.axes_items import (
+    DASHES,
+    RADIUS,
+    RIM,
+    Box,
+    draw_item,
+    draw_phase,
+    find_colour,
+)
 from dashboard.drawings.axes_pages import (
     AXIS_TITLE,
     GUTTER,
@@ -30,7 +38,6 @@ from dashboard.drawings.elements import (
     Line,
     Polygon,
     Text,
-    make_rectangle,
     make_symbol,
 )
 from dashboard.drawings.themes import Theme
@@ -123,9 +130,7 @@ class _Layout:
     def _draw_sample(self, key: Key, x: float, y: float, wide: float) -> Iterator[Element]:
         theme = self.theme
         if key.kind == "phase":
-            corners = make_rectangle(x, y - 1.2, x + wide, y + 1.2)
-            fill = theme.phases[key.index % len(theme.phases)]
-            yield Polygon(corners, fill, theme.ink, 0.35, name="key")
+            yield from draw_phase(x, y - 1.2, x + wide, y + 1.2, key.index, theme, "key")
             return
         colour = find_colour(key.index, theme)
         if key.kind in ("line", "both"):

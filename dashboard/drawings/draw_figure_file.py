@@ -20,7 +20,8 @@ def main() -> None:
     """Draw what standard input asks for, as `drawing_process.draw` writes it."""
     order = json.loads(sys.stdin.buffer.read())
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CPU, (order["seconds"], order["seconds"]))
+    # At the first limit it ends by a signal of its own, which tells it from one that was killed.
+    resource.setrlimit(resource.RLIMIT_CPU, (order["seconds"], order["seconds"] + 1))
     # Both take long to import: a process that is refused its limits ends before.
     from dashboard.drawings.axes_json import read_axes_figure
     from dashboard.drawings.axes_layout import lay_out_axes_figure

@@ -6,12 +6,16 @@ import hashlib
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from django.conf import settings
 from django.core.cache import caches
@@ -29,6 +33,8 @@ AT_ONCE, FOR_VISITORS, WAITING = 2, 1, 1
 """Processes at the same time, each of about 100 MB; those of them for visitors; and requests that
 wait: together fewer than the threads of the web server, which answers others with the rest."""
 WAIT_SECONDS = 20
+FAILURE_SECONDS = 600
+"""What ran into the time limit is drawn again no sooner, unless a person asks for it."""
 PROGRAM = "dashboard.drawings.draw_figure_file"
 SHOWN_OF_ERRORS = 2000
 turns = Turns(AT_ONCE, FOR_VISITORS, WAITING)
@@ -41,6 +47,26 @@ class NotDrawn(Exception):
 
 class Busy(NotDrawn):
     """A figure that may be drawn later: too many others are."""
+
+
+class TookTooLong(NotDrawn):
+    """A figure that ran into the time limit, now or a short time ago."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"Drawing it took more than {seconds:g} s and was given up.")
+
+
+@contextmanager
+def take_turn(*, is_visitor: bool) -> Iterator[None]:
+    """Wait for a turn at drawing and hold it; Busy where none is to be had."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(turns.take(is_visitor=is_visitor, seconds=WAIT_SECONDS))
+        except TooMany:
+            raise Busy(
+                "Too many figures are being drawn at the moment; try again in a minute."
+            ) from None
+        yield
 
 
 def draw(
@@ -57,6 +83,26 @@ def draw(
     `page` counts from 1 and is one that the figure has; 0 is all of them, as a PDF. NotDrawn if the
     process ends without a figure, or takes too long; Busy if none can be started now.
     """
+    order = prepare_order(figure, width=width, theme=theme, ending=ending, page=page)
+    file = find_drawn(order.key)
+    if file is None:
+        with take_turn(is_visitor=is_visitor):
+            file = draw_in_turn(order)
+    return file
+
+
+@dataclass(frozen=True)
+class DrawingOrder:
+    """One file to be drawn: what the program is told, and the name under which it is kept."""
+
+    content: dict[str, Any]
+    key: str
+
+
+def prepare_order(
+    figure: Forest | AxesFigure, *, width: int, theme: str, ending: Ending, page: int
+) -> DrawingOrder:
+    """Return what is to be drawn; the same figure with the same choices has the same key."""
     if isinstance(figure, Forest):
         kind, described = "forest", write_forest(figure)
     else:
@@ -70,19 +116,56 @@ def draw(
         "page": page,
     }
     key = hashlib.sha256(f"{json.dumps(order)}{_hash_renderer()}".encode()).hexdigest()
-    kept = _find_kept(key)
-    if kept is not None:
-        return kept
+    return DrawingOrder(order, key)
+
+
+def find_drawn(key: str, *, again: bool = False) -> bytes | None:
+    """Return the file that is kept under a key, None where it has to be drawn.
+
+    TookTooLong where that has been tried a short time ago; with `again` it may be tried again.
+    """
+    file = _find_kept(key)
+    if file is None and not again and _find_kept(_name_failure(key)) is not None:
+        raise TookTooLong(SECONDS)
+    return file
+
+
+def draw_in_turn(order: DrawingOrder) -> bytes:
+    """Draw and keep a file; the caller holds a turn. NotDrawn where that fails."""
     limits = {"seconds": SECONDS, "folder": str(Path(settings.FIGURE_FOLDER) / "fonts")}
     try:
-        with turns.take(is_visitor=is_visitor, seconds=WAIT_SECONDS):
-            file = _run_program(json.dumps(order | limits))
-    except TooMany:
-        raise Busy(
-            "Too many figures are being drawn at the moment; try again in a minute."
-        ) from None
-    _keep(key, file)
+        file = _run_program(json.dumps(order.content | limits))
+    except TookTooLong:
+        _keep(_name_failure(order.key), b"", FAILURE_SECONDS)
+        raise
+    _keep(order.key, file)
     return file
+
+
+def _name_failure(key: str) -> str:
+    # With the limit: where it is raised, all are tried again.
+    return f"gave-up-after-{SECONDS}-{key}"
+
+
+def find_order(name: str) -> KnownOrder | None:
+    """Return which file answers a request, by a name that `keep_order` was given."""
+    try:
+        return KnownOrder(**json.loads(_find_kept(f"order-{name}") or b"{}"))
+    except (TypeError, ValueError):  # there is none, or one of another version
+        return None
+
+
+def keep_order(name: str, known: KnownOrder) -> None:
+    """Keep which file answers a request, so that the figure need not be described to find it."""
+    _keep(f"order-{name}", json.dumps(asdict(known)).encode())
+
+
+@dataclass(frozen=True)
+class KnownOrder:
+    """The file that answers a request, and of how many pages it is one."""
+
+    key: str
+    pages: int
 
 
 def _run_program(order: str) -> bytes:
@@ -98,10 +181,13 @@ def _run_program(order: str) -> bytes:
         )
     except subprocess.TimeoutExpired:
         log.warning("A figure took more than %s s and was given up.", SECONDS)
-        raise NotDrawn(f"Drawing it took more than {SECONDS} s and was given up.") from None
+        raise TookTooLong(SECONDS) from None
     except OSError as error:
         log.warning("No process could be started to draw a figure: %s", error)
         raise NotDrawn("The server could not start the program that draws it.") from error
+    if ended.returncode == -signal.SIGXCPU:
+        log.warning("A figure took more than %s s of the processor and was given up.", SECONDS)
+        raise TookTooLong(SECONDS)
     if ended.returncode or not ended.stdout:
         said = ended.stderr.decode(errors="replace")[-SHOWN_OF_ERRORS:]
         log.warning("Drawing a figure ended with %s: %s", ended.returncode, said)
@@ -139,8 +225,9 @@ def _find_kept(key: str) -> bytes | None:
     return kept
 
 
-def _keep(key: str, file: bytes) -> None:
+def _keep(key: str, file: bytes, seconds: float | None = None) -> None:
     try:
-        caches["figures"].set(key, file)
+        cache = caches["figures"]
+        cache.set(key, file, cache.default_timeout if seconds is None else seconds)
     except OSError as error:
         log.warning("A figure cannot be kept: %s", error)

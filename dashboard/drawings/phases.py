@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dashboard.charts.phases import MEASURED, describe_phase, sort_by_time
 from dashboard.drawings.axes_figure import (
@@ -19,13 +19,14 @@ from dashboard.drawings.axes_figure import (
     name_axis,
     turn_down,
 )
+from dashboard.drawings.themes import MOST_PHASES
 from experiments.statistics import numbers
 
 BAR = 0.36
 """Half of a bar's height, where a row is 1."""
 ROW = 5.6
-SHADES = 5
-"""Of the palette, beside that of the steady state; then they begin again."""
+OTHER_KEY = "other phases"
+"""The smallest phases together, where there are more than look different."""
 NOTE = (
     "Medians of runs (their number in brackets), without the steady state, which the verdicts are "
     "about; at the end of a bar its length."
@@ -57,19 +58,54 @@ def describe_phases(
     )
     if not names:
         return None
-    shades = {name: place % SHADES for place, name in enumerate(names)}
+    configurations, names, merged = _merge_smallest(configurations, names)
+    shades = {name: place for place, name in enumerate(names)}
+    notes = [NOTE]
+    if merged:
+        notes.append(f"Other phases: {numbers.listed([describe_phase(n) for n in merged])}.")
     return finish(
         AxesFigure(
             title="Phases of the runs",
-            description=f"{numbers.count(len(names), 'phase')} in "
+            description=f"{numbers.count(len(names) + len(merged[1:]), 'phase')} in "
             f"{numbers.count(len(configurations), 'configuration')}.",
             panels=tuple(_describe_panel(phases, shades) for phases in configurations),
             keys=tuple(Key("phase", shades[name], describe_phase(name)) for name in names),
-            notes=(NOTE,),
+            notes=tuple(notes),
             columns=1,
         ),
         hide,
     )
+
+
+def _merge_smallest(
+    configurations: Sequence[Phases], names: list[str]
+) -> tuple[Sequence[Phases], list[str], list[str]]:
+    """Have no more phases than look different: the smallest ones become one, at the bars' ends.
+
+    Return the configurations, the names of their phases, and which of them are one now. What counts
+    is the largest share that a phase has of any bar.
+    """
+    if len(names) <= MOST_PHASES:
+        return configurations, names, []
+    shares = dict.fromkeys(names, 0.0)
+    for phases in configurations:
+        for _, _, body in phases.bodies:
+            total = sum(max(body.get(name, 0.0), 0.0) for name in names)
+            for name in names:
+                shares[name] = max(shares[name], body.get(name, 0.0) / (total or 1.0))
+    largest = sorted(names, key=lambda name: -shares[name])[: MOST_PHASES - 1]
+    kept = [name for name in names if name in largest]
+    merged = [name for name in names if name not in largest]
+
+    def merge(body: Mapping[str, float]) -> dict[str, float]:
+        rest = sum(max(body.get(name, 0.0), 0.0) for name in merged)
+        return {name: body[name] for name in kept if name in body} | {OTHER_KEY: rest}
+
+    narrowed = [
+        replace(phases, bodies=[(name, runs, merge(body)) for name, runs, body in phases.bodies])
+        for phases in configurations
+    ]
+    return narrowed, [*kept, OTHER_KEY], merged
 
 
 def _describe_panel(phases: Phases, shades: Mapping[str, int]) -> Panel:

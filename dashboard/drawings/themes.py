@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+PHASE_SHADES = (0, 3, 1, 4, 2)
+"""The order in which phases take the shades: neighbours are two steps apart at least."""
+MOST_PHASES = 2 * len(PHASE_SHADES)
+"""Each shade is used plain, and then hatched."""
+
 
 @dataclass(frozen=True)
 class Theme:
@@ -20,11 +25,22 @@ class Theme:
     joining: str
     """Lines between points that belong together."""
     phases: tuple[str, ...]
-    """Of a run in the order of time, dark and light; the last one is for its steady state."""
+    """Shades for the phases of a run; the last one is for its steady state."""
 
     def colour(self, index: int) -> str:
         """Return the colour of the environment with this index."""
         return self.environments[index % len(self.environments)]
+
+    def fill_phase(self, index: int) -> tuple[str, str]:
+        """Return the shade of a phase, and the colour of its hatching: "" where it is plain.
+
+        All of MOST_PHASES look different, and each unlike the next one, in grey too.
+        """
+        turn, place = divmod(index % MOST_PHASES, len(PHASE_SHADES))
+        fill = self.phases[PHASE_SHADES[place]]
+        if not turn:
+            return fill, ""
+        return fill, max((self.ink, self.ground), key=lambda each: compute_contrast(each, fill))
 
 
 LIGHT = Theme(

@@ -16,13 +16,14 @@ from dashboard.comparisons.export_list import list_exports
 from dashboard.comparisons.figure_files import list_printed_figures
 from dashboard.comparisons.forest_figure import count_pages
 from dashboard.execution.matrix import build_matrix
+from dashboard.execution.verdict_panel import make_panel, read_panel
 from dashboard.lists import Listing, make_listing
 from dashboard.software.parity_views import prepare_report
 from dashboard.typed_requests import OpenRequest, Request, parse_whole_number, read_posted_text
 from experiments.access.permissions import may_change
 from experiments.clusters.pauses import list_pauses
 from experiments.clusters.preflights import find_last_if_red, why_not_check
-from experiments.comparisons import read_comparison
+from experiments.comparisons import read_latest
 from experiments.execution import experiment_pauses, lifecycle, pins, repairs, unsent_jobs
 from experiments.execution.further_attempts import NotDone, find_attempts_of_jobs
 from experiments.execution.late_files import request_collection
@@ -108,10 +109,14 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         if context["tab"] == "jobs":
             jobs |= {job.pk for job in context["listing"].page}
         context["attempts"] = find_attempts_of_jobs(jobs, stage) if jobs else {}
+    comparison = None
     if run_matrix.tally.succeeded and any(stage.judgements):
-        context["comparison"] = read_comparison(row)
+        if request.htmx:
+            context["verdicts"] = read_panel(row)
+        else:
+            comparison, latest = read_latest(row)
+            context["verdicts"] = make_panel(comparison, latest)
     if not request.htmx and not row.is_draft:
-        comparison = context.get("comparison")
         context["exports"] = list_exports(
             row,
             has_results=bool(run_matrix.tally.succeeded),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.core.cache import cache
 from django.db.models import (
     Aggregate,
     Count,
@@ -21,6 +22,7 @@ from django.db.models.functions import Now
 
 from dashboard.environment_symbols import sort_environments
 from experiments.comparisons import choose_primary_metric
+from experiments.comparisons.comparison_keys import identify_inputs
 from experiments.comparisons.warm_ups import collect_warm_ups
 from experiments.execution.progress import Progress, Tally
 from experiments.models import Environment, Experiment, Job, Measurement, Run, Workload
@@ -34,6 +36,11 @@ MOST_SYMBOLS = 20
 MOST_LINES = 60
 """More would lie on each other, and fill a page that is fetched every few seconds. All values are
 on the comparison's page and in its files."""
+MANY_VALUES = 1_000
+"""More are remembered by the process, for a minute; fewer are read each time in a moment."""
+REMEMBERED_SECONDS = 60
+Values = dict[tuple[int, str, int], list[float]]
+"""By workload, scale and environment."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +185,10 @@ def build_matrix(experiment: Experiment) -> Matrix:
         (row, choose_primary_metric(experiment, row))
         for row in experiment.workloads.order_by("sort_name")
     ]
-    values = _values(experiment, workloads, [row.name for row in environments])
+    succeeded = sum(counts[Run.State.SUCCEEDED] for counts in states.values())
+    values = _read_values(
+        experiment, workloads, [row.name for row in environments], is_large=succeeded > MANY_VALUES
+    )
     rows = []
     for workload, metric in workloads:
         for scale in experiment.scales:
@@ -238,9 +248,30 @@ def _count_cells(
     return by_experiment
 
 
+def _read_values(
+    experiment: Experiment,
+    workloads: Sequence[tuple[Workload, Metric]],
+    environments: list[str],
+    *,
+    is_large: bool,
+) -> Values:
+    """Return what `_values` does; of many runs remembered until something of them changes.
+
+    Pages that follow an experiment ask every few seconds, most of the time for the same.
+    """
+    if not is_large:
+        return _values(experiment, workloads, environments)
+    name = f"matrix-values-{identify_inputs([experiment])[experiment.pk].key}"
+    remembered: Values | None = cache.get(name)
+    if remembered is None:
+        remembered = _values(experiment, workloads, environments)
+        cache.set(name, remembered, REMEMBERED_SECONDS)
+    return remembered
+
+
 def _values(
     experiment: Experiment, workloads: Sequence[tuple[Workload, Metric]], environments: list[str]
-) -> dict[tuple[int, str, int], list[float]]:
+) -> Values:
     """Return the values that are compared, by workload, scale and environment."""
     metrics = {workload.pk: metric for workload, metric in workloads}
     starts = {}
@@ -251,7 +282,7 @@ def _values(
         run__state=Run.State.SUCCEEDED,
         metric__in={metric.name for metric in metrics.values()},
     )
-    values: dict[tuple[int, str, int], list[float]] = {}
+    values: Values = {}
     fields = ("run__workload", "run__scale", "run__environment", "run__uid", "metric", "value")
     for workload, scale, environment, uid, metric, value in measured.order_by().values_list(
         *fields

@@ -7,6 +7,7 @@ question is replaced only if it is also an account's, a person's or a directory'
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 import re
@@ -54,6 +55,12 @@ class Anonymity:
                 if folded not in self._hidden:
                     self._hidden[folded] = (machines or {})[text]
                     self._patterns[folded] = compile_machine_pattern(folded, self._hidden[folded])
+
+    @property
+    def identity(self) -> str:
+        """Return a hash of what is hidden, and by what it is replaced."""
+        hidden = json.dumps([self._hidden, self._patterns], sort_keys=True)
+        return hashlib.sha256(hidden.encode()).hexdigest()
 
     def hide(self, text: str) -> str:
         return self._hide(text, self._pattern_for(text))

@@ -13,14 +13,11 @@ from experiments.comparisons.comparison import (
 from experiments.comparisons.exclusions import EXCLUDED_AFTER, Exclusion
 from experiments.comparisons.experiment_comparison import ExperimentComparison, compare_experiment
 from experiments.comparisons.kept import (
-    Latest,
-    find_latest,
     keep_comparison,
     read_comparison,
-    read_comparisons,
     read_kept_verdicts,
-    read_latest,
 )
+from experiments.comparisons.latest import Latest, find_latest, read_all_latest, read_latest
 from experiments.comparisons.rejections import Rejections
 from experiments.comparisons.run_rows import list_run_rows
 from experiments.comparisons.run_tables import (
@@ -53,8 +50,8 @@ __all__ = [
     "make_measurements_table",
     "make_runs_table",
     "make_series_table",
+    "read_all_latest",
     "read_comparison",
-    "read_comparisons",
     "read_kept_verdicts",
     "read_latest",
 ]

@@ -55,10 +55,21 @@ class Inputs:
 
     key: str
     frame: str
-    """A hash of what does not change while runs live: where it is the same, only runs, events and
-    what persons did with them may be newer."""
+    """Two hashes of what does not change while runs live: of the method, and of the plan with its
+    names. Where both are the same, only runs, events and what persons did with them are newer."""
     is_alive: bool
     """Whether runs have not ended yet."""
+    ended_runs: int
+    """How many runs have."""
+
+
+HALF = 32
+"""Characters of each of the two hashes in a frame."""
+
+
+def has_same_plan(frame: str, other: str) -> bool:
+    """Return whether two comparisons are of the same plan with the same names, by their frames."""
+    return len(frame) == 2 * HALF and frame[HALF:] == other[HALF:]
 
 
 def identify_inputs(experiments: Sequence[Experiment]) -> dict[int, Inputs]:
@@ -67,8 +78,7 @@ def identify_inputs(experiments: Sequence[Experiment]) -> dict[int, Inputs]:
     inputs = {}
     for experiment in experiments:
         parts = all_parts.get(experiment.pk, [])
-        fixed = [
-            identify_method(),
+        plan = [
             [getattr(experiment, name) for name in COLUMNS if name not in PROGRESS],
             [part for part in parts if part[0] in (ENVIRONMENT, WORKLOAD)],
         ]
@@ -76,8 +86,13 @@ def identify_inputs(experiments: Sequence[Experiment]) -> dict[int, Inputs]:
             [getattr(experiment, name) for name in sorted(PROGRESS)],
             [part for part in parts if part[0] in (EVENTS, RUNS)],
         ]
-        is_alive = any(name == RUNS and state not in Run.FINAL for name, _, state in parts)
-        inputs[experiment.pk] = Inputs(_hash([fixed, changing]), _hash(fixed), is_alive)
+        counts = [(number, state) for name, number, state in parts if name == RUNS]
+        inputs[experiment.pk] = Inputs(
+            key=_hash([identify_method(), plan, changing]),
+            frame=identify_method()[:HALF] + _hash(plan)[:HALF],
+            is_alive=any(state not in Run.FINAL for _, state in counts),
+            ended_runs=sum(number for number, state in counts if state in Run.FINAL),
+        )
     return inputs
 
 

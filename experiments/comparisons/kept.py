@@ -1,8 +1,8 @@
 """Comparisons that were computed are kept, until something that they rest on changes.
 
 `read_comparison` gives the kept one, or computes: both are equal. What makes a kept one stale is
-in its key (`comparison_keys`), so nobody has to remember to delete it. `read_latest` is for pages
-that follow an experiment: where computing takes long, it gives the last one, with its time.
+in its key (`comparison_keys`), so nobody has to remember to delete it. Pages read it by `latest`:
+where computing takes long, they have the last one, with its time.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
+from experiments.comparisons.compared_runs import list_baseline_first
 from experiments.comparisons.comparison import Group
 from experiments.comparisons.comparison_keys import Inputs, identify_inputs
 from experiments.comparisons.exclusions import Exclusion, list_exclusions
@@ -30,7 +31,7 @@ from experiments.comparisons.rejections import Rejections
 from experiments.models import Experiment, KeptComparison
 from experiments.models.database_time import database_now
 from experiments.notify import enqueue_keep
-from experiments.planning.interim import Stage
+from experiments.planning.interim import Stage, read_stage
 from experiments.statistics import Verdict
 
 logger = logging.getLogger(__name__)
@@ -60,88 +61,19 @@ class Content:
     left_out: list[str]
 
 
-@dataclass(frozen=True)
-class Latest:
-    """Which comparison of an experiment a page shows, and how new it is."""
-
-    row: KeptComparison | None
-    """The kept one, without its content; None where it is computed for each page."""
-    is_behind: bool
-    """Whether the kept one lacks what has happened since."""
-    due_at: datetime | None
-    """When it will be computed anew; None where that is due already, or it is not behind."""
-
-    @property
-    def problem(self) -> str:
-        """Return why computing it anew has failed; empty where it has not."""
-        return self.row.problem if self.row and self.is_behind else ""
-
-
-def read_latest(experiment: Experiment) -> tuple[ExperimentComparison, Latest]:
-    """Return the comparison that a page shows, and how new it is.
-
-    It is the one of now, but where computing takes long, it may be the last kept one.
-    """
-    inputs = identify_inputs([experiment])[experiment.pk]
-    row = KeptComparison.objects.filter(pk=experiment.pk).first()
-    latest = _judge(row, inputs)
-    if row and latest.is_behind:
-        content = _try_to_unpack(row)
-        # Names of people stand in exclusions: where one is another now, none of them is shown.
-        known = list_exclusions(experiment)
-        if content is not None and all(exclusion in known for exclusion in content.exclusions):
-            _ask_if_due(latest, inputs)
-            return _restore(experiment, content), latest
-        latest = Latest(None, False, None)
-    return _read_or_compute(experiment, row, inputs), latest
-
-
-def find_latest(experiment: Experiment) -> Latest:
-    """Return how new the comparison is that a page would show, without reading it.
-
-    If it is behind and it is time, it is asked for that a worker computes it anew.
-    """
-    inputs = identify_inputs([experiment])[experiment.pk]
-    row = KeptComparison.objects.defer("content").filter(pk=experiment.pk).first()
-    latest = _judge(row, inputs)
-    if latest.is_behind:
-        _ask_if_due(latest, inputs)
-    return latest
-
-
-def _judge(row: KeptComparison | None, inputs: Inputs) -> Latest:
-    if row and row.key == inputs.key:
-        return Latest(row, False, None)
-    if row and row.frame == inputs.frame and row.is_slow:
-        due_at = _find_due_time(row, inputs)
-        return Latest(row, True, due_at if due_at and due_at > database_now() else None)
-    return Latest(None, False, None)
-
-
-def _ask_if_due(latest: Latest, inputs: Inputs) -> None:
-    if latest.row and latest.due_at is None:
-        enqueue_keep(latest.row.pk)
-
-
 def read_comparison(experiment: Experiment) -> ExperimentComparison:
     """Return the comparison of an experiment: the kept one, or one that is computed now.
 
     If it had to be computed, it is asked for that a worker keeps it.
     """
-    return read_comparisons([experiment])[0]
+    inputs = identify_inputs([experiment])[experiment.pk]
+    row = KeptComparison.objects.filter(pk=experiment.pk).first()
+    return read_or_compute(experiment, row, inputs)
 
 
-def read_comparisons(experiments: Sequence[Experiment]) -> list[ExperimentComparison]:
-    """Return the comparison of each experiment, in their order, as `read_comparison` does.
-
-    Those that are kept take two statements together.
-    """
-    all_inputs = identify_inputs(experiments)
-    rows = KeptComparison.objects.in_bulk(all_inputs.keys())
-    return [
-        _read_or_compute(experiment, rows.get(experiment.pk), all_inputs[experiment.pk])
-        for experiment in experiments
-    ]
+def ask_for_computing(pk: int) -> None:
+    """Ask for a worker to compute an experiment's comparison; of many who ask, one is heard."""
+    enqueue_keep(pk)
 
 
 def _are_counts(counts: Any) -> bool:
@@ -151,9 +83,10 @@ def _are_counts(counts: Any) -> bool:
     )
 
 
-def _read_or_compute(
+def read_or_compute(
     experiment: Experiment, row: KeptComparison | None, inputs: Inputs
 ) -> ExperimentComparison:
+    """Return the kept comparison if it is the one of these inputs, else one that is computed."""
     kept = _read_row(row, experiment, inputs) if row else None
     if kept is not None:
         return kept
@@ -299,11 +232,11 @@ def _find_experiment(pk: int) -> Experiment | None:
 
 def _waits(row: KeptComparison, inputs: Inputs) -> bool:
     """Return whether it is too soon to compute again."""
-    due_at = _find_due_time(row, inputs)
+    due_at = find_due_time(row, inputs)
     return due_at is not None and database_now() < due_at
 
 
-def _find_due_time(row: KeptComparison, inputs: Inputs) -> datetime | None:
+def find_due_time(row: KeptComparison, inputs: Inputs) -> datetime | None:
     """Return the time before which nobody computes again what a live experiment is going to change,
     and what has failed; None where there is no such time.
     """
@@ -322,16 +255,16 @@ def _read_row(
     """Return the comparison that a row holds; None where it is stale or cannot be read."""
     if row.key != inputs.key:
         return None
-    content = _try_to_unpack(row)
+    content = try_to_unpack(row)
     if content is None:
         return None
     # Names of people stand in exclusions: they may have been renamed since.
     if content.exclusions and content.exclusions != list_exclusions(experiment):
         return None
-    return _restore(experiment, content)
+    return restore(experiment, content)
 
 
-def _try_to_unpack(row: KeptComparison) -> Content | None:
+def try_to_unpack(row: KeptComparison) -> Content | None:
     """Return what a row holds; None, and a line in the log, where it is damaged."""
     try:
         return _unpack(bytes(row.content), row.key)
@@ -340,7 +273,24 @@ def _try_to_unpack(row: KeptComparison) -> Content | None:
         return None
 
 
-def _restore(experiment: Experiment, content: Content) -> ExperimentComparison:
+def make_empty(experiment: Experiment) -> ExperimentComparison:
+    """Return a comparison without numbers, for pages whose numbers a worker computes first."""
+    return restore(
+        experiment,
+        Content(
+            environments=list_baseline_first(experiment),
+            groups=[],
+            stage=read_stage(experiment),
+            exclusions=[],
+            rejections=[],
+            repaired=(0, 0),
+            left_out=[],
+        ),
+    )
+
+
+def restore(experiment: Experiment, content: Content) -> ExperimentComparison:
+    """Return the comparison of an experiment whose content was kept."""
     return ExperimentComparison(
         key=experiment.key,
         question=experiment.question,

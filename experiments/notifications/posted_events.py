@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from experiments.comparisons.kept import read_latest
+from experiments.comparisons.kept import read_comparison
 from experiments.models import (
     Experiment,
     NotificationDelivery,
@@ -48,8 +48,8 @@ def _describe_experiment(experiment: Experiment | None) -> dict[str, Any] | None
 
 
 def _describe_verdicts(experiment: Experiment) -> dict[str, Any]:
-    """Return the verdicts of all pairs, as its page shows them; of many the first."""
-    comparison, _ = read_latest(experiment)
+    """Return the verdicts of all pairs, as they are now; of many the first."""
+    comparison = read_comparison(experiment)
     pairs = [(group, pair) for group in comparison.groups for pair in group.pairs]
     return {
         "verdicts": [

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db.models import Count
+
 from experiments.models import Experiment, Run
 from experiments.statistics import numbers
 from experiments.statistics.interim_analyses import get_level, schedule
@@ -151,15 +153,18 @@ def read_stage(experiment: Experiment) -> Stage:
     """Return how far the experiment is; one query."""
     blocks: dict[tuple[object, ...], Block] = {}
     states: Counter[str] = Counter()
-    rows = experiment.runs.order_by().values_list(
-        "pk", "workload_id", "scale", "repeat", "state", "job__ended_at"
-    )
-    for pk, workload, scale, repeat, state, ended_at in rows:
-        key = (workload, scale, repeat) if experiment.is_paired else (pk,)
-        block = blocks.setdefault(key, Block(repeat))
+    # Counted by the database: one row for the runs of a block that are in the same state.
+    of_block = ("workload_id", "scale", "repeat") if experiment.is_paired else ("repeat", "pk")
+    when = () if experiment.cancelled_at is None else ("job__ended_at",)
+    rows = experiment.runs.order_by().values("state", *of_block, *when).annotate(runs=Count("pk"))
+    for row in rows:
+        state = row["state"]
+        block = blocks.setdefault(tuple(row[name] for name in of_block), Block(row["repeat"]))
         block.ended &= state in Run.FINAL
-        block.cut |= state == Run.State.CANCELLED and _after(ended_at, experiment.cancelled_at)
-        states[state] += 1
+        block.cut |= state == Run.State.CANCELLED and _after(
+            row.get("job__ended_at"), experiment.cancelled_at
+        )
+        states[state] += row["runs"]
     return _stage(experiment, list(blocks.values()), states)
 
 

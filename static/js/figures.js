@@ -7,6 +7,7 @@
   const MOST_ASKED = 12; // in a row; then a person decides
   const PICTURES = "figure.printed img";
   const BUSY = 503;
+  const NOT_YET = "This figure could not be drawn yet.";
   const waiting = new WeakSet();
   const brought = new WeakSet(); // of which the server has a file: to ask again mends nothing more
 
@@ -21,7 +22,7 @@
       button.type = "button";
       button.className = "btn btn-quiet btn-sm";
       button.textContent = "Draw again";
-      button.addEventListener("click", () => ask(image));
+      button.addEventListener("click", () => ask(image, true));
       note.append(" ", button);
     }
     image.closest("picture").after(note);
@@ -34,32 +35,38 @@
 
   // Ask until the file is there, then have the picture take it. A little more or less than the pause
   // that the server names, so that the figures of a page do not all come back at once.
-  async function ask(image) {
+  async function ask(image, isAgain) {
     if (waiting.has(image)) return;
     waiting.add(image);
-    say(image, "This figure waits until others are drawn.");
-    const isThere = await isDrawn(image).catch(() => false);
+    say(image, isAgain ? "This figure is being drawn." : "This figure waits until others are drawn.");
+    const problem = await draw(image, isAgain).catch(() => NOT_YET);
     waiting.delete(image);
     if (!image.isConnected) return;
-    if (isThere) {
+    if (problem) {
+      say(image, problem, true);
+    } else {
       brought.add(image);
       forget(image);
       image.src = image.getAttribute("src");
-    } else {
-      say(image, "This figure could not be drawn yet.", true);
     }
   }
 
-  async function isDrawn(image) {
+  // Return why there is no file; "" where there is one. A figure that took too long is drawn once more only
+  // where a person asks for it.
+  async function draw(image, isAgain) {
+    const address = new URL(image.currentSrc || image.src, document.baseURI);
+    if (isAgain) address.searchParams.set("again", "1");
     for (let asked = 1; image.isConnected; asked += 1) {
-      const answer = await fetch(image.currentSrc || image.src);
-      await answer.arrayBuffer();
-      if (answer.ok) return true;
+      const answer = await fetch(address);
+      const text = await answer.text();
+      if (answer.ok) return "";
       const pause = Number(answer.headers.get("Retry-After") ?? NaN);
-      if (answer.status !== BUSY || Number.isNaN(pause) || asked === MOST_ASKED) return false;
+      if (answer.status !== BUSY) return NOT_YET;
+      if (Number.isNaN(pause)) return text.trim();
+      if (asked === MOST_ASKED) return NOT_YET;
       await new Promise((resolve) => setTimeout(resolve, 1000 * pause * (0.75 + Math.random() / 2)));
     }
-    return false;
+    return NOT_YET;
   }
 
   function notice(image) {

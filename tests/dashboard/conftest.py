@@ -18,8 +18,6 @@ from django.utils import timezone
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from dashboard.drawings import drawing_process
-from dashboard.drawings.turns import Turns
 from experiments.models import Environment, Experiment, Run, User, Workload
 from tests.factories import (
     PASSWORD,
@@ -190,13 +188,22 @@ class Complaints:
 GIVEN_UP = re.compile(r": htmx:(afterRequest|sendAbort), ")
 
 
+FIGURE = re.compile(r"/(?:figures/[\w-]+|forest)\.svg")
+
+
+def is_busy_figure(message: Any) -> bool:
+    """Return whether the browser says that a figure has no turn yet: the page asks for it again."""
+    address = str(message.location.get("url", ""))
+    return "status of 503" in message.text and FIGURE.search(address) is not None
+
+
 @pytest.fixture
 def complaints(page: Any) -> Iterator[Complaints]:
     """Fail the test if a page breaks the content security policy or logs an error."""
     heard = Complaints([])
 
     def hear(message: Any) -> None:
-        if message.type not in {"error", "warning"}:
+        if message.type not in {"error", "warning"} or is_busy_figure(message):
             return
         heard.lines.append(f"{page.url}: {message.text}")
         if message.text.startswith("htmx:sendAbort, "):
@@ -214,15 +221,7 @@ Open = Callable[[str], None]
 
 
 @pytest.fixture
-def patient_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let figures take their time: tests beside draw too, and pages that were left still wait."""
-    monkeypatch.setattr(drawing_process, "SECONDS", 120)
-    monkeypatch.setattr(drawing_process, "WAIT_SECONDS", 120)
-    monkeypatch.setattr(drawing_process, "turns", Turns(at_once=2, for_visitors=1, waiting=20))
-
-
-@pytest.fixture
-def open_page(page: Page, live_server: LiveServer, people: People, patient_figures: None) -> Open:
+def open_page(page: Page, live_server: LiveServer, people: People) -> Open:
     """Log in as the owner; then go wherever an address leads."""
     page.goto(f"{live_server.url}/login/")
     page.get_by_label("Username").fill("owner")

@@ -313,6 +313,24 @@ def test_the_step_trace_shows_what_was_found_beside_the_fixed_warm_up():
     assert steady["y"][0] == pytest.approx(1000 * sum(SLOW_START[70:]) / 330)
 
 
+def test_notes_on_the_warm_up_have_room_on_a_phone_and_do_not_lie_on_each_other():
+    values = [2.0] * 5 + NEVER
+    long, fixed = draw_step_trace(values, fixed_warm_up=10, unit="s", steady_state=find(values))[
+        "layout"
+    ]["annotations"]
+    lines = long["text"].split("<br>")
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 40
+    assert fixed["yshift"] == -16 * len(lines), "below all lines of the other"
+    assert (fixed["xanchor"], fixed["xshift"]) == ("left", 4)
+    assert long["bgcolor"], "no line goes through the letters"
+    assert fixed["bgcolor"]
+    *_, fixed = draw_step_trace(
+        values, fixed_warm_up=len(values) - 20, unit="s", steady_state=find(values)
+    )["layout"]["annotations"]
+    assert (fixed["xanchor"], fixed["xshift"]) == ("right", -4), "not beyond the plot's end"
+
+
 def test_steps_that_never_settle_have_no_steady_mean():
     figure = draw_step_trace(NEVER, fixed_warm_up=10, unit="s", steady_state=find(NEVER))
     assert [trace["name"] for trace in figure["data"]] == ["step", "median of 10"]

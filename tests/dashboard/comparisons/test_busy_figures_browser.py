@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 
 from dashboard.comparisons import figure_views
 from dashboard.drawings import drawing_process
+from dashboard.drawings.drawing_process import TookTooLong
 from dashboard.drawings.turns import Turns
 from experiments.models import Experiment
 from tests.dashboard.conftest import Open
@@ -24,7 +25,9 @@ def taken_turn(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> ExitStack:
     monkeypatch.setattr(drawing_process, "turns", turns)
     monkeypatch.setattr(drawing_process, "_find_kept", lambda key: kept.get(key))
     kept: dict[str, bytes] = {}
-    monkeypatch.setattr(drawing_process, "_keep", kept.__setitem__)
+    monkeypatch.setattr(
+        drawing_process, "_keep", lambda key, file, _=None: kept.update({key: file})
+    )
     stack = ExitStack()
     stack.enter_context(turns.take(is_visitor=False, seconds=0))
     return stack
@@ -68,3 +71,33 @@ def test_after_some_time_a_person_decides(
     button.click()
     page.wait_for_function(IS_SHOWN, arg=picture.element_handle(), timeout=60_000)
     expect(button).to_have_count(0)
+
+
+def test_a_figure_that_took_too_long_says_so_and_is_drawn_when_a_person_asks(
+    page: Page,
+    open_page: Open,
+    results: Experiment,
+    taken_turn: ExitStack,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken_turn.close()
+    run_program = drawing_process._run_program
+    orders: list[str] = []
+
+    def run_too_long(order: str) -> bytes:
+        orders.append(order)
+        raise TookTooLong(30)
+
+    monkeypatch.setattr(drawing_process, "_run_program", run_too_long)
+    for _ in range(2):
+        open_page(f"/experiments/{results.pk}/comparison/")
+        picture = page.locator("figure.printed picture:visible img").first
+        picture.scroll_into_view_if_needed()
+        note = page.get_by_role("status").filter(has_text="Drawing it took more than 30 s").first
+        expect(note).to_contain_text(
+            "A figure of one configuration takes less time", timeout=60_000
+        )
+    assert len(orders) == len(set(orders)), "no figure was started twice"
+    monkeypatch.setattr(drawing_process, "_run_program", run_program)
+    note.get_by_role("button", name="Draw again").click()
+    page.wait_for_function(IS_SHOWN, arg=picture.element_handle(), timeout=60_000)

@@ -7,9 +7,10 @@ from bs4 import BeautifulSoup, Tag
 from django.test import Client
 from django.urls import reverse
 
-from dashboard.comparisons import figure_views, report_views
+from dashboard.comparisons import report_views
 from experiments.models import Experiment, Run
 from tests.dashboard.access.test_links import link_to, visitor
+from tests.dashboard.comparisons.recorded_figures import record_figures
 from tests.dashboard.conftest import People, Site, fetch, measured
 from tests.factories import ExperimentFactory, PublishedTableFactory
 
@@ -30,8 +31,8 @@ def list_links(menu: Tag) -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are drawn in test_forest_figure.py."""
-    for module in (figure_views, report_views):
-        monkeypatch.setattr(module, "draw", lambda *_, **__: b"drawn")
+    record_figures(monkeypatch)
+    monkeypatch.setattr(report_views, "draw", lambda *_, **__: b"drawn")
 
 
 @pytest.mark.parametrize("page", ["comparison", "experiment"])

@@ -24,6 +24,7 @@ from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import compare_experiment
 from experiments.models import Experiment, ShareLink
 from tests.dashboard.access.test_links import link_to, visitor
+from tests.dashboard.comparisons.recorded_figures import record_figures
 from tests.dashboard.conftest import People, show_all_sections
 from tests.dashboard.drawings.examples import describe, make_pairs
 from tests.dashboard.published_tables import TABLE_3
@@ -36,14 +37,7 @@ KINDS = {"svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf"}
 @pytest.fixture
 def drawn(monkeypatch) -> list[tuple[Forest, dict[str, Any]]]:
     """Return what is drawn; nothing is, so that no test waits for it."""
-    orders: list[tuple[Forest, dict[str, Any]]] = []
-
-    def draw(forest: Forest, **options: Any) -> bytes:
-        orders.append((forest, options))
-        return b"a figure"
-
-    monkeypatch.setattr(figure_views, "draw", draw)
-    return orders
+    return record_figures(monkeypatch)
 
 
 def address_of(experiment: Experiment, ending: str = "svg") -> str:
@@ -275,16 +269,21 @@ def test_where_it_cannot_be_drawn_the_page_works_and_the_picture_says_so(
     results: Experiment, as_owner: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*args: Any, **options: Any) -> bytes:
-        raise NotDrawn("Drawing it took more than 30 s and was given up. <b>")
+        raise NotDrawn("The program ended. <b>")
 
-    monkeypatch.setattr(figure_views, "draw", fail)
-    picture = as_owner.get(address_of(results))
-    assert (picture.status_code, picture["Content-Type"]) == (503, "image/svg+xml")
-    assert "took more than 30 s and was given up. &lt;b&gt;" in picture.content.decode()
-    for ending in ("png", "pdf"):
+    monkeypatch.setattr(figure_views, "find_drawn", fail)
+    for ending in ("svg", "png", "pdf"):
         answer = as_owner.get(address_of(results, ending))
         assert answer.status_code == 503
-        assert "could not be drawn" in answer.content.decode()
+        assert answer["Content-Type"].startswith("text/plain"), "so that its page says it"
+        assert "Retry-After" not in answer, "nobody asks again by themselves"
+        assert "could not be drawn. The program ended. <b>" in answer.content.decode()
+        link = as_owner.get(address_of(results, ending), {"download": ""})
+        assert link.status_code == 503
+        page = BeautifulSoup(link.content, "html.parser")
+        assert "The program ended. <b>" in page.text
+        (again,) = page.select("main a.btn")
+        assert again["href"] == f"{address_of(results, ending)}?download=&again=1"
     page = as_owner.get(reverse("comparison", args=[results.pk]))
     assert page.status_code == 200
     assert "SLOWER" in page.content.decode()

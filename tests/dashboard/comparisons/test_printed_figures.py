@@ -19,6 +19,7 @@ from dashboard.drawings.axes_json import write_axes_figure
 from experiments.comparisons.experiment_comparison import compare_experiment
 from experiments.models import Experiment
 from tests.dashboard.access.test_links import link_to, visitor
+from tests.dashboard.comparisons.recorded_figures import record_figures
 from tests.dashboard.conftest import People
 from tests.factories import PublishedTableFactory
 
@@ -30,14 +31,7 @@ HERE = {"runs", "blocks", "run_order", "equivalence", "steps", "anatomy", "bars"
 @pytest.fixture
 def drawn(monkeypatch) -> list[tuple[AxesFigure, dict[str, Any]]]:
     """Return what is drawn; nothing is, so that no test waits for it."""
-    orders: list[tuple[AxesFigure, dict[str, Any]]] = []
-
-    def draw(figure: AxesFigure, **options: Any) -> bytes:
-        orders.append((figure, options))
-        return b"a figure"
-
-    monkeypatch.setattr(figure_views, "draw", draw)
-    return orders
+    return record_figures(monkeypatch)
 
 
 def address_of(experiment: Experiment, name: str, ending: str = "svg") -> str:
@@ -107,7 +101,7 @@ def test_one_configuration_of_several_is_chosen_by_its_number(
     (group,) = comparison.groups
     second = replace(group, configuration={"workload": "another", "scale": "2x1"})
     several = replace(comparison, groups=[group, second])
-    monkeypatch.setattr(figure_views, "read_comparison", lambda row: several)
+    monkeypatch.setattr(figure_views, "_read_shown", lambda row, latest: several)
     for query, titles in (
         ({}, [group.name, second.name]),
         ({"configuration": "2"}, [second.name]),

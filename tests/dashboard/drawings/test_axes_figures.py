@@ -7,6 +7,7 @@ import math
 import random
 import re
 from dataclasses import replace
+from itertools import pairwise
 from statistics import median
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -15,7 +16,16 @@ import pytest
 from PIL import Image
 from pypdf import PdfReader
 
-from dashboard.drawings.axes_figure import AxesFigure, Axis, Panel, Path, Points, name_axis
+from dashboard.charts.phases import COLOURS, MEASURED
+from dashboard.drawings.axes_figure import (
+    Area,
+    AxesFigure,
+    Axis,
+    Panel,
+    Path,
+    Points,
+    name_axis,
+)
 from dashboard.drawings.axes_items import Box, clip
 from dashboard.drawings.axes_json import read_axes_figure, write_axes_figure
 from dashboard.drawings.axes_layout import lay_out_axes_figure
@@ -30,7 +40,7 @@ from dashboard.drawings.runs import Runs, describe_run_order, describe_runs
 from dashboard.drawings.scaling import Scaled, describe_scaling
 from dashboard.drawings.slopes import describe_slopes
 from dashboard.drawings.steps import Series, Steps, describe_steps
-from dashboard.drawings.themes import THEMES
+from dashboard.drawings.themes import MOST_PHASES, THEMES, compute_contrast
 from experiments.statistics import Sample, compare
 from experiments.statistics.normality import check_normality
 from experiments.statistics.scaling import compute_gains, make_level_from_runs
@@ -221,6 +231,74 @@ def test_phases_follow_each_other_without_the_steady_state() -> None:
     assert [area.left for area in areas[:3]] == pytest.approx([0, 1.3, 11.1])
     assert [area.right for area in areas[:3]] == pytest.approx([1.3, 11.1, 18.5])
     assert [key.text for key in figure.keys] == ["container start", "import", "first step"]
+
+
+TWELVE = [name for name in COLOURS if name not in MEASURED]
+"""All phases that the page knows beside what is measured."""
+
+
+def describe_bodies(*bodies: dict[str, float]) -> AxesFigure:
+    phases = [(NAMES[place], 8, body) for place, body in enumerate(bodies)]
+    figure = describe_phases([Phases("ResNet-50", phases)])
+    assert figure
+    return figure
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_no_two_phases_look_the_same_and_neighbours_differ_in_lightness(theme: str) -> None:
+    figure = describe_bodies({name: 1.0 + place for place, name in enumerate(TWELVE)})
+    assert len({key.index for key in figure.keys}) == len(figure.keys) == MOST_PHASES
+    (page,) = lay_out(figure, theme=theme)
+    boxes = [element for element in page.elements if getattr(element, "name", "") == "phase"]
+    assert len(boxes) == MOST_PHASES
+    hatches = [element for element in page.elements if getattr(element, "name", "") == "hatch"]
+    looks = []
+    for box in boxes:
+        assert isinstance(box, Polygon)
+        assert compute_contrast(box.edge, THEMES[theme].ground) > 3, "its outline is seen"
+        (left, top), _, (right, bottom), _ = box.points
+        lines = [
+            line
+            for line in hatches
+            if isinstance(line, Line)
+            and all(
+                left - 1e-6 <= x <= right + 1e-6 and top - 1e-6 <= y <= bottom + 1e-6
+                for x, y in (line.start, line.end)
+            )
+        ]
+        assert len({line.colour for line in lines}) <= 1
+        assert all(compute_contrast(line.colour, box.fill) > 3 for line in lines)
+        looks.append((box.fill, bool(lines)))
+    assert len(set(looks)) == MOST_PHASES
+    for (fill, _), (following, _) in pairwise(looks):
+        assert compute_contrast(fill, following) > 2.5
+
+
+def test_of_many_phases_the_smallest_are_one_and_named_below() -> None:
+    sizes = {name: 10.0 + place for place, name in enumerate(TWELVE)}
+    sizes |= {"snapshot": 0.1, "report": 0.2, "end": 0.3}
+    figure = describe_bodies(sizes, {**sizes, "report": 0.4})
+    names = [key.text for key in figure.keys]
+    assert names[-1] == "other phases"
+    assert not {"snapshot", "report", "end"} & set(names)
+    assert "Other phases: snapshot, report and end." in figure.notes
+    areas = [item for item in figure.panels[0].items if isinstance(item, Area)]
+    rests = [area for area in areas if area.colour == f"phase {MOST_PHASES - 1}"]
+    assert [area.right - area.left for area in rests] == pytest.approx([0.6, 0.8])
+    assert [area.right for area in rests] == pytest.approx(
+        [sum(sizes.values()), sum(sizes.values()) + 0.2]
+    )
+
+
+def test_a_small_phase_that_is_large_once_has_a_place_of_its_own() -> None:
+    sizes = {name: 10.0 + place for place, name in enumerate(TWELVE)} | {"snapshot": 0.1}
+    figure = describe_bodies(sizes, {"import": 1.0, "snapshot": 5.0})
+    assert "snapshot" in [key.text for key in figure.keys]
+
+
+def test_few_phases_are_plain() -> None:
+    (page,) = lay_out(describe_bodies(dict.fromkeys(TWELVE[:5], 1.0)))
+    assert not [element for element in page.elements if getattr(element, "name", "") == "hatch"]
 
 
 def test_bars_are_the_ratios_from_zero() -> None:

@@ -12,7 +12,14 @@ from threading import Event, Thread
 import pytest
 
 from dashboard.drawings import drawing_process
-from dashboard.drawings.drawing_process import Busy, NotDrawn, draw
+from dashboard.drawings.drawing_process import (
+    Busy,
+    NotDrawn,
+    TookTooLong,
+    draw,
+    find_drawn,
+    prepare_order,
+)
 from dashboard.drawings.turns import TooMany, Turns
 from tests.dashboard.drawings.examples import describe, make_pairs
 
@@ -66,6 +73,30 @@ def test_a_process_that_hangs_is_given_up(monkeypatch, replace_program) -> None:
     monkeypatch.setattr(drawing_process, "SECONDS", 1)
     with pytest.raises(NotDrawn, match="took more than 1 s"):
         draw(FOREST, **OPTIONS)
+
+
+def test_one_that_has_used_up_its_time_on_the_processor_took_too_long(replace_program) -> None:
+    replace_program("import os, signal; os.kill(os.getpid(), signal.SIGXCPU)")
+    with pytest.raises(TookTooLong):
+        draw(FOREST, **OPTIONS)
+
+
+def test_what_took_too_long_is_not_started_again_unless_a_person_asks(
+    monkeypatch, replace_program
+) -> None:
+    replace_program("import time; time.sleep(600)")
+    monkeypatch.setattr(drawing_process, "SECONDS", 1)
+    with pytest.raises(TookTooLong):
+        draw(FOREST, **OPTIONS)
+    replace_program("import sys; sys.stdin.read(); print('drawn after all', end='')")
+    with pytest.raises(TookTooLong, match="took more than 1 s"):
+        draw(FOREST, **OPTIONS)
+    key = prepare_order(FOREST, **OPTIONS).key
+    assert find_drawn(key, again=True) is None
+    monkeypatch.setattr(drawing_process, "SECONDS", 2)
+    assert draw(FOREST, **OPTIONS) == b"drawn after all", "with another limit it is another try"
+    monkeypatch.setattr(drawing_process, "SECONDS", 1)
+    assert find_drawn(key) == b"drawn after all"
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.execution.matrix import MOST_LINES, MOST_SYMBOLS, STRIP_WIDTH, Cell
+from dashboard.execution import matrix
+from dashboard.execution.matrix import MOST_LINES, MOST_SYMBOLS, STRIP_WIDTH, Cell, build_matrix
 from experiments.execution.progress import Tally
-from experiments.models import Environment
+from experiments.models import Environment, Experiment, Measurement
+from tests.factories import EventFactory
 
 VALUES = st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=5 * MOST_LINES)
 
@@ -32,3 +35,20 @@ def test_a_page_of_many_runs_stays_small() -> None:
     values = [0.5 + number / 7 for number in range(20_000)]
     cell = Cell(Environment(name="bare metal"), 0, Tally({}), values, (0.0, 3_000.0))
     assert len(cell.lines) < 1_000
+
+
+@pytest.mark.django_db
+def test_values_of_many_runs_are_read_again_only_when_something_has_changed(
+    results: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix, "MANY_VALUES", 1)
+
+    def list_values() -> list[list[float]]:
+        (row,) = build_matrix(results).rows
+        return [sorted(cell.values) for cell in row.cells]
+
+    before = list_values()
+    Measurement.objects.filter(metric="step_time").update(value=1.0)
+    assert list_values() == before, "whoever changes a measurement writes an event"
+    EventFactory(experiment=results, what="collected again")
+    assert list_values() == [[1.0] * 5] * 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +20,7 @@ from experiments.comparisons import (
     read_comparison,
     read_latest,
 )
+from experiments.comparisons import latest as latest_comparisons
 from experiments.comparisons.comparison_keys import identify_inputs
 from experiments.execution import lifecycle
 from experiments.models import Environment, Event, Experiment, KeptComparison, Run, User, Workload
@@ -125,13 +127,58 @@ FRAMES: dict[str, Callable[[Experiment], object]] = {
 
 
 @pytest.mark.parametrize("change", FRAMES.values(), ids=FRAMES)
-def test_what_another_plan_would_have_shown_is_not_shown(
-    change: Callable[[Experiment], object], behind: Experiment
+def test_what_another_plan_would_have_shown_is_not_shown_and_a_worker_computes(
+    change: Callable[[Experiment], object],
+    behind: Experiment,
+    asked: list[int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    age(10_000)
     change(behind)
+    monkeypatch.setattr(kept, "compare_experiment", refuse)
+    comparison, latest = read_latest(fresh(behind))
+    assert not comparison.has_numbers
+    assert (comparison.ended, comparison.planned) == (8, 20)
+    assert (latest.is_behind, latest.is_missing, latest.due_at) == (True, True, None)
+    assert asked == [behind.pk]
+    monkeypatch.setattr(kept, "compare_experiment", compare_experiment)
+    assert keep_comparison(behind.pk) == "kept"
     comparison, latest = read_latest(fresh(behind))
     assert repr(comparison) == repr(compare_experiment(fresh(behind)))
     assert not latest.is_behind
+
+
+def test_after_an_upgrade_the_numbers_of_the_earlier_version_are_shown(
+    behind: Experiment, asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each page says so and asks for the new ones; none computes them."""
+    end_all(behind, (1.0,) * 6, first=5)
+    assert keep_comparison(behind.pk) == "kept"
+    KeptComparison.objects.update(seconds=2.0)
+    monkeypatch.setattr("experiments.comparisons.comparison_keys.identify_method", lambda: "b" * 64)
+    monkeypatch.setattr(kept, "compare_experiment", refuse)
+    comparison, latest = read_latest(fresh(behind))
+    assert count_values(comparison) == 20
+    assert (latest.is_behind, latest.is_of_earlier_method, latest.is_missing) == (True, True, False)
+    assert find_latest(fresh(behind)) == replace(latest, row=find_latest(fresh(behind)).row)
+    assert set(asked) == {behind.pk}
+    monkeypatch.setattr(kept, "compare_experiment", compare_experiment)
+    assert keep_comparison(behind.pk) == "kept"
+    assert not read_latest(fresh(behind))[1].is_behind
+
+
+@pytest.mark.parametrize("is_large", [True, False])
+def test_of_many_runs_that_nobody_has_compared_yet_a_worker_does(
+    is_large: bool, behind: Experiment, asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    KeptComparison.objects.all().delete()
+    monkeypatch.setattr(latest_comparisons, "MANY_RUNS", 7 if is_large else 8)
+    if is_large:
+        monkeypatch.setattr(kept, "compare_experiment", refuse)
+    comparison, latest = read_latest(fresh(behind))
+    assert latest.is_missing == is_large
+    assert comparison.has_numbers != is_large
+    assert asked == [behind.pk]
 
 
 def test_a_name_that_is_another_now_is_not_shown(behind: Experiment) -> None:
@@ -146,8 +193,8 @@ def test_a_name_that_is_another_now_is_not_shown(behind: Experiment) -> None:
     assert read_latest(fresh(behind))[1].is_behind
     User.objects.filter(username="ada").update(username="eve")
     comparison, latest = read_latest(fresh(behind))
-    assert not latest.is_behind
-    assert "ada" not in repr(comparison.exclusions)
+    assert latest.is_missing
+    assert "ada" not in repr(comparison)
 
 
 class TestFailing:
