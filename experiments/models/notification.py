@@ -126,10 +126,10 @@ class NoticedExperiment(models.Model):
         Experiment, on_delete=models.CASCADE, primary_key=True, related_name="noticed"
     )
     ended = models.PositiveBigIntegerField(
-        default=0, help_text="Attempts of all runs when its end was noticed; 0: never."
+        default=0, help_text="Attempts of all jobs when its end was noticed; 0: never."
     )
     failures = models.PositiveBigIntegerField(
-        default=0, help_text="Attempts of the failed runs, all together."
+        default=0, help_text="Attempts of the failed runs, with those before repairs."
     )
     verdicts = models.JSONField(default=dict, help_text="How many pairs had each verdict.")
     looked_at = models.DateTimeField(help_text="By the database's clock.")
