@@ -87,7 +87,12 @@ class Notification(models.Model):
             )
         ]
         indexes = [
-            models.Index(fields=["recipient", "-changed_at", "-id"], name="notification_by_person")
+            models.Index(fields=["recipient", "-changed_at", "-id"], name="notification_by_person"),
+            # For what is deleted.
+            models.Index(
+                fields=["read_at"], condition=Q(read_at__isnull=False), name="notification_read"
+            ),
+            models.Index(fields=["changed_at"], name="notification_changed"),
         ]
 
     def __str__(self) -> str:
