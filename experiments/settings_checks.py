@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Warning, register
+from django.core.checks import CheckMessage, Error, register
+from django.core.checks import Warning as CheckWarning
 
 from experiments.encryption import KeyRing
 
@@ -33,7 +34,7 @@ def check_site_address(**kwargs: Any) -> list[CheckMessage]:
     if settings.WEBHOOKS and not settings.DEBUG:
         # No error: links in what is posted begin at "/", which a site without webhooks never sees.
         hint = "Links in what webhooks post begin at / without it. WEBHOOKS=0 switches them off."
-        return [Warning(f"{needed}.", hint=hint, id="tare.W001")]
+        return [CheckWarning(f"{needed}.", hint=hint, id="tare.W001")]
     return []
 
 

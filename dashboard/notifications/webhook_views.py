@@ -26,9 +26,8 @@ from experiments.models.notification import TEST_KIND, list_kinds
 from experiments.notifications import list_open_ways, webhooks
 from experiments.notify import enqueue_deliver
 
-
 CHANGED = ["address", "host", "kinds", "failures", "failing_since", "retry_at"]
-SECRET_KEPT = "secret of webhook {}"
+SESSION_NAME = "made for webhook {}"
 """In the session, encrypted, until the page that shows it is fetched."""
 LONGEST_TEST = timedelta(minutes=2)
 """As long the page waits for a test by itself."""
@@ -121,7 +120,7 @@ def rotate(request: Request, pk: int) -> HttpResponse:
 def show_secret(request: Request, pk: int) -> HttpResponse:
     """Show a secret that was just made, once; fetched again, the page makes no other one."""
     row = _find_own(request, pk)
-    sealed = request.session.pop(SECRET_KEPT.format(pk), "")
+    sealed = request.session.pop(SESSION_NAME.format(pk), "")
     secret = Secret(sealed=sealed)
     if not sealed or not secret.opens():
         messages.info(request, "A secret is shown once. Where it is lost, make another one.")
@@ -174,5 +173,5 @@ def _require_webhooks() -> None:
 @sensitive_variables("secret")
 def _lead_to_secret(request: Request, row: Webhook, secret: Secret) -> HttpResponse:
     """Lead to the only page with a secret; as of all pages, nobody keeps a copy of it."""
-    request.session[SECRET_KEPT.format(row.pk)] = secret.sealed()
+    request.session[SESSION_NAME.format(row.pk)] = secret.sealed()
     return redirect("webhook_secret", row.pk)

@@ -181,7 +181,7 @@ LINE = "$(date -u +%Y/%m/%d\\ %T.000), {gpu}, 97, {memory}, {power}, 1830, 71, 0
 
 
 def run_job(runner, block, environment, tmp_path, home, variable, description=WHOLE):
-    """Run a job that counts processes on its GPUs, with what the login says of them; record what was asked.
+    """Run a job that counts processes on its GPUs, which the login names; record what was asked.
 
     As the tool itself does, the one here answers for GPUs that are named by number or whole UUID.
     """

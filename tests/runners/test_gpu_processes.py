@@ -25,8 +25,12 @@ from tests.runners.test_node_samples import tool
 RULE = {OTHERS: True}
 
 
-def judge_counts(*counts: tuple[float, int, int, int], began: float = 100, ended: float = 200) -> Any:
-    return judge(RULE, Samples(process_counts=[ProcessCount(*count) for count in counts]), began, ended)
+def judge_counts(
+    *counts: tuple[float, int, int, int], began: float = 100, ended: float = 200
+) -> Any:
+    return judge(
+        RULE, Samples(process_counts=[ProcessCount(*count) for count in counts]), began, ended
+    )
 
 
 def test_own_processes_break_no_rule() -> None:
@@ -105,9 +109,7 @@ def run_watched(runner: Any, block: Callable[..., Any], program: Any) -> Any:
     return finished(runner, job, runner.submit(job))
 
 
-def test_a_run_alone_on_its_gpu_is_counted_before_and_after(
-    runner, block, program, tmp_path, home
-):
+def test_a_run_alone_on_its_gpu_is_counted_before_and_after(runner, block, program, tmp_path, home):
     tool(tmp_path, home, list_on_gpus())
     record = run_watched(runner, block, program("echo ran"))
     assert counts_of(record) == [(0, 0, 0)] * 2
