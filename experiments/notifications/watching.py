@@ -100,7 +100,7 @@ def _count_repaired_failures(jobs: QuerySet[Job]) -> int:
     for pk, first, attempts, failures in repairs.values_list(
         "pk", "repairs", "repairs__attempt", "failed"
     ):
-        earlier[pk] = attempts + earlier.get(first, 0)  # the first may be a repair, too
+        earlier[pk] = attempts + earlier.get(first or 0, 0)  # the first may be a repair, too
         count += failures * earlier[pk]
     return count
 
