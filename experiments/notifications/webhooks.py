@@ -150,6 +150,8 @@ def send(message: NotificationMessage) -> None:
 
 def _explain_closed(webhook: Webhook) -> str:
     """Return what its owner can do about a webhook of which no key opens the columns."""
+    if not webhook.address.opens() and not webhook.secret.opens():
+        return "This site can no longer read address and secret: type one again, make the other."
     if not webhook.address.opens():
         return "This site can no longer read the address: type it again."
     return "This site can no longer read the secret: make a new one."
