@@ -63,6 +63,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "dashboard.middleware.leave_unchanged",
+    "dashboard.deleted_rows.AnswerDeleted",
     "axes.middleware.AxesMiddleware",
 ]
 

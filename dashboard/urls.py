@@ -63,6 +63,7 @@ urlpatterns = [
     path("account/webhooks/new/", webhook_views.new, name="webhook_new"),
     path("account/webhooks/<int:pk>/", webhook_views.webhook, name="webhook"),
     path("account/webhooks/<int:pk>/test/", webhook_views.test, name="webhook_test"),
+    path("account/webhooks/<int:pk>/secret/", webhook_views.show_secret, name="webhook_secret"),
     path("account/webhooks/<int:pk>/rotate/", webhook_views.rotate, name="webhook_rotate"),
     path("account/webhooks/<int:pk>/switch/", webhook_views.switch, name="webhook_switch"),
     path("account/webhooks/<int:pk>/delete/", webhook_views.delete, name="webhook_delete"),

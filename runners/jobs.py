@@ -111,7 +111,7 @@ class JobSpec:
     launch: Launch = Launch()
     setup_lines: tuple[str, ...] = ()  # the cluster's: shell, by administrators
     cooldown_seconds: int = 0
-    looks_at_gpus: bool = False  # whether it writes down who else computes on its GPUs
+    counts_gpu_processes: bool = False  # whether it writes down who else computes there
     steps: tuple[Step, ...] = ()
     files: tuple[tuple[str, bytes], ...] = ()  # more that the steps read: name, content
     sent: tuple[tuple[str, bytes], ...] = ()  # what users send to `command`, in its folder `files`

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from runners.node_samples import PAGED, REASONS, SLOWDOWNS, Look, Samples
+from runners.node_samples import PAGED, REASONS, SLOWDOWNS, ProcessCount, Samples
 
 SWAP, THROTTLED, LEAST_MHZ, OTHERS = "swap", "throttled", "least_mhz", "others"
 AGAIN = "again"
@@ -36,7 +36,7 @@ IN_USE = 50.0
 
 
 LONGEST_BEFORE = 15.0
-"""Seconds from the look for a run to its beginning, at most: the tool has as long to answer."""
+"""Seconds from the count for a run to its beginning, at most: the tool has as long to answer."""
 
 
 @dataclass(frozen=True)
@@ -103,25 +103,27 @@ def judge(rules: Mapping[str, Any], samples: Samples, began: float, ended: float
             if mean < least
         ]
     if rules.get(OTHERS):
-        looks = choose_looks(samples.looks, began, ended)
-        found = [look.others for look in looks if look.others]
-        if not any(look.unknown == 0 or look.others for look in looks):
+        counts = choose_process_counts(samples.process_counts, began, ended)
+        others = [count.others for count in counts if count.others]
+        if not any(count.unknown == 0 or count.others for count in counts):
             not_applied.append(NAMES[OTHERS])
-        if found:
-            most = f"{'up to ' if len(set(found)) > 1 else ''}{max(found):,}"
-            noun = "process" if max(found) == 1 else "processes"
-            share = f"{len(found):,} of {len(looks):,} looks"
+        if others:
+            most = f"{'up to ' if len(set(others)) > 1 else ''}{max(others):,}"
+            noun = "process" if max(others) == 1 else "processes"
+            share = f"{len(others):,} of {len(counts):,} samples"
             violations.append(f"others had {most} {noun} on the job's GPUs in {share}")
     return Judgement(tuple(violations), tuple(not_applied))
 
 
-def choose_looks(looks: Sequence[Look], began: float, ended: float) -> list[Look]:
-    """Return the looks, in the order of time, that tell of a run between two moments.
+def choose_process_counts(
+    counts: Sequence[ProcessCount], began: float, ended: float
+) -> list[ProcessCount]:
+    """Return the counts, in the order of time, that tell of a run between two moments.
 
     The one just before it began is among them: it was taken for this run.
     """
-    before = [look for look in looks if began - LONGEST_BEFORE <= look.time < began]
-    return before[-1:] + [look for look in looks if began <= look.time <= ended]
+    before = [count for count in counts if began - LONGEST_BEFORE <= count.time < began]
+    return before[-1:] + [count for count in counts if began <= count.time <= ended]
 
 
 def _find_mean_clocks(samples: Samples, choose: Any) -> dict[int, float]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -27,6 +27,8 @@ MOST_POINTS = 120
 MOST_BYTES = 32 * 1024 * 1024
 """Of a file; of a longer one the first bytes are read. A job writes 5 MiB with eight GPUs."""
 LONGEST_LINE = 500
+MOST_COUNTS = 100_000
+"""Lines about processes: one a minute for two months, and two for each run."""
 MOST_GPUS = 64
 DIGITS = 4
 """Of a stored value."""
@@ -71,8 +73,11 @@ Sample = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Look:
-    """How many processes computed on a job's GPUs at a time, by whose they were."""
+class ProcessCount:
+    """How many processes computed on a job's GPUs at a time, by whose they were.
+
+    One that computes on several GPUs counts once; records of before that have it once for each.
+    """
 
     time: float
     own: int
@@ -90,10 +95,12 @@ class Samples:
     """Bits of REASONS, by GPU."""
     divided: set[int] = field(default_factory=set)
     """GPUs of which the job has a part (MIG): what is known of them is of the whole GPU."""
-    looks: list[Look] = field(default_factory=list)
+    process_counts: list[ProcessCount] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     """Of the lines about the node."""
     odd_lines: int = 0
+    left_out: list[str] = field(default_factory=list)
+    """What of the files was not read because it is too much, in words."""
     problem: str = ""
     """What the tool said in place of samples of GPUs."""
 
@@ -103,23 +110,38 @@ def read_samples(files: Mapping[str, bytes]) -> Samples:
     samples = Samples()
     _read_node(files.get(SAMPLES[0], b""), samples)
     _read_gpus(files.get(SAMPLES[1], b""), samples)
-    _read_looks(files.get(PROCESSES, b""), samples)
+    _read_process_counts(files.get(PROCESSES, b""), samples)
     for track in (*samples.tracks.values(), *samples.reasons.values()):
         track.sort()
     samples.times.sort()
     return samples
 
 
-def _list_lines(content: bytes) -> list[str]:
-    """Return the whole lines; the last one may be cut off."""
-    content = content[:MOST_BYTES]
-    return content[: content.rfind(b"\n") + 1].decode("ascii", "replace").split("\n")[:-1]
+def _list_lines(name: str, content: bytes, samples: Samples) -> Iterator[str]:
+    """Yield the whole lines of a file; the last one may be cut off.
+
+    Lines that are too long are left out, unread: they and what follows too many bytes are named.
+    """
+    start, most, long = 0, min(len(content), MOST_BYTES), 0
+    while (end := content.find(b"\n", start, most)) >= 0:
+        if end - start > LONGEST_LINE:
+            long += 1
+        else:
+            yield content[start:end].decode("ascii", "replace")
+        start = end + 1
+    long += most - start > LONGEST_LINE  # a cut-off one is no flaw, but this is no line of samples
+    if long:
+        samples.odd_lines += long
+        lines = "a line" if long == 1 else f"{long:,} lines"
+        samples.left_out.append(f"{lines} of {name} longer than {LONGEST_LINE} characters")
+    if len(content) > MOST_BYTES:
+        samples.left_out.append(f"what follows the first {MOST_BYTES // 2**20} MiB of {name}")
 
 
 def _read_node(content: bytes, samples: Samples) -> None:
     before: tuple[float, int, int] | None = None  # the line before: its time and ticks
-    for line in _list_lines(content):
-        fields = line.split(" ") if len(line) <= LONGEST_LINE else []
+    for line in _list_lines(SAMPLES[0], content, samples):
+        fields = line.split(" ")
         is_whole = len(fields) == 8 and all(
             _DECIMAL.fullmatch(text) or (text == "-" and place > 2)
             for place, text in enumerate(fields)
@@ -150,8 +172,8 @@ def _read_node(content: bytes, samples: Samples) -> None:
 
 def _read_gpus(content: bytes, samples: Samples) -> None:
     odd = []
-    for line in _list_lines(content):
-        fields = [text.strip() for text in line.split(",")] if len(line) <= LONGEST_LINE else []
+    for line in _list_lines(SAMPLES[1], content, samples):
+        fields = [text.strip() for text in line.split(",")]
         time = _parse_moment(fields[0]) if len(fields) == 8 else None
         values = [_parse_value(text) for text in fields[2:7]]
         if (
@@ -175,9 +197,13 @@ def _read_gpus(content: bytes, samples: Samples) -> None:
         samples.problem = " ".join(clean_text(odd[-1])[:LONGEST_PROBLEM].split())
 
 
-def _read_looks(content: bytes, samples: Samples) -> None:
-    for line in _list_lines(content):
-        fields = line.split(" ") if len(line) <= LONGEST_LINE else []
+def _read_process_counts(content: bytes, samples: Samples) -> None:
+    counts = samples.process_counts
+    for number, line in enumerate(_list_lines(PROCESSES, content, samples)):
+        if number == MOST_COUNTS:
+            samples.left_out.append(f"what follows the first {MOST_COUNTS:,} lines of {PROCESSES}")
+            break
+        fields = line.split(" ")
         if (
             len(fields) != 4
             or not _DECIMAL.fullmatch(fields[0])
@@ -186,8 +212,8 @@ def _read_looks(content: bytes, samples: Samples) -> None:
         ):
             samples.odd_lines += 1
             continue
-        samples.looks.append(Look(float(fields[0]), *map(int, fields[1:])))
-    samples.looks.sort(key=lambda look: look.time)
+        counts.append(ProcessCount(float(fields[0]), *map(int, fields[1:])))
+    counts.sort(key=lambda count: count.time)
 
 
 def _parse_moment(text: str) -> float | None:
@@ -240,6 +266,7 @@ def describe_run(samples: Samples, began: float, ended: float) -> dict[str, Any]
         },
         "divided": sorted(samples.divided),
         "odd_lines": samples.odd_lines,
+        "left_out": samples.left_out,
         "problem": samples.problem,
     }
 

@@ -8,6 +8,7 @@ import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -15,7 +16,7 @@ from runners.claims import is_claimed_by_tare
 from runners.directories import END, Fetched, is_needed
 from runners.exit_codes import describe_exit_code
 from runners.journals import read_lines
-from runners.node_samples import PROCESSES, SAMPLES
+from runners.node_samples import PROCESSES, SAMPLES, Samples, read_samples
 from runners.shapes import CODE, INSIDE
 from runners.transports.base import MIB
 from runners.untrusted import Damaged, Shape, Table, Text, clean_text, parse_document
@@ -97,6 +98,11 @@ class Record:
     damage: tuple[str, ...] = ()  # lines of the journal that cannot be read: which, and why
     uncompared: tuple[str, ...] = ()  # needed files that were not fetched whole, by name
     samples: Mapping[str, bytes] = field(default_factory=dict)  # of its node, by name
+
+    @cached_property
+    def node_samples(self) -> Samples:
+        """Return what its samples say. They are read once, for all runs of the job."""
+        return read_samples(self.samples)
 
     @property
     def is_verified(self) -> bool:

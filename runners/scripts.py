@@ -64,8 +64,8 @@ def render(job: JobSpec, scheduler: Scheduler) -> str:
         "facts": scheduler.facts,
         "gpus": str(job.resources.gpus_per_node),
         "samples": _render_samples(job),
-        "processes": PROCESSES_TEMPLATE.read_text() if job.looks_at_gpus else "",
-        "look": "look_at_gpus || :\n    " if job.looks_at_gpus else "",
+        "processes": PROCESSES_TEMPLATE.read_text() if job.counts_gpu_processes else "",
+        "count": "count_gpu_processes || :\n    " if job.counts_gpu_processes else "",
         "runs": _render_steps(job) if job.steps else _render_runs(job),
         **launching.render_parts(job),
     }
@@ -76,8 +76,8 @@ def _render_samples(job: JobSpec) -> str:
     """Return the lines that begin to sample the node: of operations there are none."""
     if not job.runs:
         return ""
-    begun = f"begin_samples {choose_interval(job)}\n"
-    return f"{begun}begin_looks\n\n" if job.looks_at_gpus else f"{begun}\n"
+    begun = f"choose_gpus\nbegin_samples {choose_interval(job)}\n"
+    return f"{begun}begin_process_counts\n\n" if job.counts_gpu_processes else f"{begun}\n"
 
 
 def choose_interval(job: JobSpec) -> int:

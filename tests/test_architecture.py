@@ -144,6 +144,7 @@ ROOMS = {
         "form_problems": "",
         "health_check": "",
         "middleware": "",
+        "deleted_rows": "",
         "typed_requests": "",
         "uploads": "",
         "form_styles": "form_problems",

@@ -154,7 +154,7 @@ def test(request: Request, pk: int) -> HttpResponse:
         return redirect(draft)
     form = WorkDirectoryForm(request.POST or None, instance=draft)
     if request.method == "POST" and form.is_valid():
-        form.save()
+        form.instance.save(update_fields=["work_directory"])
         try:
             enqueue_visit(drafts.request_offer(draft))
         except drafts.NotDone as problem:

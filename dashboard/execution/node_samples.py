@@ -69,6 +69,7 @@ class NodeUse:
     """The numbers of GPUs of which the run had a part (MIG); "" without any."""
     problem: str
     odd_lines: int
+    left_out: Sequence[str]
     is_live: bool
     """Whether the run goes on: then these are the last minutes."""
 
@@ -107,6 +108,7 @@ def describe_node_use(
         divided=", ".join(map(str, content.get("divided", []))),  # not in older documents
         problem=content["problem"],
         odd_lines=content["odd_lines"],
+        left_out=content.get("left_out", []),  # older rows have none
         is_live=is_live,
     )
 

@@ -27,6 +27,8 @@ class ImageImportForm(Styled, forms.Form):
     way = ""
     heading = ""
     button = "Add it"
+    is_main = False
+    """Whether its button is the primary one of the page: the way that most images come."""
     is_useless = ""
     """Why nobody can fill the form in; "" if they can."""
     refused_at = "title"
@@ -57,6 +59,7 @@ class ReferenceForm(ImageImportForm):
     """The form that adds an image from a registry."""
 
     way = "reference"
+    is_main = True
     heading = "From a registry"
     refused_at = "reference"
 

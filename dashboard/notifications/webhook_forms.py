@@ -34,9 +34,10 @@ class WebhookForm(Styled, forms.Form):
 
     def __init__(self, person: User, *args: Any, webhook: Webhook | None = None) -> None:
         kinds = list_kinds(person)
-        initial = (
-            {"address": webhook.address, "kinds": webhook.kinds} if webhook else {"kinds": kinds}
-        )
+        initial: dict[str, Any] = {"kinds": kinds}
+        if webhook:  # an address that no key opens is typed again
+            address = webhook.address.reveal() if webhook.address.opens() else ""
+            initial = {"address": address, "kinds": webhook.kinds}
         super().__init__(*args, initial=initial)
         field = self.fields["kinds"]
         assert isinstance(field, forms.MultipleChoiceField)

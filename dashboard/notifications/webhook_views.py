@@ -1,16 +1,20 @@
 """A person's own webhooks: to add, test, change, rotate, switch off and delete them.
 
-A secret is in the answer to the request that made it, and nowhere else.
+A secret is on one page, fetched once after the request that made it, and nowhere else.
 """
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+from typing import Literal
+
 from django.contrib import messages
 from django.db import transaction
+from django.db.models import Max
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from dashboard.notifications.webhook_forms import WebhookForm
 from dashboard.typed_requests import Request
@@ -22,10 +26,18 @@ from experiments.models.notification import TEST_KIND, list_kinds
 from experiments.notifications import list_open_ways, webhooks
 from experiments.notify import enqueue_deliver
 
+CHANGED = ["address", "host", "kinds", "failures", "failing_since", "retry_at"]
+SESSION_NAME = "made for webhook {}"
+"""In the session, encrypted, until the page that shows it is fetched."""
+LONGEST_TEST = timedelta(minutes=2)
+"""As long the page waits for a test by itself."""
+
 
 @require_http_methods(["GET", "POST"])
+@sensitive_post_parameters("address")
+@sensitive_variables("form", "secret")
 def new(request: Request) -> HttpResponse:
-    """Add a webhook, and show its secret once."""
+    """Add a webhook, and lead to the page that shows its secret once."""
     _require_webhooks()
     form = WebhookForm(request.user, request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
@@ -38,11 +50,13 @@ def new(request: Request) -> HttpResponse:
         except webhooks.NotDone as problem:
             form.add_error(None, str(problem))
         else:
-            return _show_secret(request, row, secret)
+            return _lead_to_secret(request, row, secret)
     return render(request, "notifications/new_webhook.html", {"form": form})
 
 
 @require_http_methods(["GET", "POST"])
+@sensitive_post_parameters("address")
+@sensitive_variables("form", "address")
 def webhook(request: Request, pk: int) -> HttpResponse:
     """Show a webhook with its last answers, and save what is changed."""
     row = _find_own(request, pk)
@@ -51,11 +65,13 @@ def webhook(request: Request, pk: int) -> HttpResponse:
     )
     if request.method == "POST" and form.is_valid():
         # Kinds of a role that was taken away meanwhile are no longer offered, and go.
-        if row.address != form.cleaned_data["address"]:  # what failed was another one
+        address = form.cleaned_data["address"]
+        if row.address != Secret(address):  # what failed was another one
             row.failures, row.failing_since, row.retry_at = 0, None, None
-        row.address, row.kinds = form.cleaned_data["address"], form.cleaned_data["kinds"]
+        row.set_address(address)
+        row.kinds = form.cleaned_data["kinds"]
         with transaction.atomic():
-            row.save(update_fields=["address", "kinds", "failures", "failing_since", "retry_at"])
+            row.save(update_fields=CHANGED)
             audit.note(request.user, "changed", row)
         messages.success(request, "Saved.")
         return redirect(row)
@@ -69,7 +85,7 @@ def webhook(request: Request, pk: int) -> HttpResponse:
             for answer in row.answers.all()
         ],
         "waiting": row.deliveries.filter(message=None).count(),
-        "is_testing": row.is_on and _is_testing(row),
+        "test": _find_test(row, now) if row.is_on else "",
         "both_sign": row.has_previous_secret(now),
         "is_closed": NotificationWay.WEBHOOK not in list_open_ways(),
     }
@@ -91,12 +107,26 @@ def test(request: Request, pk: int) -> HttpResponse:
 @require_POST
 @sensitive_variables("secret")
 def rotate(request: Request, pk: int) -> HttpResponse:
-    """Make another secret, and show it once."""
+    """Make another secret, and lead to the page that shows it once."""
     row = _find_own(request, pk)
     with transaction.atomic():
         secret = webhooks.rotate_secret(row)
         audit.note(request.user, "secret rotated", row)
-    return _show_secret(request, row, secret)
+    return _lead_to_secret(request, row, secret)
+
+
+@require_GET
+@sensitive_variables("sealed", "secret")
+def show_secret(request: Request, pk: int) -> HttpResponse:
+    """Show a secret that was just made, once; fetched again, the page makes no other one."""
+    row = _find_own(request, pk)
+    sealed = request.session.pop(SESSION_NAME.format(pk), "")
+    secret = Secret(sealed=sealed)
+    if not sealed or not secret.opens():
+        messages.info(request, "A secret is shown once. Where it is lost, make another one.")
+        return redirect(f"{row.get_absolute_url()}#secret")
+    context = {"webhook": row, "secret": secret.reveal()}
+    return render(request, "notifications/webhook_secret.html", context)
 
 
 @require_POST
@@ -125,10 +155,14 @@ def _find_own(request: Request, pk: int) -> Webhook:
     return get_object_or_404(Webhook.objects.select_related("owner"), pk=pk, owner=request.user)
 
 
-def _is_testing(row: Webhook) -> bool:
-    """Return whether a test has been asked for that is not over."""
+def _find_test(row: Webhook, now: datetime) -> Literal["", "on its way", "late"]:
+    """Return what has become of the test that was asked for last; "" if it is over."""
     tests = row.deliveries.filter(kind=TEST_KIND)
-    return tests.filter(message__sent_at=None, message__given_up_at=None).exists()
+    open_ones = tests.filter(message__sent_at=None, message__given_up_at=None)
+    last = open_ones.aggregate(last=Max("changed_at"))["last"]
+    if last is None:
+        return ""
+    return "late" if now - last > LONGEST_TEST else "on its way"
 
 
 def _require_webhooks() -> None:
@@ -137,7 +171,7 @@ def _require_webhooks() -> None:
 
 
 @sensitive_variables("secret")
-def _show_secret(request: Request, row: Webhook, secret: Secret) -> HttpResponse:
-    """Return the only page with a secret; as of all pages, nobody keeps a copy of it."""
-    context = {"webhook": row, "secret": secret.reveal()}
-    return render(request, "notifications/webhook_secret.html", context)
+def _lead_to_secret(request: Request, row: Webhook, secret: Secret) -> HttpResponse:
+    """Lead to the only page with a secret; as of all pages, nobody keeps a copy of it."""
+    request.session[SESSION_NAME.format(row.pk)] = secret.sealed()
+    return redirect("webhook_secret", row.pk)

@@ -42,6 +42,10 @@ State = dict[str, Any]
 Row = TypeVar("Row", bound=models.Model)
 
 
+class RowDeleted(Exception):
+    """What is to be saved was deleted by somebody else meanwhile."""
+
+
 @contextmanager
 def log_change(
     by: User | AnonymousUser | None, row: models.Model, *, why: str = ""
@@ -49,12 +53,15 @@ def log_change(
     """Save `row` inside this block: what that changes is logged in the same transaction.
 
     `row` may be new; nothing is logged if nothing changes. Its values are compared as they are
-    stored, so a form may have changed `row` itself before.
+    stored, so a form may have changed `row` itself before. Raises RowDeleted.
     """
     rows = type(row)._base_manager
     with transaction.atomic():
         # Without `no_key`, jobs and runs that refer to the row would wait to be written.
-        before = read_values(rows.select_for_update(no_key=True).filter(pk=row.pk).first())
+        stored = rows.select_for_update(no_key=True).filter(pk=row.pk).first()
+        if stored is None and not row._state.adding:
+            raise RowDeleted  # saved now, it would be there again
+        before = read_values(stored)
         yield
         saved(by, rows.get(pk=row.pk), before, why=why)
 

@@ -77,6 +77,8 @@ def save_draft(draft: ClusterDraft) -> None:
     A host key that was confirmed for another address is forgotten.
     """
     stored = ClusterDraft.objects.filter(pk=draft.pk).first() if draft.pk else None
+    if draft.pk and stored is None:
+        raise NotStored  # saved now, it would be there again
     if stored is None and draft.owner.cluster_drafts.count() >= MOST_DRAFTS:
         raise NotDone(f"You have {MOST_DRAFTS} unfinished clusters: finish or discard one first.")
     if stored and stored.address_digest != draft.address_digest:

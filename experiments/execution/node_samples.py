@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from experiments.execution.run_ends import RunEnd
 from experiments.models import NodeSamples
-from runners.node_samples import Samples, describe_run, read_samples
+from runners.node_samples import describe_run
 
 
 def keep_samples(ends: Sequence[RunEnd]) -> None:
@@ -15,15 +15,12 @@ def keep_samples(ends: Sequence[RunEnd]) -> None:
     They are about the node that the job script runs on, and belong to the run in whose time, by the
     journal, they were taken.
     """
-    read: dict[int, Samples] = {}  # by the identity of a record, which several runs share
     rows = []
     for end in ends:
         run_record, record = end.run_record, end.record
         if not run_record or not record or not record.samples or run_record.began is None:
             continue
-        if id(record) not in read:
-            read[id(record)] = read_samples(record.samples)
-        samples = read[id(record)]
+        samples = record.node_samples
         # A run that was killed together with its script ends with the last sample.
         ended = run_record.ended or max(samples.times, default=0.0)
         if content := describe_run(samples, run_record.began, ended):

@@ -18,7 +18,6 @@ from experiments.models.states import NOT_STARTED
 from experiments.snapshots import find_differing_facts, replace_paths
 from runners.job_failures import name_run_failure
 from runners.node_rules import OF_GPUS, Judgement, judge
-from runners.node_samples import read_samples
 from runners.records import Record, RunRecord
 from runners.untrusted import clean_text
 from runners.workloads import WORKLOADS, Result, SanityError
@@ -212,4 +211,4 @@ def judge_node(run: Run, run_record: RunRecord, record: Record) -> Judgement:
     began, ended = run_record.began, run_record.ended
     if began is None or ended is None:
         began = ended = 0.0  # the journal is damaged: no sample can be told to be of this run
-    return judge(rules, read_samples(record.samples), began, ended)
+    return judge(rules, record.node_samples, began, ended)

@@ -48,11 +48,11 @@ def make_job_spec(job: Job, planned: Sequence[Run] | None = None) -> JobSpec:
         launch=_launch(job, runs),
         setup_lines=split_lines(job.cluster.setup_lines),
         cooldown_seconds=job.experiment.cooldown_seconds,
-        looks_at_gpus=_looks_at_gpus(job, planned),
+        counts_gpu_processes=_counts_gpu_processes(job, planned),
     )
 
 
-def _looks_at_gpus(job: Job, planned: Sequence[Run] | None) -> bool:
+def _counts_gpu_processes(job: Job, planned: Sequence[Run] | None) -> bool:
     """Return whether a rule of the plan asks who else computes on the job's GPUs."""
     runs = job.runs.all() if planned is None else planned
     has_rule = any(run.spec.get("reject", {}).get(OTHERS) for run in runs)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -22,6 +22,7 @@ from experiments.health.storage import read_disks
 from experiments.health.valkey import read_valkey
 from experiments.models import (
     Alert,
+    AlertEnding,
     Cluster,
     Credential,
     NotificationKind,
@@ -54,10 +55,12 @@ class Trouble:
     title: str = ""
     """Of what has no row: for the others it is the name of the cluster or credential."""
     told_after: timedelta = timedelta(0)
+    is_pause: bool = False
 
     @property
     def facts(self) -> dict[str, Any]:
-        return {"what": self.what, "title": self.title, "text": self.text}
+        facts = {"what": self.what, "title": self.title, "text": self.text}
+        return facts | ({"is_pause": True} if self.is_pause else {})
 
 
 def watch_health() -> list[str]:
@@ -83,7 +86,8 @@ def watch_health() -> list[str]:
 
 def _tell_news(troubles: Iterable[Trouble], now: datetime) -> Iterator[str]:
     """Compare what is wrong with the alerts that are kept, tell what is new, and keep it."""
-    alerts = {(alert.kind, alert.subject): alert for alert in Alert.objects.all()}
+    kept = Alert.objects.select_related("cluster", "credential")
+    alerts = {(alert.kind, alert.subject): alert for alert in kept}
     for trouble in troubles:
         alert = alerts.pop((trouble.kind, trouble.subject.name), None)
         if alert is None:
@@ -103,15 +107,36 @@ def _tell_news(troubles: Iterable[Trouble], now: datetime) -> Iterator[str]:
             yield trouble.what
         alert.save()
     for alert in alerts.values():
+        if _is_unknown(alert):
+            continue
         alert.over_at = alert.over_at or now
         if alert.told_at is not None and now - alert.over_at < OVER:
             alert.save(update_fields=["over_at"])
             continue
         if alert.told_at is not None:
             lasted = duration((alert.over_at - alert.since).total_seconds())
-            _tell_administrators(alert, {**alert.facts, "lasted": lasted})
-            yield f"{alert.facts['what']}: over"
+            facts = {**alert.facts, "lasted": lasted, "ending": _find_ending(alert)}
+            _tell_administrators(alert, facts)
+            yield f"{alert.facts['what']}: {facts['ending'] or 'over'}"
         alert.delete()
+
+
+def _is_unknown(alert: Alert) -> bool:
+    """Return whether nobody can say now if a trouble lasts: no visit was allowed since."""
+    cluster = alert.cluster
+    is_of_visits = alert.subject == f"cluster {alert.cluster_id} reach"
+    return bool(is_of_visits and cluster and cluster.enabled and cluster.waits_for_connections)
+
+
+def _find_ending(alert: Alert) -> AlertEnding | Literal[""]:
+    """Return why a trouble is seen no more, if that is not because all is well again."""
+    if alert.cluster and not alert.cluster.enabled:
+        return AlertEnding.DISABLED
+    if alert.credential and alert.credential.certificate_ends_at is None:
+        return AlertEnding.CERTIFICATE_REMOVED
+    if alert.facts.get("is_pause"):  # also where the jobs that it held back were cancelled
+        return AlertEnding.PAUSE_OVER
+    return ""
 
 
 def _tell_administrators(alert: Alert, facts: dict[str, Any]) -> None:
@@ -200,6 +225,7 @@ def _list_cluster_troubles() -> Iterator[Trouble]:
                 "Cluster paused" if pause.is_of_the_site else f"Paused, {pause.place}",
                 f"No job is sent there for now: {pause.message}",
                 told_after=lasting,
+                is_pause=True,
             )
 
 

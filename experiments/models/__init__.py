@@ -1,6 +1,6 @@
 """Definitions and results. PostgreSQL is the truth about both."""
 
-from experiments.models.alert import Alert
+from experiments.models.alert import Alert, AlertEnding
 from experiments.models.audit import AuditEntry
 from experiments.models.catalogue import Environment, SentFile, Workload
 from experiments.models.checks import CheckReport, ConnectionTest, HostKey
@@ -38,6 +38,7 @@ from experiments.models.webhook import Webhook, WebhookAnswer
 
 __all__ = [
     "Alert",
+    "AlertEnding",
     "AuditEntry",
     "CheckReport",
     "Cluster",

@@ -7,6 +7,14 @@ from django.db import models
 from experiments.models.cluster import Cluster, Credential
 
 
+class AlertEnding(models.TextChoices):
+    """Why a trouble is not seen any more, though nobody may have mended it; with its sentence."""
+
+    DISABLED = "cluster disabled", "then the cluster was disabled and is not visited any more"
+    CERTIFICATE_REMOVED = "certificate removed", "then the credential lost its certificate"
+    PAUSE_OVER = "pause over", "then the pause ended and holds no job back"
+
+
 class Alert(models.Model):
     """A trouble that administrators are told about once, and again when it is over."""
 

@@ -87,7 +87,12 @@ class Notification(models.Model):
             )
         ]
         indexes = [
-            models.Index(fields=["recipient", "-changed_at", "-id"], name="notification_by_person")
+            models.Index(fields=["recipient", "-changed_at", "-id"], name="notification_by_person"),
+            # For what is deleted.
+            models.Index(
+                fields=["read_at"], condition=Q(read_at__isnull=False), name="notification_read"
+            ),
+            models.Index(fields=["changed_at"], name="notification_changed"),
         ]
 
     def __str__(self) -> str:
@@ -126,10 +131,10 @@ class NoticedExperiment(models.Model):
         Experiment, on_delete=models.CASCADE, primary_key=True, related_name="noticed"
     )
     ended = models.PositiveBigIntegerField(
-        default=0, help_text="Attempts of all runs when its end was noticed; 0: never."
+        default=0, help_text="Attempts of all jobs when its end was noticed; 0: never."
     )
     failures = models.PositiveBigIntegerField(
-        default=0, help_text="Attempts of the failed runs, all together."
+        default=0, help_text="Attempts of the failed runs, with those before repairs."
     )
     verdicts = models.JSONField(default=dict, help_text="How many pairs had each verdict.")
     looked_at = models.DateTimeField(help_text="By the database's clock.")

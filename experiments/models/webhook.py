@@ -15,13 +15,17 @@ from experiments.encryption import SecretField
 class Webhook(models.Model):
     """An address of one person, with the kinds that are posted there and the key that signs them.
 
-    Its name is its host: the rest of an address may be as secret as a password.
+    Its name is its host: the rest of an address may be as secret as a password, so all of it is
+    encrypted.
     """
 
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="webhooks"
     )
-    address = models.CharField(max_length=500)
+    address = SecretField(help_text="Shown to its owner, in the form that changes it.")
+    host = models.CharField(
+        max_length=500, default="", help_text="Of the address, with its port where it names one."
+    )
     kinds = models.JSONField(default=list)
     secret = SecretField(help_text="It signs what is posted. Shown once, to the owner.")
     previous_secret = SecretField(
@@ -45,10 +49,9 @@ class Webhook(models.Model):
     def get_absolute_url(self) -> str:
         return reverse("webhook", args=[self.pk])
 
-    @property
-    def host(self) -> str:
-        """Return the host of the address, with its port where that is unusual."""
-        return urlsplit(self.address).netloc
+    def set_address(self, address: str) -> None:
+        """Set the address, and with it the host."""
+        self.address, self.host = address, urlsplit(address).netloc
 
     @property
     def is_on(self) -> bool:

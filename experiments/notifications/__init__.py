@@ -1,7 +1,7 @@
 """Notifications: what people are told about their experiments, once, where they want to be told."""
 
 from experiments.notifications.delivering import deliver
-from experiments.notifications.expiry import forget_old
+from experiments.notifications.expiry import forget_notifications, forget_old
 from experiments.notifications.inbox import (
     count_unread,
     list_notifications,
@@ -26,6 +26,7 @@ __all__ = [
     "describe_notification",
     "drop_unwanted",
     "find_last_trouble",
+    "forget_notifications",
     "forget_old",
     "list_due_people",
     "list_notifications",

@@ -1,19 +1,35 @@
-"""What becomes of messages that are old: those over are deleted, others end where people see it."""
+"""What becomes of what is old: it is deleted, or ends where people see it."""
 
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
-from experiments.models import NotificationDelivery, NotificationMessage, User, Webhook
+from experiments.models import (
+    Notification,
+    NotificationDelivery,
+    NotificationMessage,
+    User,
+    Webhook,
+)
 from experiments.models.database_time import database_now
+from experiments.notifications.inbox import count_unread, lock_person
 from experiments.notifications.outbox import KEPT, keep_failure, list_open_ways
 from experiments.notifications.webhooks import keep_unsent
 
 logger = logging.getLogger(__name__)
+
+READ_KEPT = timedelta(days=90)
+"""As long a notification stays after it was read."""
+UNREAD_KEPT = timedelta(days=365)
+"""As long any notification stays after it was changed last, read or not."""
+PORTION = 2_000
+MOST_PORTIONS = 50
+"""Of a round: what is left of years of notifications goes in the next ones."""
 
 
 def forget_old() -> None:
@@ -42,6 +58,39 @@ def forget_old() -> None:
             )
             waiting.filter(recipient=person, way=way, webhook=webhook).update(message=message)
             _give_up(message)
+
+
+def forget_notifications() -> int:
+    """Delete notifications that were read long ago, and all that nothing has changed for a year.
+
+    In portions, each in a transaction of its own. Return how many were deleted.
+    """
+    now = database_now()
+    was_read = Notification.objects.filter(read_at__lt=now - READ_KEPT).order_by("read_at")
+    is_old = Notification.objects.filter(changed_at__lt=now - UNREAD_KEPT).order_by("changed_at")
+    total = 0
+    for _ in range(MOST_PORTIONS):
+        count = _delete_portion(was_read) + _delete_portion(is_old)
+        total += count
+        if not count:
+            break
+    return total
+
+
+def _delete_portion(rows: QuerySet[Notification]) -> int:
+    """Delete the first of these; of those unread, count anew what their readers have not read."""
+    with transaction.atomic():
+        portion = list(rows.values_list("pk", "recipient", "read_at")[:PORTION])
+        readers = {recipient for _, recipient, read_at in portion if read_at is None}
+        people = list(User.objects.filter(pk__in=readers).order_by("pk"))
+        for person in people:
+            lock_person(person)
+        # Those alone that are as old still: one that was not read may have been changed since.
+        keys = [pk for pk, _, _ in portion]
+        count, _ = rows.order_by().filter(pk__in=keys).delete()
+        for person in people:
+            count_unread(person)
+    return count
 
 
 def _list_readers(rows: QuerySet[NotificationDelivery]) -> set[tuple[User, str, Webhook | None]]:

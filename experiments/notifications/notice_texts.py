@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.urls import reverse
 
-from experiments.models import Notification, NotificationDelivery, NotificationKind
+from experiments.models import AlertEnding, Notification, NotificationDelivery, NotificationKind
 from experiments.models.notification import ROLES, TEST_KIND
 
 
@@ -60,6 +60,9 @@ def _describe_alert(row: Notification | NotificationDelivery) -> NoticeText:
         title, address = row.credential.name, row.credential.get_absolute_url()
     what = row.facts["what"]
     if lasted := row.facts.get("lasted"):
+        if ending := row.facts.get("ending"):
+            sentence = f"{what}: seen for {lasted}, {AlertEnding(ending).label}."
+            return NoticeText(ending.capitalize(), title, sentence, address)
         return NoticeText("Well again", title, f"{what}: over after {lasted}.", address)
     return NoticeText(what, title, row.facts["text"], address)
 

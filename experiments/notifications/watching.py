@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, F, Q, Sum
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Now
 
 from experiments.models import (
+    Event,
     Experiment,
+    Job,
     KeptComparison,
     NoticedExperiment,
     NotificationKind,
@@ -52,11 +54,13 @@ def watch_experiment(pk: int) -> str:
 def list_unwatched() -> list[int]:
     """Return the experiments in which something may be new that nobody has looked at.
 
-    Those that live, whose end was not noticed, or whose comparison was kept since.
+    Those that live, whose end was not noticed, whose comparison was kept since, or of which an
+    event tells of something since: what begins and ends between two looks leaves nothing else.
     """
     rows = Experiment.objects.exclude(launched_at=None)
     kept_since = Q(kept_comparison__kept_at__gte=F("noticed__looked_at"))
-    open_ones = Q(noticed=None) | Q(noticed__ended=0) | kept_since
+    later = Event.objects.filter(experiment=OuterRef("pk"), at__gte=OuterRef("noticed__looked_at"))
+    open_ones = Q(noticed=None) | Q(noticed__ended=0) | kept_since | Q(Exists(later))
     unended = Q(pk__in=Experiment.objects.alive().values("pk"))
     ordered = rows.filter(open_ones | unended).order_by(
         F("noticed__looked_at").asc(nulls_first=True)
@@ -65,7 +69,11 @@ def list_unwatched() -> list[int]:
 
 
 def _read_states(experiment: Experiment) -> dict[str, int]:
-    """Return how many runs are in which state, and the attempts of their jobs together."""
+    """Return how many runs are in which state, and the attempts of jobs together.
+
+    `attempts` are those of all jobs: it grows with each retry and each repair, whenever somebody
+    looks. `failures` are those in which runs that have failed were planned, each run for itself.
+    """
     final = Q(state__in=Run.FINAL)
     failed = Q(state=Run.State.FAILED)
     counts: dict[str, Any] = Run.objects.filter(experiment=experiment).aggregate(
@@ -74,10 +82,27 @@ def _read_states(experiment: Experiment) -> dict[str, int]:
         failed=Count("pk", filter=failed),
         succeeded=Count("pk", filter=Q(state=Run.State.SUCCEEDED)),
         cancelled=Count("pk", filter=Q(state=Run.State.CANCELLED)),
-        attempts=Sum("job__attempt"),
         failures=Sum("job__attempt", filter=failed),
     )
-    return {name: count or 0 for name, count in counts.items()}
+    jobs = Job.objects.filter(experiment=experiment)
+    counts |= jobs.aggregate(attempts=Sum("attempt"))
+    states = {name: count or 0 for name, count in counts.items()}
+    states["failures"] += _count_repaired_failures(jobs)
+    return states
+
+
+def _count_repaired_failures(jobs: QuerySet[Job]) -> int:
+    """Return the attempts before the repairs of those runs that have failed in them again."""
+    failed = Count("runs", filter=Q(runs__state=Run.State.FAILED))
+    repairs = jobs.filter(repairs__isnull=False).annotate(failed=failed).order_by("pk")
+    earlier: dict[int, int] = {}
+    count = 0
+    for pk, first, attempts, failures in repairs.values_list(
+        "pk", "repairs", "repairs__attempt", "failed"
+    ):
+        earlier[pk] = attempts + earlier.get(first or 0, 0)  # the first may be a repair, too
+        count += failures * earlier[pk]
+    return count
 
 
 def _read_verdicts(experiment: Experiment) -> dict[str, int]:

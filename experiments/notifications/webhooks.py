@@ -65,7 +65,8 @@ def add_webhook(owner: User, address: str, kinds: list[str]) -> tuple[Webhook, S
         if owner.webhooks.count() >= MOST:
             raise NotDone(f"There are {MOST} webhooks, which is the most: delete one first.")
         secret = make_secret()
-        row = Webhook(owner=owner, address=address, kinds=kinds, created_at=database_now())
+        row = Webhook(owner=owner, kinds=kinds, created_at=database_now())
+        row.set_address(address)
         row.secret = secret
         row.save()
     return row, secret
@@ -113,6 +114,7 @@ def queue_test(row: Webhook) -> None:
         Webhook.objects.filter(pk=row.pk).update(retry_at=None)
 
 
+@sensitive_variables()
 def send(message: NotificationMessage) -> None:
     """Post a message, and keep what came of it."""
     webhook = message.webhook
@@ -127,11 +129,11 @@ def send(message: NotificationMessage) -> None:
     began_at = database_now()
     try:
         headers = sign_message(webhook, message, began_at)
-        answer = receivers.post(webhook.address, message.body.encode(), headers)
+        answer = receivers.post(webhook.address.reveal(), message.body.encode(), headers)
     except NotAllowed as problem:
         answer = Answer(0.0, problem=str(problem))
     except WrongKey:
-        answer = Answer(0.0, problem="This site can no longer read the secret: make a new one.")
+        answer = Answer(0.0, problem=_explain_closed(webhook))
     if not Webhook.objects.filter(pk=webhook.pk).exists():
         return  # its owner has deleted it meanwhile
     _keep_answer(webhook, message, delivery.kind, began_at, answer)
@@ -144,6 +146,15 @@ def send(message: NotificationMessage) -> None:
     is_given_up = keep_failure(message, answer.problem, is_final=is_test)
     if not is_test:
         _note_failure(webhook, answer, is_given_up=is_given_up)
+
+
+def _explain_closed(webhook: Webhook) -> str:
+    """Return what its owner can do about a webhook of which no key opens the columns."""
+    if not webhook.address.opens() and not webhook.secret.opens():
+        return "This site can no longer read address and secret: type one again, make the other."
+    if not webhook.address.opens():
+        return "This site can no longer read the address: type it again."
+    return "This site can no longer read the secret: make a new one."
 
 
 def keep_unsent(message: NotificationMessage, problem: str) -> None:

@@ -30,6 +30,17 @@ wait_for() { # SECONDS COMMAND...
   done
 }
 
+fail() { # DAEMON LOG: says why a daemon does not run, and ends the lab
+  echo "start: $1 does not run; $2 ends with:" >&2
+  tail -n 5 "$2" >&2 || true
+  # Seen: slurmdbd's getaddrinfo fails on a machine without any address but those of 127.0.0.0/8.
+  if ! awk '/\|--/ { address = $2 } /host LOCAL/ && address !~ /^127\./ { any = 1 } END { exit !any }' /proc/net/fib_trie; then
+    echo "start: this machine has no address but 127.0.0.1, which may be why: Slurm then fails to look up names." \
+      "Give it another one, as root: ip address add 192.0.2.1/32 dev lo" >&2
+  fi
+  exit 1
+}
+
 end() { # SECONDS NAME: asks every process of that name to end, and waits
   pkill -x "$2" || return 0
   wait_for "$1" eval "! pgrep -x '$2'" || true
@@ -121,11 +132,11 @@ wait_for 20 mariadb -e 'SELECT 1'
 mariadb -e "CREATE DATABASE IF NOT EXISTS slurm_acct;
   CREATE USER IF NOT EXISTS slurm@localhost IDENTIFIED VIA unix_socket;
   GRANT ALL ON slurm_acct.* TO slurm@localhost"
-as slurm /usr/sbin/slurmdbd
-wait_for 20 timeout 2 sacctmgr -n list cluster
+as slurm /usr/sbin/slurmdbd || fail slurmdbd /var/log/slurm/slurmdbd.log
+wait_for 20 timeout 2 sacctmgr -n list cluster || fail slurmdbd /var/log/slurm/slurmdbd.log
 sacctmgr -i -Q add cluster lab >/dev/null 2>&1 || true # it is there already after the first start
-as slurm /usr/sbin/slurmctld -i
-wait_for 20 eval 'timeout 2 scontrol ping | grep -q "is UP"'
+as slurm /usr/sbin/slurmctld -i || fail slurmctld /var/log/slurm/slurmctld.log
+wait_for 20 eval 'timeout 2 scontrol ping | grep -q "is UP"' || fail slurmctld /var/log/slurm/slurmctld.log
 end_lost_jobs
 keep_nodes_for_the_test
 /usr/sbin/slurmd -N node1

@@ -35,3 +35,18 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   if (isSent && event.target.id === "kept") event.preventDefault();
 });
 addEventListener("pageshow", () => { isSent = false; }); // by the button Back
+
+// Where no answer comes, as without a network, the page stays, and is the only place of what was typed.
+const ANSWER_MS = 20000;
+document.addEventListener("submit", (event) => {
+  const kept = event.target.querySelector("#kept");
+  if (!kept || event.defaultPrevented) return;
+  setTimeout(() => {
+    if (!isSent) return;
+    isSent = false;
+    window.htmx.trigger(kept, "unanswered");
+  }, ANSWER_MS);
+});
+document.addEventListener("input", (event) => { // what is typed later is not in what was sent
+  if (event.target.closest?.("form")?.querySelector("#kept")) isSent = false;
+}, true);

@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
-from experiments.models import EnvironmentInspection, ImageImport, Operation
+from experiments.models import EnvironmentInspection, ImageImport, Operation, Webhook
 from tests.source_tree import BASE, FLOORS
 
 BEFORE_THE_RENAMING = "0034_warm_up_labels"
@@ -72,3 +72,26 @@ def test_rows_from_before_a_renaming_are_there_after_it() -> None:
     assert build.image_import == ImageImport.objects.get(reference="a:1", requested_at=asked_at)
     assert inspection.kind == Operation.Kind.INSPECT
     assert EnvironmentInspection.objects.get().operation == inspection
+
+
+@pytest.mark.django_db(transaction=True)
+def test_addresses_of_older_webhooks_are_encrypted_and_can_go_back() -> None:
+    address = "https://hooks.example.org:8443/services/" + "x" * 400
+    before = "0087_webhooks_and_alerts"
+    call_command("migrate", "experiments", before, verbosity=0)
+    try:
+        state = MigrationExecutor(connection).loader.project_state(("experiments", before))
+        models = state.apps.app_configs["experiments"].models
+        owner = models["user"].objects.create(username="owner")
+        now = timezone.now()
+        models["webhook"].objects.create(owner=owner, address=address, created_at=now, secret="s")
+        call_command("migrate", "experiments", verbosity=0)
+        row = Webhook.objects.get()
+        assert (row.host, row.address.reveal()) == ("hooks.example.org:8443", address)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT address FROM experiments_webhook")
+            assert "hooks" not in cursor.fetchone()[0]
+        call_command("migrate", "experiments", before, verbosity=0)
+        assert models["webhook"].objects.get().address == address
+    finally:
+        call_command("migrate", "experiments", verbosity=0)

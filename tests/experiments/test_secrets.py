@@ -41,9 +41,9 @@ def make_link(**secrets: str) -> ShareLink:
 
 
 def make_webhook(**secrets: str) -> Webhook:
-    return Webhook.objects.create(
-        owner=UserFactory(), address="https://example.org/", created_at=timezone.now(), **secrets
-    )
+    row = Webhook(owner=UserFactory(), created_at=timezone.now(), host="example.org", **secrets)
+    row.save()
+    return row
 
 
 # How to make a row with secrets, for every model that has some.

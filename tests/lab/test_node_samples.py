@@ -145,7 +145,7 @@ def test_another_s_process_on_the_gpu_rejects_what_runs_beside_it(
             lab.execute(["pkill", "-u", "nobody", "-x", "sleep"])
     assert (run.state, run.reason) == (Run.State.FAILED, "rejected")
     assert run.message == (
-        "By the plan's rules: others had 1 process on the job's GPUs in 1 of 2 looks."
+        "By the plan's rules: others had 1 process on the job's GPUs in 1 of 2 samples."
     )
     assert not run.measurements.exists()
 

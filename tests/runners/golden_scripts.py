@@ -198,7 +198,9 @@ def scripts() -> dict[str, str]:
                 "--exclusive",
             ),
             "slurm.sh": render(block(BARE_METAL, SIF, UDOCKER), slurm),
-            "slurm_looks.sh": render(replace(block(BARE_METAL, SIF), looks_at_gpus=True), slurm),
+            "slurm_gpu_processes.sh": render(
+                replace(block(BARE_METAL, SIF), counts_gpu_processes=True), slurm
+            ),
             "direct_side_by_side.sh": beside(),
             "operation.sh": render(operation(), slurm),
             "direct.sh": render(block(BARE_METAL, BARE_METAL), SCHEDULERS["direct"]()),

@@ -181,7 +181,7 @@ LINE = "$(date -u +%Y/%m/%d\\ %T.000), {gpu}, 97, {memory}, {power}, 1830, 71, 0
 
 
 def run_job(runner, block, environment, tmp_path, home, variable, description=WHOLE):
-    """Run a job that looks at its GPUs, with what the login says of them; record what was asked.
+    """Run a job that counts processes on its GPUs, which the login names; record what was asked.
 
     As the tool itself does, the one here answers for GPUs that are named by number or whole UUID.
     """
@@ -200,7 +200,7 @@ def run_job(runner, block, environment, tmp_path, home, variable, description=WH
     (home / ".bash_profile").write_text(
         f"PATH='{folder}':$PATH\nexport CUDA_VISIBLE_DEVICES='{variable}'\n"
     )
-    job = replace(block(environment, gpus_per_node=1), looks_at_gpus=True)
+    job = replace(block(environment, gpus_per_node=1), counts_gpu_processes=True)
     record = finished(runner, job, runner.submit(job))
     assert record.exit_code == 0
     asked = tmp_path / "asked"
@@ -220,7 +220,7 @@ def test_a_job_is_sampled_and_judged_by_its_own_gpu(
     assert {word for call in asked for word in call.split() if "--id" in word} == {"--id=2"}
     assert len(asked) == 3, asked
     samples = read_samples(record.samples)
-    assert [(look.others, look.unknown) for look in samples.looks] == [(0, 0)] * 2
+    assert [(count.others, count.unknown) for count in samples.process_counts] == [(0, 0)] * 2
     assert samples.divided == set()
     assert samples.tracks["GPU power", 2][0][1] == 612.31
 

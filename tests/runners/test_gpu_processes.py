@@ -15,37 +15,42 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.node_rules import OTHERS, Judgement, choose_looks, judge, name_violated_rules
-from runners.node_samples import PROCESSES, Look, Samples, read_samples
-from runners.scripts import PROCESSES_TEMPLATE, TEMPLATE
+from runners.node_rules import OTHERS, Judgement, choose_process_counts, judge, name_violated_rules
+from runners.node_samples import PROCESSES, ProcessCount, Samples, read_samples
+from runners.schedulers import SCHEDULERS
+from runners.scripts import PROCESSES_TEMPLATE, TEMPLATE, render
 from tests.runners.direct_jobs import finished, until
 from tests.runners.test_node_samples import tool
 
 RULE = {OTHERS: True}
 
 
-def judge_looks(*looks: tuple[float, int, int, int], began: float = 100, ended: float = 200) -> Any:
-    return judge(RULE, Samples(looks=[Look(*look) for look in looks]), began, ended)
+def judge_counts(
+    *counts: tuple[float, int, int, int], began: float = 100, ended: float = 200
+) -> Any:
+    return judge(
+        RULE, Samples(process_counts=[ProcessCount(*count) for count in counts]), began, ended
+    )
 
 
 def test_own_processes_break_no_rule() -> None:
-    assert judge_looks((99, 0, 0, 0), (150, 4, 0, 0), (200, 0, 0, 0)) == Judgement()
+    assert judge_counts((99, 0, 0, 0), (150, 4, 0, 0), (200, 0, 0, 0)) == Judgement()
 
 
 @pytest.mark.parametrize("time", [99, 100, 150, 200])
 def test_others_before_during_or_after_a_run_reject_it(time: int) -> None:
-    judgement = judge_looks((time, 1, 2, 0), (160, 1, 0, 0))
-    assert judgement.violations == ("others had 2 processes on the job's GPUs in 1 of 2 looks",)
+    judgement = judge_counts((time, 1, 2, 0), (160, 1, 0, 0))
+    assert judgement.violations == ("others had 2 processes on the job's GPUs in 1 of 2 samples",)
     assert name_violated_rules(judgement.violations[0]) == ["other processes on GPUs"]
 
 
 def test_others_of_another_run_s_time_reject_nothing() -> None:
-    assert judge_looks((50, 0, 1, 0), (98, 0, 1, 0), (99, 0, 0, 0), (201, 0, 1, 0)) == Judgement()
+    assert judge_counts((50, 0, 1, 0), (98, 0, 1, 0), (99, 0, 0, 0), (201, 0, 1, 0)) == Judgement()
 
 
-@pytest.mark.parametrize("looks", [(), ((150, 0, 0, 3),), ((20, 0, 0, 0),)])
-def test_where_it_is_not_known_the_rule_is_not_applied(looks: Any) -> None:
-    assert judge_looks(*looks) == Judgement((), ("other processes on GPUs",))
+@pytest.mark.parametrize("counts", [(), ((150, 0, 0, 3),), ((20, 0, 0, 0),)])
+def test_where_it_is_not_known_the_rule_is_not_applied(counts: Any) -> None:
+    assert judge_counts(*counts) == Judgement((), ("other processes on GPUs",))
 
 
 @given(
@@ -53,12 +58,12 @@ def test_where_it_is_not_known_the_rule_is_not_applied(looks: Any) -> None:
     st.floats(0, 1000),
     st.floats(0, 1000),
 )
-def test_at_most_one_look_is_of_before_the_run(times: list[float], one: float, two: float) -> None:
+def test_at_most_one_count_is_of_before_the_run(times: list[float], one: float, two: float) -> None:
     began, ended = sorted((one, two))
-    chosen = choose_looks([Look(time, 0, 0, 0) for time in times], began, ended)
-    assert sum(look.time < began for look in chosen) <= 1
-    assert all(began - 15 <= look.time <= ended for look in chosen)
-    assert {look.time for look in chosen} >= {time for time in times if began <= time <= ended}
+    chosen = choose_process_counts([ProcessCount(time, 0, 0, 0) for time in times], began, ended)
+    assert sum(count.time < began for count in chosen) <= 1
+    assert all(began - 15 <= count.time <= ended for count in chosen)
+    assert {count.time for count in chosen} >= {time for time in times if began <= time <= ended}
 
 
 @given(st.binary(max_size=200))
@@ -71,15 +76,15 @@ def test_no_content_raises(content: bytes) -> None:
 )
 def test_odd_lines_are_counted(line: str) -> None:
     samples = read_samples({PROCESSES: f"{line}\n7.5 1 2 3\n".encode()})
-    assert (samples.looks, samples.odd_lines) == ([Look(7.5, 1, 2, 3)], 1)
+    assert (samples.process_counts, samples.odd_lines) == ([ProcessCount(7.5, 1, 2, 3)], 1)
 
 
 # --- The script
 
 
-def looks_of(record: Any) -> list[tuple[int, int, int]]:
-    looks = read_samples(record.samples).looks
-    return [(look.own, look.others, look.unknown) for look in looks]
+def counts_of(record: Any) -> list[tuple[int, int, int]]:
+    counts = read_samples(record.samples).process_counts
+    return [(count.own, count.others, count.unknown) for count in counts]
 
 
 @pytest.fixture
@@ -100,16 +105,14 @@ def list_on_gpus(*lines: str) -> str:
 
 
 def run_watched(runner: Any, block: Callable[..., Any], program: Any) -> Any:
-    job = replace(block(program, gpus_per_node=1), looks_at_gpus=True)
+    job = replace(block(program, gpus_per_node=1), counts_gpu_processes=True)
     return finished(runner, job, runner.submit(job))
 
 
-def test_a_run_alone_on_its_gpu_is_looked_at_before_and_after(
-    runner, block, program, tmp_path, home
-):
+def test_a_run_alone_on_its_gpu_is_counted_before_and_after(runner, block, program, tmp_path, home):
     tool(tmp_path, home, list_on_gpus())
     record = run_watched(runner, block, program("echo ran"))
-    assert looks_of(record) == [(0, 0, 0)] * 2
+    assert counts_of(record) == [(0, 0, 0)] * 2
     assert (record.exit_code, record.runs["r0"].output_tail) == (0, "ran")
     assert record.is_verified
     run = record.runs["r0"]
@@ -119,7 +122,7 @@ def test_a_run_alone_on_its_gpu_is_looked_at_before_and_after(
 def test_somebody_else_s_process_is_seen(runner, block, program, tmp_path, home, bystander):
     tool(tmp_path, home, list_on_gpus(f"'{bystander}, /usr/bin/other, with a comma'"))
     record = run_watched(runner, block, program("echo ran"))
-    assert looks_of(record) == [(0, 1, 0)] * 2
+    assert counts_of(record) == [(0, 1, 0)] * 2
 
 
 def test_what_the_job_has_started_is_its_own(runner, block, program, tmp_path, home):
@@ -128,7 +131,7 @@ def test_what_the_job_has_started_is_its_own(runner, block, program, tmp_path, h
     pid.write_text(f"{os.getpid()}")  # until the job's own program writes its own
     left = f"setsid sleep 100 & echo $! >{pid}; sleep 0.1"
     record = run_watched(runner, block, program(left))
-    before, after = looks_of(record)
+    before, after = counts_of(record)
     assert before == (0, 1, 0)
     # It is ended with its run: whoever has gone is nobody that could be told.
     assert after == (0, 0, 1)
@@ -137,12 +140,25 @@ def test_what_the_job_has_started_is_its_own(runner, block, program, tmp_path, h
 def test_what_cannot_be_told_is_unknown(runner, block, program, tmp_path, home):
     tool(tmp_path, home, list_on_gpus("'[N/A], [N/A]'", "'4194303, gone'", "No processes"))
     record = run_watched(runner, block, program("true"))
-    assert looks_of(record) == [(0, 0, 2)] * 2
+    assert counts_of(record) == [(0, 0, 2)] * 2
+
+
+def test_a_process_on_several_gpus_counts_once(runner, block, program, tmp_path, home, bystander):
+    lines = [f"'{bystander}, other'"] * 4 + ["'[N/A], [N/A]'"]
+    tool(tmp_path, home, list_on_gpus(*lines))
+    assert counts_of(run_watched(runner, block, program("true"))) == [(0, 1, 1)] * 2
+
+
+def test_the_gpus_are_chosen_once(block, program) -> None:
+    for counts in (True, False):
+        job = replace(block(program("true"), gpus_per_node=1), counts_gpu_processes=counts)
+        script = render(job, SCHEDULERS["direct"]())
+        assert len(re.findall(r"^\s*choose_gpus$", script, re.MULTILINE)) == 1
 
 
 def test_a_server_that_shares_the_gpu_is_nobody(runner, block, program, tmp_path, home, bystander):
     tool(tmp_path, home, list_on_gpus(f"'{bystander}, nvidia-cuda-mps-server'"))
-    assert looks_of(run_watched(runner, block, program("true"))) == [(0, 0, 0)] * 2
+    assert counts_of(run_watched(runner, block, program("true"))) == [(0, 0, 0)] * 2
 
 
 @pytest.mark.parametrize("answer", ["echo '7, x'; exit 6", "exit 1"])
@@ -157,11 +173,11 @@ def test_a_tool_that_fails_is_asked_once_and_stops_no_run(
     )
     record = run_watched(runner, block, program("echo ran"))
     assert (record.exit_code, record.runs["r0"].output_tail) == (0, "ran")
-    assert looks_of(record) == []
+    assert counts_of(record) == []
     assert asked.read_text().split() == ["asked"] * 2  # for the run, and after it by the script
 
 
-def test_no_job_looks_that_was_not_asked_to(runner, block, program, tmp_path, home):
+def test_no_job_counts_that_was_not_asked_to(runner, block, program, tmp_path, home):
     tool(tmp_path, home, list_on_gpus())
     job = block(program("true"), gpus_per_node=1)
     record = finished(runner, job, runner.submit(job))
@@ -242,4 +258,4 @@ def test_of_processes_that_hide_their_variables_the_user_tells(tmp_path: Path) -
 
 
 def test_the_template_is_the_only_place_of_its_calls() -> None:
-    assert "look_at_gpus" not in TEMPLATE.read_text()
+    assert "count_gpu_processes" not in TEMPLATE.read_text()

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,13 +15,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runners import records
 from runners.node_samples import (
     CPU,
     LONGEST_PROBLEM,
     MEMORY,
+    MOST_BYTES,
     MOST_GPUS,
     MOST_POINTS,
     PAGED,
+    PROCESSES,
     Samples,
     describe_run,
     read_samples,
@@ -341,3 +345,35 @@ def test_whoever_has_the_number_of_a_tool_that_has_ended_is_left_alone() -> None
     finally:
         bystander.kill()
         bystander.wait()
+
+
+@pytest.mark.parametrize("name", [NODE, GPUS, PROCESSES])
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_a_line_without_end_is_left_out_by_name_and_costs_no_copy(name: str, end: str) -> None:
+    content = b"1" * MOST_BYTES
+    content = content[: -len(end) or None] + end.encode()
+    tracemalloc.start()
+    samples = read_samples({name: content})
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert samples.odd_lines == 1
+    assert samples.left_out == [f"a line of {name} longer than 500 characters"]
+    assert peak_bytes < 2**20
+
+
+def test_what_is_too_much_is_named() -> None:
+    samples = read_samples({PROCESSES: b"1 0 0 0\n" * (MOST_BYTES // 8 + 1)})
+    assert len(samples.process_counts) == 100_000
+    assert samples.left_out == [f"what follows the first 100,000 lines of {PROCESSES}"]
+    samples = read_samples({NODE: b"1" * 600 + b"\n" + b"x\n" * 9})
+    assert (samples.odd_lines, len(samples.left_out)) == (10, 1)
+    samples = read_samples({NODE: b"x" * 400 + b"\n" + b"x" * MOST_BYTES})
+    assert samples.left_out[-1] == f"what follows the first 32 MiB of {NODE}"
+
+
+def test_samples_are_read_once_for_all_runs_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = []
+    monkeypatch.setattr(records, "read_samples", lambda files: reads.append(files) or Samples())
+    record = records.read_record({})
+    assert record.node_samples is record.node_samples
+    assert len(reads) == 1

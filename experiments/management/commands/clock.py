@@ -35,7 +35,13 @@ from experiments.models import (
 from experiments.models.cluster import LONGEST_BACK_OFF
 from experiments.models.database_time import database_now
 from experiments.models.images import SILENCE
-from experiments.notifications import forget_old, list_due_people, list_open_ways, list_unwatched
+from experiments.notifications import (
+    forget_notifications,
+    forget_old,
+    list_due_people,
+    list_open_ways,
+    list_unwatched,
+)
 from experiments.notify import (
     enqueue_copy,
     enqueue_deliver,
@@ -189,15 +195,15 @@ def enqueue_deliveries(retried_at: dict[str, float], now: float) -> None:
 
 
 def forget_old_rows(retried_at: dict[str, float], now: float) -> None:
-    """Delete messages to people and readings of clusters that are older than they are kept.
+    """Delete what people were told, and readings of clusters, once older than they are kept.
 
-    What cannot be deleted is in the log, and ends neither the other nor the clock, which is needed
+    What cannot be deleted is in the log, and ends neither the others nor the clock, which is needed
     for everything else.
     """
     if now - retried_at.get("cleaned", float("-inf")) < CLEANING_SECONDS:
         return
     retried_at["cleaned"] = now
-    for forget in (forget_old, forget_old_readings):
+    for forget in (forget_old, forget_notifications, forget_old_readings):
         try:
             forget()
         except (OperationalError, InterfaceError):

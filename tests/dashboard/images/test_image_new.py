@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bs4 import BeautifulSoup
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.http import HttpRequest
 from django.test import Client, RequestFactory
@@ -237,3 +238,9 @@ def test_what_is_under_way_can_be_given_up_by_whoever_asked(
     assert row.state == ImageImport.State.FAILED
     assert "owner" in row.problem
     assert not Image.objects.exists()
+
+
+def test_one_button_of_the_page_is_primary(as_owner: Client) -> None:
+    page = BeautifulSoup(as_owner.get(NEW).content, "html.parser")
+    primary = page.select("main .btn-primary")
+    assert [button.find_parent("form")["id"] for button in primary] == ["way-reference"]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from bs4 import BeautifulSoup
+from cryptography.fernet import Fernet
+from django.core.management import call_command
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
+from pytest_django import Settings
 
 from experiments.models import AuditEntry, NotificationChoices, Role, Webhook, WebhookAnswer
 from experiments.models.database_time import database_now
@@ -30,7 +36,7 @@ def read(client: Client, address: str) -> BeautifulSoup:
 
 def add(client: Client, **typed: Any) -> tuple[Webhook, str]:
     """Add a webhook by the page; return it with the secret that the page shows."""
-    answer = client.post(NEW, {"address": ADDRESS, "kinds": ["ended"], **typed})
+    answer = client.post(NEW, {"address": ADDRESS, "kinds": ["ended"], **typed}, follow=True)
     assert answer.status_code == 200
     shown = BeautifulSoup(answer.content, "html.parser").select_one("#secret")
     assert shown
@@ -46,16 +52,61 @@ def test_a_webhook_is_added_and_its_secret_is_shown_once(people: People, as_owne
     assert f'href="{NEW}"' in str(read(as_owner, CHOICES))
     row, secret = add(as_owner)
     assert re.fullmatch(r"whsec_\S{44}", secret)
-    assert (row.owner, row.address, row.kinds) == (people.owner, ADDRESS, ["ended"])
+    assert (row.owner, row.address.reveal(), row.kinds) == (people.owner, ADDRESS, ["ended"])
     assert row.secret.reveal() == secret
     for address in (CHOICES, row.get_absolute_url(), NEW):
         assert secret not in as_owner.get(address).content.decode()
-    other = as_owner.post(f"{row.get_absolute_url()}rotate/")
+    other = as_owner.post(f"{row.get_absolute_url()}rotate/", follow=True)
     again = BeautifulSoup(other.content, "html.parser").select_one("#secret")
     assert again
     assert again.text not in (secret, "")
     assert "no-store" in other["Cache-Control"]
     assert "The one before signs too until" in read(as_owner, row.get_absolute_url()).text
+
+
+def test_a_page_with_a_secret_that_is_loaded_again_makes_and_shows_no_other(
+    people: People, as_owner: Client, added: Webhook
+) -> None:
+    answer = as_owner.post(f"{added.get_absolute_url()}rotate/")
+    assert answer.status_code == 302
+    made = Webhook.objects.get(pk=added.pk).secret.reveal()
+    assert made not in str(dict(as_owner.session))
+    assert people.client("other").get(answer["Location"]).status_code == 404
+    assert made in as_owner.get(answer["Location"]).content.decode()
+    again = as_owner.get(answer["Location"], follow=True)
+    assert made not in again.content.decode()
+    assert "A secret is shown once" in again.content.decode()
+    assert Webhook.objects.get(pk=added.pk).secret.reveal() == made
+    assert AuditEntry.objects.filter(what="secret rotated").count() == 1
+
+
+def test_the_address_is_shown_in_its_form_alone(as_owner: Client, added: Webhook) -> None:
+    """The path of an address may be a password."""
+    page = read(as_owner, added.get_absolute_url())
+    field = page.select_one("input[name=address]")
+    assert field
+    assert field["value"] == ADDRESS
+    field.decompose()
+    path = ADDRESS.partition("8443")[2]
+    assert path not in str(page) + str(read(as_owner, CHOICES))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT w::text FROM experiments_webhook w")
+        assert path not in str(cursor.fetchall())
+    dumped = io.StringIO()
+    call_command("dumpdata", "experiments", stdout=dumped)
+    assert '"experiments.webhook"' in dumped.getvalue()
+    assert path not in dumped.getvalue()
+
+
+def test_an_address_that_no_key_opens_is_typed_again(
+    as_owner: Client, added: Webhook, settings: Settings
+) -> None:
+    settings.CREDENTIAL_KEYS = [Fernet.generate_key().decode()]
+    page = read(as_owner, added.get_absolute_url())
+    assert not page.select("input[name=address][value]")
+    assert added.host in page.text
+    as_owner.post(added.get_absolute_url(), {"address": ADDRESS, "kinds": ["ended"]})
+    assert Webhook.objects.get(pk=added.pk).address.reveal() == ADDRESS
 
 
 @pytest.mark.parametrize(
@@ -97,7 +148,7 @@ def test_another_address_has_not_failed(as_owner: Client, added: Webhook) -> Non
     now = timezone.now()
     failed = {"failures": 9, "failing_since": now, "retry_at": now}
     Webhook.objects.filter(pk=added.pk).update(**failed)
-    as_owner.post(added.get_absolute_url(), {"address": added.address, "kinds": ["failed"]})
+    as_owner.post(added.get_absolute_url(), {"address": ADDRESS, "kinds": ["failed"]})
     added.refresh_from_db()
     assert added.failures == 9
     as_owner.post(
@@ -114,6 +165,13 @@ def test_a_test_is_asked_for_and_the_page_waits_for_it(as_owner: Client, added: 
     assert "A test is on its way" in page.text
     part = as_owner.get(added.get_absolute_url(), headers={"HX-Request": "true"})
     assert part.content.decode().strip().startswith('<section class="panel" id="answers"')
+    assert "data-live" in part.content.decode()
+    asked_at = database_now() - timedelta(minutes=3)
+    added.deliveries.update(changed_at=asked_at, created_at=asked_at)
+    late = read(as_owner, added.get_absolute_url())
+    assert "no worker runs" in late.text
+    assert late.find("a", string="Look again")
+    assert not late.select("#answers[data-live]")
     added.deliveries.all().delete()
     assert "on its way" not in read(as_owner, added.get_absolute_url()).text
 
@@ -171,7 +229,7 @@ def test_the_audit_log_says_what_was_done_and_shows_neither_address_nor_secret(
     row, secret = add(as_owner)
     page = row.get_absolute_url()
     as_owner.post(page, {"address": ADDRESS, "kinds": []})
-    second = as_owner.post(f"{page}rotate/").content.decode()
+    second = as_owner.post(f"{page}rotate/", follow=True).content.decode()
     as_owner.post(f"{page}switch/", {"to": "off"})
     as_owner.post(f"{page}delete/")
     assert not Webhook.objects.exists()

@@ -221,6 +221,60 @@ def test_short_troubles_and_clusters_that_are_off_are_not_told(
     assert not Notification.objects.exists()
 
 
+def told_last(person: User) -> tuple[str, str]:
+    text = describe_notification(list_notifications(person)[0])
+    return text.what, text.sentence
+
+
+def test_a_cluster_that_was_disabled_is_not_said_to_be_well(admin: User, cluster: Cluster) -> None:
+    fail(cluster)
+    watch_for(minutes=15)
+    Cluster.objects.filter(pk=cluster.pk).update(enabled=False)
+    watch_for(minutes=5)
+    what, sentence = told_last(admin)
+    assert what == "Cluster disabled"
+    assert sentence.startswith("Cluster not reachable: seen for 15 min")
+    assert sentence.endswith(", then the cluster was disabled and is not visited any more.")
+
+
+def test_a_limit_of_connections_does_not_make_a_cluster_reachable(
+    admin: User, cluster: Cluster
+) -> None:
+    fail(cluster)
+    watch_for(minutes=15)
+    Cluster.objects.filter(pk=cluster.pk).update(
+        failures=0, last_error="60 an hour", last_error_kind="connection limit"
+    )
+    assert watch_for(hours=1) == []
+    assert texts(admin) == [("Cluster not reachable", "alpha")]
+    recover(cluster)
+    watch_for(minutes=5)
+    assert texts(admin) == [("Well again", "alpha")]
+
+
+def test_a_pause_without_jobs_ends_as_a_pause(admin: User, cluster: Cluster) -> None:
+    """Nobody has asked the site again: all jobs that waited were cancelled."""
+    row = pause(cluster)
+    watch_for(minutes=15)
+    row.delete()
+    watch_for(minutes=5)
+    what, sentence = told_last(admin)
+    assert what == "Pause over"
+    assert sentence.startswith("Cluster paused: seen for 15 min")
+    assert sentence.endswith(", then the pause ended and holds no job back.")
+
+
+@pytest.mark.usefixtures("all_run")
+def test_a_certificate_that_was_taken_away_is_not_said_to_be_well(admin: User) -> None:
+    ends_at = database_now() + timedelta(days=3)
+    key = CredentialFactory(name="hpc", certificate_ends_at=ends_at)
+    watch_for(minutes=1)
+    key.certificate_ends_at = None
+    key.save()
+    watch_for(minutes=5)
+    assert told_last(admin)[0] == "Certificate removed"
+
+
 def pause(cluster: Cluster, kind: str = "limit", **columns: Any) -> Pause:
     now = database_now()
     return Pause.objects.create(
@@ -240,7 +294,7 @@ def test_pauses_of_a_cluster_and_of_a_partition_are_told_and_those_of_experiment
     assert texts(admin) == [("Cluster paused", "alpha"), ("Paused, partition gpu", "alpha")]
     rows[0].delete()
     watch_for(minutes=5)
-    assert texts(admin) == [("Well again", "alpha"), ("Paused, partition gpu", "alpha")]
+    assert texts(admin) == [("Pause over", "alpha"), ("Paused, partition gpu", "alpha")]
 
 
 @pytest.mark.parametrize("is_paused", [True, False])

@@ -10,13 +10,16 @@ from django.test.utils import CaptureQueriesContext
 
 from experiments.comparisons import keep_comparison
 from experiments.execution import tasks
+from experiments.execution.repairs import repair
 from experiments.models import (
     Experiment,
+    Job,
     NoticedExperiment,
     NotificationChoices,
     Run,
     User,
 )
+from experiments.models.states import NOT_STARTED
 from experiments.notifications import (
     count_unread,
     describe_notification,
@@ -116,6 +119,30 @@ def test_the_end_of_a_repair_is_told(make: Make, owner: User) -> None:
     assert watch_experiment(made.pk) == "nothing new"
     made.runs.update(state="succeeded")
     assert watch_experiment(made.pk) == "ended"
+
+
+@pytest.mark.parametrize(
+    ("end", "news"), [("succeeded", "ended"), ("failed", "failed, ended"), ("planned", "")]
+)
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_a_repair_that_nobody_saw_between_two_looks_is_told(
+    make: Make, owner: User, attempt: int, end: str, news: str
+) -> None:
+    made = make("succeeded")
+    first = made.jobs.get()
+    columns = {"repeat": 10_000, "position": 1, "reason": NOT_STARTED}
+    RunFactory(experiment=made, job=first, state="failed", **columns)
+    Job.objects.filter(pk=first.pk).update(state="failed", attempt=attempt)
+    watch_experiment(made.pk)
+    mark_read(owner)
+    second = repair(first, made.owner, same_node=False)
+    assert made.pk in list_unwatched()
+    second.runs.update(state=end, reason=NOT_STARTED if end == "failed" else "")
+    if news:
+        assert made.pk in list_unwatched(), "the task after the change may have been lost"
+    assert watch_experiment(made.pk) == (news or "nothing new")
+    assert watch_experiment(made.pk) == "nothing new"
+    assert (made.pk in list_unwatched()) == (not news)
 
 
 def test_a_retry_that_nobody_saw_between_two_looks_is_told(make: Make, owner: User) -> None:

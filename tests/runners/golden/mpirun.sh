@@ -408,11 +408,10 @@ sample_gpus() {
         --format=csv,noheader,nounits --loop="$1"
 }
 
-# Begin to sample this node. Whatever is the matter with samples, no run hears of it, and no file of the
+# Begin to sample this node and the GPUs that `choose_gpus` has chosen. Whatever is the matter with samples, no run hears of it, and no file of the
 # queue stays open because of them. SECONDS
 begin_samples() {
     mkdir -p "$job/samples" || return
-    choose_gpus
     if ! grep -qs '^GPU [0-9A-Fa-f]' "$job/snapshot/nvidia-smi"; then
         : # the node has none
     elif [ "$given" = no ]; then
@@ -668,6 +667,7 @@ if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
     visible_gpus=("CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES")
 fi
 
+choose_gpus
 begin_samples 5
 
 # Run 1 of 1: blas, udocker "NumPy 2.5, udocker P1"

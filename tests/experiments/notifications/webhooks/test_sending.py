@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import hmac
 import json
 import logging
 import re
-from collections.abc import Iterator
-from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography.fernet import Fernet
 from django.core import serializers
 from django.core.management import call_command
-from django.db import connection, transaction
-from django.db.models import F
+from django.db import connection
 
 from experiments.comparisons.experiment_comparison import compare_experiment
 from experiments.encryption import Secret
 from experiments.models import (
     Experiment,
-    Notification,
     NotificationDelivery,
     NotificationMessage,
     User,
@@ -32,108 +25,28 @@ from experiments.models import (
 )
 from experiments.models.database_time import database_now
 from experiments.notifications import (
-    Subject,
     deliver,
-    forget_old,
     list_due_people,
-    notify_person,
     outbox,
     receivers,
     webhooks,
 )
-from tests.dashboard.conftest import Site, measured
-from tests.experiments.notifications.test_mails import Killed, kill
-from tests.factories import (
-    ClusterFactory,
-    ContainerFactory,
-    EnvironmentFactory,
-    LaunchedFactory,
-    PartitionFactory,
-    UserFactory,
-    WorkloadFactory,
+from tests.experiments.notifications.mails.conftest import Killed, kill
+from tests.experiments.notifications.webhooks.conftest import (
+    DOCUMENT,
+    add,
+    is_signed,
+    let_pass,
+    send_due,
+    tell,
+    tell_of,
 )
-from tests.web_receiver import OK, Receiver, Taken, serve_webhook, write_answer
+from tests.factories import (
+    UserFactory,
+)
+from tests.web_receiver import OK, Receiver, serve_webhook, write_answer
 
 pytestmark = pytest.mark.django_db
-KINDS = ["ended", "failed", "verdict"]
-DOCUMENT = Path(__file__).parents[3] / "docs" / "notifications.md"
-
-
-@pytest.fixture
-def receiver(settings: Any) -> Iterator[Receiver]:
-    settings.WEBHOOKS_WITHOUT_TLS = True
-    settings.WEBHOOK_INSIDE_NETWORKS = ["127.0.0.0/8"]
-    settings.SITE_ADDRESS = "https://tare.example.org"
-    with serve_webhook() as server:
-        yield server
-
-
-@pytest.fixture
-def owner() -> User:
-    person: User = UserFactory(username="owner")
-    return person
-
-
-@pytest.fixture
-def results(owner: User) -> Experiment:
-    """An experiment of the owner with a verdict."""
-    cluster = ClusterFactory(owner=owner)
-    site = Site(
-        cluster=cluster,
-        partition=PartitionFactory(cluster=cluster),
-        bare=EnvironmentFactory(cluster=cluster),
-        container=ContainerFactory(cluster=cluster),
-        workload=WorkloadFactory(),
-    )
-    return measured(site, owner)
-
-
-def add(owner: User, address: str, kinds: list[str] | None = None) -> tuple[Webhook, str]:
-    row, secret = webhooks.add_webhook(owner, address, KINDS if kinds is None else kinds)
-    return row, secret.reveal()
-
-
-def tell(person: User, kind: str = "ended", question: str = "What?", **facts: Any) -> Experiment:
-    made: Experiment = LaunchedFactory(owner=person, question=question)
-    tell_of(made, kind, **facts)
-    return made
-
-
-def tell_of(made: Experiment, kind: str = "ended", **facts: Any) -> None:
-    subject = Subject(f"experiment {made.pk}", experiment=made)
-    counts = {"runs": 3, "succeeded": 3, **facts}
-    with transaction.atomic():
-        notify_person(made.owner, kind, subject=subject, facts=counts)
-
-
-def let_pass(**span: float) -> None:
-    """Make all that is kept as much older."""
-    by = timedelta(**span)
-    for model, columns in (
-        (NotificationDelivery, ("created_at", "changed_at", "due_at")),
-        (NotificationMessage, ("created_at", "retry_at", "sent_at", "leased_until", "given_up_at")),
-        (Webhook, ("failing_since", "retry_at", "tried_at", "previous_until")),
-    ):
-        model._default_manager.update(**{column: F(column) - by for column in columns})
-
-
-def send_due(**span: float) -> int:
-    """Do what the clock and workers do after a while; return how many messages were tried."""
-    let_pass(**(span or {"seconds": 5}))
-    count = 0
-    while people := list_due_people("webhook"):
-        assert deliver(people[0]) == "webhook"
-        count += 1
-    return count
-
-
-def is_signed(taken: Taken, secret: str) -> bool:
-    """Check as the specification says, by nothing of Tare's own."""
-    headers = taken.headers
-    content = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + taken.body
-    key = base64.b64decode(secret.removeprefix("whsec_"))
-    expected = base64.b64encode(hmac.new(key, content, "sha256").digest()).decode()
-    return f"v1,{expected}" in headers["webhook-signature"].split()
 
 
 def test_what_is_chosen_is_posted_with_a_signature(receiver: Receiver, owner: User) -> None:
@@ -259,21 +172,6 @@ def test_what_comes_while_it_is_away_waits_and_changes_what_waits(
     assert receiver.taken[-1].event["sentence"] == "8 of 9 runs have failed so far."
 
 
-def test_one_message_that_is_refused_does_not_hold_back_the_others(
-    receiver: Receiver, owner: User
-) -> None:
-    add(owner, receiver.address)
-    receiver.answer = write_answer(400)
-    tell(owner)
-    assert send_due() == 1
-    receiver.answer = OK
-    tell(owner, "failed")
-    assert send_due() == 1
-    assert [taken.event["kind"] for taken in receiver.taken] == ["ended", "failed"]
-    assert send_due(minutes=2) == 1
-    assert receiver.taken[-1].event["kind"] == "ended"
-
-
 @pytest.mark.parametrize("moment", ["sign_message", "keep_success"])
 def test_a_crash_in_the_middle_loses_nothing(
     receiver: Receiver, owner: User, monkeypatch: pytest.MonkeyPatch, moment: str
@@ -287,94 +185,6 @@ def test_a_crash_in_the_middle_loses_nothing(
     assert send_due(minutes=5) == 0  # somebody might still be posting it
     assert send_due(minutes=11) == 1
     assert len({taken.headers["webhook-id"] for taken in receiver.taken}) == 1
-
-
-def test_a_message_that_cannot_be_written_ends_among_the_answers(
-    receiver: Receiver, owner: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    row, _ = add(owner, receiver.address)
-    tell(owner)
-    with monkeypatch.context() as patch:
-        patch.setattr(webhooks, "write_body", lambda *_: {}["sentence"])
-        send_due()
-    assert "(KeyError)" in row.answers.get().problem
-    assert NotificationMessage.objects.get().given_up_at
-    assert send_due(minutes=12) == 0
-    tell(owner)
-    assert send_due() == 1
-    assert len(receiver.taken) == 1
-
-
-def test_what_waited_for_a_week_for_a_webhook_is_said_among_its_answers(
-    receiver: Receiver, owner: User
-) -> None:
-    row, _ = add(owner, receiver.address)
-    tell(owner)
-    tell(owner)
-    webhooks.switch_webhook(row, on=False)
-    let_pass(days=8)
-    forget_old()
-    assert row.answers.get().problem == (
-        "2 notifications waited for a week and were not sent: the webhook is switched off."
-    )
-    webhooks.switch_webhook(row, on=True)
-    assert send_due() == 0
-
-
-def test_after_days_of_refusals_it_is_switched_off_and_its_owner_is_told(
-    receiver: Receiver, owner: User
-) -> None:
-    row, _ = add(owner, receiver.address)
-    other, _ = add(owner, receiver.address, ["webhook"])
-    receiver.answer = write_answer(500)
-    for _ in range(4):
-        tell(owner)
-    hours = 0
-    while not Webhook.objects.get(pk=row.pk).switched_off_at:
-        send_due(hours=1)
-        hours += 1
-        assert hours < 5 * 24
-    assert 3 * 24 <= hours <= 4 * 24
-    row.refresh_from_db()
-    assert row.why_off.startswith("It has taken nothing since 2")
-    told = owner.notifications.get(kind="webhook")
-    assert told.facts["webhook"] == row.pk
-    tell(owner)
-    assert not row.deliveries.filter(message=None, created_at__gt=row.switched_off_at).exists()
-    tries = len(receiver.taken)
-    receiver.answer = OK
-    send_due(days=1)
-    assert [taken.event["kind"] for taken in receiver.taken[tries:]] == ["webhook"]
-    assert other.is_on
-    webhooks.switch_webhook(row, on=True)
-    assert send_due() > 0  # what waited is posted then
-
-
-def test_a_failure_now_and_then_switches_nothing_off(receiver: Receiver, owner: User) -> None:
-    row, _ = add(owner, receiver.address)
-    receiver.answer = write_answer(500)
-    tell(owner)
-    for _ in range(60):
-        send_due(hours=1)
-    assert Webhook.objects.get(pk=row.pk).is_on  # one message was given up, after its day
-    let_pass(days=30)
-    tell(owner)
-    send_due()
-    assert Webhook.objects.get(pk=row.pk).is_on  # the next one has its own day
-    receiver.answer = OK
-    send_due(hours=2)
-    assert Webhook.objects.get(pk=row.pk).failing_since is None
-
-
-def test_one_that_is_gone_is_switched_off_at_once(receiver: Receiver, owner: User) -> None:
-    row, _ = add(owner, receiver.address)
-    receiver.answer = write_answer(410)
-    tell(owner)
-    send_due()
-    row.refresh_from_db()
-    assert not row.is_on
-    assert "410" in row.why_off
-    assert owner.notifications.filter(kind="webhook").count() == 1
 
 
 def test_a_site_behind_one_that_hangs_loses_nothing_else(
@@ -467,19 +277,6 @@ def test_a_test_is_posted_at_once_and_once(receiver: Receiver, owner: User) -> N
     assert row.failing_since is None
 
 
-def test_the_last_answers_are_kept(receiver: Receiver, owner: User) -> None:
-    row, _ = add(owner, receiver.address)
-    made = tell(owner)
-    for _ in range(25):
-        tell_of(made)
-        send_due(minutes=1)
-    assert row.answers.count() == webhooks.ANSWERS_KEPT
-    newest = row.answers.first()
-    assert newest
-    assert (newest.status, newest.problem, newest.kind) == (200, "", "ended")
-    assert 0 < newest.seconds < 10
-
-
 def test_after_a_rotation_both_secrets_sign_for_a_day(receiver: Receiver, owner: User) -> None:
     row, first = add(owner, receiver.address)
     second = webhooks.rotate_secret(row).reveal()
@@ -533,76 +330,11 @@ def test_keys_of_the_site_can_be_rotated(receiver: Receiver, owner: User, settin
     send_due()
     assert receiver.taken == []
     answer = row.answers.get()
-    assert answer.problem == "This site can no longer read the secret: make a new one."
+    assert answer.problem.startswith("This site can no longer read address and secret:")
+    row.set_address(receiver.address)
+    row.save(update_fields=["address"])
     second = webhooks.rotate_secret(row).reveal()
     Webhook.objects.update(retry_at=None)
     tell(owner)
     send_due()
     assert is_signed(receiver.taken[0], second), "at once, without the one that cannot be read"
-
-
-def test_an_address_that_moved_inside_is_not_asked_any_more(
-    receiver: Receiver, owner: User, settings: Any
-) -> None:
-    row, _ = add(owner, receiver.address)
-    settings.WEBHOOK_INSIDE_NETWORKS = []
-    tell(owner)
-    assert send_due() == 1
-    assert receiver.taken == []
-    assert "inside this site’s network" in row.answers.get().problem
-
-
-def test_what_its_owner_may_not_see_any_more_is_not_posted(receiver: Receiver, owner: User) -> None:
-    add(owner, receiver.address)
-    made = tell(owner)
-    Experiment.objects.filter(pk=made.pk).update(owner=UserFactory(), visibility="private")
-    assert send_due() == 1
-    assert receiver.taken == []
-    assert send_due(days=1) == 0
-
-
-def test_nobody_who_may_not_log_in_and_no_site_that_does_not_want_it_posts(
-    receiver: Receiver, owner: User, settings: Any
-) -> None:
-    add(owner, receiver.address)
-    tell(owner)
-    User.objects.update(is_active=False)
-    assert send_due() == 0
-    User.objects.update(is_active=True)
-    settings.WEBHOOKS = False
-    assert send_due() == 0
-    settings.WEBHOOKS = True
-    assert send_due() == 1
-
-
-def test_one_that_is_deleted_while_it_is_posted_to_is_gone(
-    receiver: Receiver, owner: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    row, _ = add(owner, receiver.address)
-    tell(owner)
-    post = receivers.post
-
-    def post_and_delete(*given: Any) -> Any:
-        answer = post(*given)
-        Webhook.objects.filter(pk=row.pk).delete()
-        return answer
-
-    monkeypatch.setattr(receivers, "post", post_and_delete)
-    assert send_due() == 1
-    assert not NotificationMessage.objects.exists()
-    assert not WebhookAnswer.objects.exists()
-
-
-def test_ten_are_the_most_of_one_person(receiver: Receiver, owner: User) -> None:
-    for _ in range(webhooks.MOST):
-        add(owner, receiver.address)
-    with pytest.raises(webhooks.NotDone, match="delete one first"):
-        add(owner, receiver.address)
-    add(UserFactory(), receiver.address)
-
-
-def test_webhooks_of_others_get_nothing(receiver: Receiver, owner: User) -> None:
-    add(UserFactory(), receiver.address)
-    tell(owner)
-    assert send_due() == 0
-    assert Notification.objects.count() == 1

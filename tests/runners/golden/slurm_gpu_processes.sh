@@ -134,7 +134,7 @@ execute() {
     program=("${variables[@]}" "${program[@]}")
     printf '%q ' "${wall[@]}" /usr/bin/env "${program[@]}" >"$directory/command"
     cd "$directory" || fail "directory missing: $directory"
-    look_at_gpus || :
+    count_gpu_processes || :
     if [ -n "$terminated" ]; then return; fi
     journal "run began" ", \"run\": \"$uid\""
     began=$SECONDS
@@ -183,7 +183,7 @@ run() {
     execute >"$directory/output.txt" 2>&1 &
     await "$!"
     sweep
-    look_at_gpus || :
+    count_gpu_processes || :
     if [ -e "$directory/.scratch" ]; then # of a program that was ended before it could clean up
         rm -rf "$directory/.scratch"
     fi
@@ -410,11 +410,10 @@ sample_gpus() {
         --format=csv,noheader,nounits --loop="$1"
 }
 
-# Begin to sample this node. Whatever is the matter with samples, no run hears of it, and no file of the
+# Begin to sample this node and the GPUs that `choose_gpus` has chosen. Whatever is the matter with samples, no run hears of it, and no file of the
 # queue stays open because of them. SECONDS
 begin_samples() {
     mkdir -p "$job/samples" || return
-    choose_gpus
     if ! grep -qs '^GPU [0-9A-Fa-f]' "$job/snapshot/nvidia-smi"; then
         : # the node has none
     elif [ "$given" = no ]; then
@@ -467,9 +466,9 @@ finish() {
 gpus_answer=yes # no: the tool has failed or hung once, and is not asked again
 
 # Write who computes on the job's GPUs into samples/processes.txt: "TIME OWN OTHERS UNKNOWN", numbers of
-# processes. No line where the tool does not tell.
-look_at_gpus() {
-    local moment line code='' answer own=0 others=0 unknown=0
+# processes, each counted once on however many GPUs. No line where the tool does not tell.
+count_gpu_processes() {
+    local moment line code='' answer own=0 others=0 unknown=0 seen=' '
     if [ "$gpus_answer" = no ] || [ -n "$terminated" ]; then return; fi # its last files come first
     now
     exec {answer}< <(
@@ -482,7 +481,11 @@ look_at_gpus() {
         case $line in
             exit\ *) code=${line#exit } ;;
             *nvidia-cuda-mps-server) ;; # those whom it serves are listed too
-            [0-9]*,*) count_process "${line%%,*}" ;;
+            [0-9]*,*) # once for each of its GPUs
+                if [[ $seen == *" ${line%%,*} "* ]]; then continue; fi
+                seen+="${line%%,*} "
+                count_process "${line%%,*}"
+                ;;
             *,*) unknown=$((unknown + 1)) ;;
         esac
     done
@@ -538,8 +541,8 @@ is_lent() {
     return 1
 }
 
-# Look each minute until this script has ended.
-watch_gpus() {
+# Count each minute until this script has ended.
+watch_gpu_processes() {
     local text pause
     trap '' TERM USR2
     exec {pause}<> <(:)
@@ -548,20 +551,19 @@ watch_gpus() {
         read -r text </proc/self/stat
         text=${text##*) ? }
         if [ "${text%% *}" != "$$" ]; then return; fi
-        look_at_gpus
+        count_gpu_processes
     done
 }
 
-# Begin to look, if the job has GPUs. On a divided one (MIG) the tool lists the processes of all its parts
+# Begin to count, if the job has GPUs, which `choose_gpus` has chosen. On a divided one (MIG) the tool lists the processes of all its parts
 # alike: nobody can tell who is beside the job and who has a part of his own.
-begin_looks() {
-    choose_gpus
+begin_process_counts() {
     if [ "$given" = no ] || [ -n "$divided" ] ||
         ! grep -qs '^GPU [0-9A-Fa-f]' "$job/snapshot/nvidia-smi"; then
         gpus_answer=no
         return
     fi
-    watch_gpus >/dev/null 2>&1 8>&- 9>&- &
+    watch_gpu_processes >/dev/null 2>&1 8>&- 9>&- &
     samplers+=("$!")
 }
 
@@ -589,8 +591,9 @@ if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
     visible_gpus=("CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES")
 fi
 
+choose_gpus
 begin_samples 5
-begin_looks
+begin_process_counts
 
 # Run 1 of 2: blas, Bare metal "bare metal"
 setup=$'ulimit -s unlimited\nmodule load gcc\nexport LD_LIBRARY_PATH="$GCC_ROOT/lib64"'
