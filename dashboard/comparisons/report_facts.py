@@ -69,8 +69,9 @@ def describe_nodes(comparison: Comparison) -> str:
         sample.node
         for group in comparison.groups
         for samples in (
-            [list_compared_samples(comparison, group, pair) for pair in group.pairs]
-            or [group.samples]
+            (list_compared_samples(comparison, group, pair) for pair in group.pairs)
+            if group.pairs
+            else (group.samples,)
         )
         for sample in samples
     } - {""}
