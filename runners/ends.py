@@ -30,7 +30,7 @@ class End:
     """Whether Tare plans another attempt by itself: never where the program is the cause."""
 
 
-AGAIN = "Then try again."
+TRY_AGAIN = "Then try again."
 """The end of an advice; pages leave it out where no button does that."""
 
 ENDS: dict[str, End] = {
@@ -77,7 +77,7 @@ ENDS: dict[str, End] = {
     "cancelled outside": End(
         "person",
         "Somebody cancelled the job with the scheduler's own commands.",
-        f"If it was none of you, ask the site. {AGAIN}",
+        f"If it was none of you, ask the site. {TRY_AGAIN}",
     ),
     "time-out": End(
         "program",
@@ -92,29 +92,29 @@ ENDS: dict[str, End] = {
     "disk full": End(
         "site",
         "A file system had no space left.",
-        f"Make room in the work directory or where the program writes. {AGAIN}",
+        f"Make room in the work directory or where the program writes. {TRY_AGAIN}",
     ),
     "quota": End(
         "site",
         "The account has used up its disk quota.",
-        f"Delete what the account no longer needs or ask the site for more. {AGAIN}",
+        f"Delete what the account no longer needs or ask the site for more. {TRY_AGAIN}",
     ),
     "files deleted": End(
         "site",
         "The job's files had been deleted when its script began. Nothing was executed by it.",
         "If it was none of you, ask the site whether it removes old files from the work directory. "
-        f"{AGAIN}",
+        f"{TRY_AGAIN}",
     ),
     "gone before it began": End(
         "unknown",
         "The job was deleted while it waited, or lost. Nothing was executed, and no copy of it can "
         "begin any more.",
-        f"If it was none of you, ask the site. {AGAIN}",
+        f"If it was none of you, ask the site. {TRY_AGAIN}",
     ),
     "lost": End(
         "unknown",
         "The job ended without an exit code, and the scheduler does not say how.",
-        f"Collect again looks for late files. If nothing comes, ask the site. {AGAIN}",
+        f"Collect again looks for late files. If nothing comes, ask the site. {TRY_AGAIN}",
     ),
     "failed": End(
         "unknown",

@@ -14,7 +14,7 @@ from typing import Any
 from runners.node_samples import PAGED, REASONS, SLOWDOWNS, ProcessCount, Samples
 
 SWAP, THROTTLED, LEAST_MHZ, OTHERS = "swap", "throttled", "least_mhz", "others"
-AGAIN = "again"
+ATTEMPTS = "again"
 """How often rejected runs of a block are planned again: beside the rules, and none itself."""
 OF_GPUS = (THROTTLED, LEAST_MHZ, OTHERS)
 NAMES = {

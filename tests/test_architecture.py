@@ -121,7 +121,7 @@ ROOMS = {
         "models": "design encryption snapshots",
         "notify": "models",
         "access": "encryption models",
-        "clusters": "access encryption models",
+        "clusters": "access encryption models statistics",
         "planning": "design models statistics",
         "images": "access clusters models notify",
         "software": "access design images models notify planning",

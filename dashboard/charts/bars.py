@@ -23,7 +23,7 @@ from experiments.statistics import Better, Pair, numbers
 from experiments.statistics.scaling import Level, make_level_from_moments
 from experiments.statistics.values import ALPHA, Interval
 
-BAR, BETWEEN, HEADING = 16, 6, 40
+BAR, GAP, HEADING = 16, 6, 40
 """Heights in pixels: of a bar, between two bars, of the two lines above a group."""
 WIDEST = 3.0
 """A bar or interval beyond this ratio leaves the plot; its numbers are in the table."""
@@ -64,8 +64,8 @@ def draw_bars(rows: Sequence[Row], *, marks: Marks, better: Better | None) -> Fi
             places.append(place)
             names.append(label(name, longest=28))
             table.append(f"{label(group)}: {label(name)}")
-            end += BAR + BETWEEN
-        end += BETWEEN
+            end += BAR + GAP
+        end += GAP
     data = [
         trace
         for name in sorted(drawn, key=lambda name: marks[name])

@@ -12,7 +12,7 @@ from experiments.statistics import numbers
 
 EMPTY = "empty-"
 """How the text begins that identifies what a page without numbers shows."""
-BETWEEN = "~"
+SEPARATOR = "~"
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,11 @@ class Following:
             return ""
         failed_at = self.failed_at.isoformat() if self.failed_at else ""
         is_due = "due" if self.latest.is_behind and self.latest.due_at is None else ""
-        return BETWEEN.join((self.identity, self.data, failed_at, is_due))
+        return SEPARATOR.join((self.identity, self.data, failed_at, is_due))
 
     def has_same_numbers(self, shown: str) -> bool:
         """Return whether a page that shows the text `shown` has these numbers."""
-        return shown.partition(BETWEEN)[0] == self.identity
+        return shown.partition(SEPARATOR)[0] == self.identity
 
 
 def follow(experiment: Experiment, tally: Tally, latest: Latest) -> Following:

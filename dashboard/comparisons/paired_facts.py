@@ -88,6 +88,16 @@ def pair_facts(left: Mapping[str, str], right: Mapping[str, str]) -> list[Paired
     ]
 
 
+def pair_values(
+    left: Mapping[str, Iterable[str]], right: Mapping[str, Iterable[str]]
+) -> list[PairedFact]:
+    """Return each fact of which either side has values, by name, with all values of both."""
+    return [
+        PairedFact(name, name_values(left.get(name, ())), name_values(right.get(name, ())))
+        for name in sorted(left.keys() | right.keys())
+    ]
+
+
 def name_values(values: Iterable[str]) -> str:
     """Return all values as text, many of them in lines; a dash where there are none."""
     names = sorted(values)

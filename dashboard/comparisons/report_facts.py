@@ -12,6 +12,7 @@ from django.db.models import Max
 
 from experiments.comparisons import Comparison, ExperimentComparison
 from experiments.comparisons.comparison_keys import LIBRARIES, identify_method
+from experiments.comparisons.judged_samples import list_compared_runs, list_compared_samples
 from experiments.models import Experiment, Run
 from experiments.statistics import numbers
 from runners.runtimes import RUNTIMES
@@ -60,8 +61,20 @@ def list_environments(comparison: Comparison) -> list[EnvironmentFacts]:
 
 
 def describe_nodes(comparison: Comparison) -> str:
-    """Return on how many nodes the compared runs ran, and on which; "" where none is known."""
-    nodes = {sample.node for group in comparison.groups for sample in group.samples} - {""}
+    """Return on how many nodes the compared runs ran, and on which; "" where none is known.
+
+    Before anything is compared these are the nodes of all runs that succeeded.
+    """
+    nodes = {
+        sample.node
+        for group in comparison.groups
+        for samples in (
+            (list_compared_samples(comparison, group, pair) for pair in group.pairs)
+            if group.pairs
+            else (group.samples,)
+        )
+        for sample in samples
+    } - {""}
     if not nodes:
         return ""
     named = ", ".join(sorted(nodes)[:NODES_NAMED])
@@ -70,10 +83,11 @@ def describe_nodes(comparison: Comparison) -> str:
 
 
 def describe_runs(comparison: Comparison) -> str:
-    """Return how many runs the results rest on, of how many that were planned."""
-    compared = sum(len(group.samples) for group in comparison.groups)
+    """Return how many runs the verdicts rest on, of how many that were planned."""
     if not isinstance(comparison, ExperimentComparison):
-        return f"{numbers.count(compared, 'value')} of a published table" if compared else ""
+        values = sum(len(group.samples) for group in comparison.groups)
+        return f"{numbers.count(values, 'value')} of a published table" if values else ""
+    compared = sum(len(list_compared_runs(comparison, group)) for group in comparison.groups)
     ends = ", ".join(
         f"{comparison.stage.states[state]:,} {state}"
         for state in map(str, Run.FINAL)

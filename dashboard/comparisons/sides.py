@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
 
+from dashboard.comparisons.mean_texts import describe_mean
 from dashboard.comparisons.paired_facts import (
     PairedFact,
     PairedFacts,
@@ -13,14 +13,15 @@ from dashboard.comparisons.paired_facts import (
     make_paired_facts,
     name_values,
     pair_facts,
+    pair_values,
 )
 from dashboard.comparisons.panel_base import ExperimentPanel
 from dashboard.typed_requests import OpenRequest, parse_whole_number
 from experiments.comparisons import ExperimentComparison, Group
-from experiments.comparisons.companions import list_judged_samples
-from experiments.comparisons.compared_runs import read_facts
+from experiments.comparisons.environment_facts import read_environment_facts
+from experiments.comparisons.judged_samples import list_compared_samples, list_judged_samples
 from experiments.models import Environment
-from experiments.statistics import Pair, numbers
+from experiments.statistics import Pair, Sample, numbers
 
 
 @dataclass(frozen=True)
@@ -139,18 +140,8 @@ def _list_facts(
     yield from pair_facts(*settings)
     nodes = (_list_nodes(comparison, name) for name in (left, right))
     yield PairedFact("Nodes of its runs", *nodes)
-    values: dict[str, dict[str, set[str]]] = {left: {}, right: {}}
-    for facts_by_environment in read_facts(comparison.experiment, ()).values():
-        for side, known in values.items():
-            for facts in facts_by_environment.get(side, []):
-                _add(known, facts)
-    for name in sorted(values[left].keys() | values[right].keys()):
-        yield PairedFact(name, *(name_values(values[side].get(name, ())) for side in (left, right)))
-
-
-def _add(known: dict[str, set[str]], facts: Mapping[str, str]) -> None:
-    for name, value in facts.items():
-        known.setdefault(name, set()).add(str(value))
+    software = read_environment_facts(comparison.experiment)
+    yield from pair_values(software.get(left, {}), software.get(right, {}))
 
 
 def describe_settings(row: Environment, is_member: bool) -> Iterator[tuple[str, str]]:
@@ -186,19 +177,22 @@ def _list_nodes(comparison: ExperimentComparison, environment: str) -> str:
 def measure(comparison: ExperimentComparison, group: Group, environment: str) -> Measured:
     """Return what the runs of an environment have measured in a configuration.
 
-    After an interim analysis these are the runs that it was made from: further ones would tell the
-    next one's ratio before its time, and are not those beside whose verdict they stand.
+    These are the runs from which the shown pair was computed. Runs after an interim analysis would
+    tell the next one's ratio before its time.
     """
     pair = next((pair for pair in group.pairs if pair.environment == environment), None)
     # Of the baseline, those of the pair that was judged last.
     judging = pair or max(group.pairs, key=lambda pair: pair.n_baseline, default=None)
-    samples = list_judged_samples(comparison, group, judging) if judging else group.samples
+    samples: Sequence[Sample] = group.samples
+    if judging:
+        # Where one of both has no run, there is no ratio to be told.
+        samples = list_compared_samples(comparison, group, judging) or list_judged_samples(
+            comparison, group, judging
+        )
     values = [sample.value for sample in samples if sample.environment == environment]
     if not group.pairs and not group.problem:
         # Both means would tell the ratio before its time.
         return Measured(f"n = {len(values)}; the mean comes with the verdict", None)
-    if not values or not all(abs(value) < 1e100 for value in values):
-        return Measured(f"n = {len(values)}" if values else "no run", pair)
-    unit = "" if group.metric.unit == "1" else group.metric.unit
-    sd = stdev(values) if len(values) > 1 else None
-    return Measured(numbers.spread(fmean(values), sd, len(values), unit), pair)
+    if not values:
+        return Measured("no run", pair)
+    return Measured(describe_mean(values, group.metric.unit) or f"n = {len(values)}", pair)

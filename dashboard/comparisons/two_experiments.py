@@ -15,8 +15,8 @@ from dashboard.comparisons.paired_facts import (
     PairedFacts,
     Side,
     make_paired_facts,
-    name_values,
     pair_facts,
+    pair_values,
 )
 from dashboard.comparisons.sides import Measured, describe_settings, measure
 from dashboard.comparisons.verdict_matrix import Bar, Scale, choose_scale, make_bar
@@ -148,11 +148,15 @@ def make_two_experiments(left: Experiment, right: Experiment) -> TwoExperiments:
 
 def _pair_names(left: Sequence[str], right: Sequence[str]) -> list[Names]:
     """Pair equal names; what is left alone on each side pairs too, as it takes the same place."""
-    ours = [name for name in left if name not in right]
-    theirs = [name for name in right if name not in left]
-    if len(ours) == len(theirs) == 1:
-        return [(name, theirs[0]) if name == ours[0] else (name, name) for name in left]
-    return [(name, name if name in right else "") for name in left] + [("", n) for n in theirs]
+    left_alone = [name for name in left if name not in right]
+    right_alone = [name for name in right if name not in left]
+    if len(left_alone) == len(right_alone) == 1:
+        successor = right_alone[0]
+        return [(name, name if name in right else successor) for name in left]
+    return [
+        *((name, name if name in right else "") for name in left),
+        *(("", name) for name in right_alone),
+    ]
 
 
 def _pair_environments(left: ExperimentComparison, right: ExperimentComparison) -> list[Names]:
@@ -164,8 +168,13 @@ def _pair_environments(left: ExperimentComparison, right: ExperimentComparison) 
 def _pair_groups(
     left: ExperimentComparison, right: ExperimentComparison
 ) -> list[tuple[Group | None, Group | None]]:
-    ours, theirs = ({group.name: group for group in side.groups} for side in (left, right))
-    return [(ours.get(names[0]), theirs.get(names[1])) for names in _pair_names([*ours], [*theirs])]
+    left_groups, right_groups = (
+        {group.name: group for group in side.groups} for side in (left, right)
+    )
+    return [
+        (left_groups.get(left_name), right_groups.get(right_name))
+        for left_name, right_name in _pair_names([*left_groups], [*right_groups])
+    ]
 
 
 def _make_lines(
@@ -216,20 +225,13 @@ def list_experiment_facts(
             continue  # hundreds of facts beside as many dashes: the page names what stands alone
         label = _join(names)
         both = pair_facts(*(settings[side].get(names[side], {}) for side in (0, 1)))
-        both += _pair_values(*(software[side].get(names[side], {}) for side in (0, 1)))
+        both += pair_values(*(software[side].get(names[side], {}) for side in (0, 1)))
         facts += [
             PairedFact(f"{label}: {fact.name}", fact.left, fact.right)
             for fact in both
             if all(names) or fact.differs
         ]
     return make_paired_facts(facts, search_text)
-
-
-def _pair_values(left: dict[str, set[str]], right: dict[str, set[str]]) -> list[PairedFact]:
-    return [
-        PairedFact(name, name_values(left.get(name, ())), name_values(right.get(name, ())))
-        for name in sorted(left.keys() | right.keys())
-    ]
 
 
 def _describe_design(
@@ -254,13 +256,13 @@ def _describe_design(
 
 def _pair_workloads(left: Iterable[Workload], right: Iterable[Workload]) -> list[PairedFact]:
     """Return the kinds and parameters of the workloads of both, and of one that differs alone."""
-    ours, theirs = ({row.name: row for row in side} for side in (left, right))
+    left_rows, right_rows = ({row.name: row for row in side} for side in (left, right))
     facts = []
-    for names in _pair_names(sorted(ours), sorted(theirs)):
+    for names in _pair_names(sorted(left_rows), sorted(right_rows)):
         if not all(names):
             continue
         texts = []
-        for row in (ours[names[0]], theirs[names[1]]):
+        for row in (left_rows[names[0]], right_rows[names[1]]):
             settings = describe_workload(row)
             both = (*settings.differing, *settings.others)
             texts.append({"kind": row.kind} | {setting.label: setting.value for setting in both})

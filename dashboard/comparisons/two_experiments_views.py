@@ -16,7 +16,9 @@ from dashboard.comparisons.two_experiments import (
 from dashboard.typed_requests import OpenRequest, parse_whole_number
 
 RIGHT = "right"
-PARTS = ("facts", "curves")
+FACTS, CURVES = "facts", "curves"
+PARTS = {"facts-found": FACTS, "curves": CURVES}
+"""The parts of the page that can be replaced, by the ids of their elements."""
 
 
 @by_link
@@ -29,18 +31,18 @@ def two_experiments(request: OpenRequest, left: int, right: int) -> HttpResponse
     """
     two = make_two_experiments(get_readable(request, left), get_readable(request, right))
     is_part = request.htmx and not request.htmx.history_restore_request
-    part = request.GET.get("part", "") if is_part else ""
+    part = PARTS.get(request.htmx.target or "", "") if is_part else ""
     search_text = request.GET.get("find", "").strip()
     number = parse_whole_number(request.GET.get("curves", ""))
     is_known = number is not None and 1 <= number <= len(two.pairs)
     chosen = number if is_known else None
     context = {"two": two, "search_text": search_text, "chosen": chosen}
-    if part != "curves":
+    if part != CURVES:
         is_member = request.user.is_authenticated
         context["facts"] = list_experiment_facts(two, is_member=is_member, search_text=search_text)
-    if part != "facts" and chosen is not None:
+    if part != FACTS and chosen is not None:
         context["plots"] = draw_paired_steps(two, chosen)
-    fragment = f"#{part}" if part in PARTS else ""
+    fragment = f"#{part}" if part else ""
     return render(request, f"comparisons/two_experiments.html{fragment}", context)
 
 

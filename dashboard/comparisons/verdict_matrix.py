@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
 
+from dashboard.comparisons.mean_texts import describe_mean
 from experiments.comparisons import Comparison, Group
 from experiments.statistics import Pair, numbers
 from experiments.statistics.values import Interval
@@ -190,17 +190,14 @@ def _describe_size(pair: Pair) -> str:
 
 def _describe_baseline(group: Group, baseline: str) -> str:
     """Return the baseline's mean and standard deviation; of its runs where nothing is compared."""
-    unit = "" if group.metric.unit == "1" else group.metric.unit
     known = [pair for pair in group.pairs if pair.baseline_mean is not None]
     if known:
+        unit = "" if group.metric.unit == "1" else group.metric.unit
         pair = max(known, key=lambda pair: pair.n_baseline)
         text = numbers.spread(pair.baseline_mean, pair.baseline_sd, pair.n_baseline, unit)
     else:
         values = [sample.value for sample in group.samples if sample.environment == baseline]
-        if not values or not all(abs(value) < 1e100 for value in values):
-            return numbers.MISSING
-        sd = stdev(values) if len(values) > 1 else None
-        text = numbers.spread(fmean(values), sd, len(values), unit)
+        text = describe_mean(values, group.metric.unit) or numbers.MISSING
     return text.partition(" (")[0]
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Case, Q, QuerySet, Value, When
 
-from dashboard.charts import draw_paired_curves
-from dashboard.comparisons.figures import Plot
 from dashboard.comparisons.paired_facts import (
     PairedFact,
     PairedFacts,
@@ -19,20 +17,18 @@ from dashboard.comparisons.paired_facts import (
     pair_facts,
 )
 from dashboard.environment_symbols import assign_symbols
-from dashboard.execution.run_facts import EVALUATED_AT, list_measurements, list_phases
+from dashboard.execution.run_facts import list_measurements, list_phases
 from experiments.comparisons import (
     ExperimentComparison,
     Group,
     choose_primary_metric,
     read_latest,
 )
-from experiments.comparisons.series import ACCURACY, ACCURACY_TIME
-from experiments.comparisons.step_summaries import LOSS
-from experiments.models import Experiment, Run, Series
+from experiments.comparisons.judged_samples import list_compared_runs
+from experiments.models import Experiment, Run
 from experiments.planning.workloads import describe_parameters, format_value
 from experiments.snapshots import flatten, replace_paths
 from experiments.statistics import Pair, numbers
-from experiments.statistics.steps import Curve
 
 MOST_CANDIDATES = 20
 ENVIRONMENT_LABELS = {
@@ -61,17 +57,12 @@ class RunSide:
     """Its configuration in the comparison of its experiment; None where nothing is compared."""
     pair: Pair | None
     """The verdict about its environment there; None for the baseline, and before its time."""
+    counts: bool
+    """Whether the verdicts rest on its value, or will do so."""
 
     @property
     def is_baseline(self) -> bool:
         return bool(self.run.environment_id == self.run.experiment.baseline_id)
-
-    @property
-    def counts(self) -> bool:
-        """Return whether its value is among those that are compared."""
-        return self.group is not None and any(
-            sample.run == self.run.uid for sample in self.group.samples
-        )
 
 
 @dataclass(frozen=True)
@@ -95,7 +86,6 @@ class TwoRuns:
     right: RunSide
     numbers: list[NumberLine]
     phases: list[NumberLine]
-    plots: list[Plot]
     problem: str
     """What is to be known before their numbers are compared; empty where nothing is."""
 
@@ -123,35 +113,49 @@ def make_two_runs(left: Run, right: Run) -> TwoRuns:
         *sides,
         list(_pair_measurements(*sides)),
         list(_pair_phases(left, right)),
-        _draw_curves(*sides),
         _explain_other_metrics(*sides),
     )
 
 
-def _make_sides(left: Run, right: Run) -> tuple[RunSide, RunSide]:
+def make_heads(left: Run, right: Run) -> tuple[Side, Side]:
+    """Return the heads of both runs: their names, symbols and addresses."""
     symbols = {row.experiment_id: assign_symbols(row.experiment) for row in (left, right)}
     marks = [symbols[row.experiment_id][row.environment.name] for row in (left, right)]
     if marks[0] == marks[1]:
         marks = [0, 1]  # their lines could not be told apart otherwise
-    compared: dict[int, ExperimentComparison] = {}
+    heads = [
+        Side(f"{row.environment.name}, run {row.uid[:8]}", mark, row.get_absolute_url())
+        for row, mark in zip((left, right), marks, strict=True)
+    ]
+    return heads[0], heads[1]
+
+
+def _make_sides(left: Run, right: Run) -> tuple[RunSide, RunSide]:
+    comparisons: dict[int, ExperimentComparison] = {}
     sides = []
-    for row, mark in zip((left, right), marks, strict=True):
-        if row.experiment_id not in compared:
-            compared[row.experiment_id], _ = read_latest(row.experiment)
-        comparison = compared[row.experiment_id]
+    for row, head in zip((left, right), make_heads(left, right), strict=True):
+        if row.experiment_id not in comparisons:
+            comparisons[row.experiment_id], _ = read_latest(row.experiment)
+        comparison = comparisons[row.experiment_id]
         group = _find_group(comparison, row)
         name = row.environment.name
         # Without numbers its pairs show only what the plan shows, and no verdict.
         pairs = group.pairs if group and comparison.has_numbers else []
-        sides.append(
-            RunSide(
-                row,
-                Side(f"{name}, run {row.uid[:8]}", mark, row.get_absolute_url()),
-                group,
-                next((pair for pair in pairs if pair.environment == name), None),
-            )
-        )
+        pair = next((pair for pair in pairs if pair.environment == name), None)
+        counts = group is not None and _is_compared(comparison, group, pair, row)
+        sides.append(RunSide(row, head, group, pair, counts))
     return sides[0], sides[1]
+
+
+def _is_compared(
+    comparison: ExperimentComparison, group: Group, pair: Pair | None, run: Run
+) -> bool:
+    """Return whether a run is among those of its pair; of the baseline, among those of any pair."""
+    if pair:
+        return run.uid in list_compared_runs(comparison, group, pair.environment)
+    if group.pairs and run.environment_id == run.experiment.baseline_id:
+        return run.uid in list_compared_runs(comparison, group)
+    return any(sample.run == run.uid for sample in group.samples)
 
 
 def _find_group(comparison: ExperimentComparison, run: Run) -> Group | None:
@@ -172,9 +176,11 @@ def _explain_other_metrics(left: RunSide, right: RunSide) -> str:
 
 
 def _pair_measurements(left: RunSide, right: RunSide) -> Iterator[NumberLine]:
-    ours, theirs = ({row.metric: row for row in list_measurements(s.run)} for s in (left, right))
-    for name in [*ours, *(name for name in theirs if name not in ours)]:
-        rows = ours.get(name), theirs.get(name)
+    left_rows, right_rows = (
+        {row.metric: row for row in list_measurements(side.run)} for side in (left, right)
+    )
+    for name in {**left_rows, **right_rows}:
+        rows = left_rows.get(name), right_rows.get(name)
         known = [row for row in rows if row]
         texts = [_write(row.value, row.unit) if row else numbers.MISSING for row in rows]
         difference = ""
@@ -196,74 +202,17 @@ def _describe_difference(left: float, right: float) -> str:
 
 
 def _pair_phases(left: Run, right: Run) -> Iterator[NumberLine]:
-    ours, theirs = ({row.name: row.seconds for row in list_phases(run)} for run in (left, right))
-    for name in [*ours, *(name for name in theirs if name not in ours)]:
-        seconds = ours.get(name), theirs.get(name)
-        texts = [numbers.MISSING if each is None else numbers.duration(each) for each in seconds]
+    left_seconds, right_seconds = (
+        {phase.name: phase.seconds for phase in list_phases(run)} for run in (left, right)
+    )
+    for name in {**left_seconds, **right_seconds}:
+        seconds = left_seconds.get(name), right_seconds.get(name)
+        texts = [numbers.duration(duration) for duration in seconds]
         difference = ""
         if seconds[0] is not None and seconds[1] is not None:
             more = seconds[1] - seconds[0]
             difference = f"{'+' if more >= 0 else '−'}{numbers.duration(abs(more))}"
         yield NumberLine(name, "", texts[0], texts[1], difference)
-
-
-def _draw_curves(left: RunSide, right: RunSide) -> list[Plot]:
-    """Return a plot for each number that the runs recorded step by step, those of both first."""
-    recorded: dict[tuple[str, str], dict[str, Series]] = {}
-    times: dict[str, Series] = {}
-    for side in (left, right):
-        for row in side.run.series.all():
-            if row.metric == ACCURACY_TIME:
-                times[side.head.name] = row
-            if row.metric not in EVALUATED_AT:
-                recorded.setdefault((row.metric, row.unit), {})[side.head.name] = row
-    marks = {side.head.name: side.head.mark or 0 for side in (left, right)}
-    order = sorted(recorded, key=lambda key: (-len(recorded[key]), key[0] != "step_time", key))
-    return [
-        _draw(metric, unit, recorded[metric, unit], times, marks, number)
-        for number, (metric, unit) in enumerate(order)
-    ]
-
-
-def _draw(
-    metric: str,
-    unit: str,
-    rows: Mapping[str, Series],
-    times: Mapping[str, Series],
-    marks: Mapping[str, int],
-    number: int,
-) -> Plot:
-    by_time = metric == ACCURACY and all(
-        name in times and len(times[name].values) == len(row.values) for name, row in rows.items()
-    )
-    curves = [
-        Curve(
-            name,
-            times[name].values if by_time else row.steps or range(1, len(row.values) + 1),
-            row.values,
-        )
-        for name, row in rows.items()
-    ]
-    warm_ups = {
-        name: next((n for n in (row.warm_up, row.burn_in) if n is not None), 0)
-        for name, row in rows.items()
-        if not row.steps
-    }
-    figure, sentences = draw_paired_curves(
-        curves,
-        unit="" if unit == "1" else unit,
-        metric=metric.replace("_", " "),
-        marks=marks,
-        warm_ups=warm_ups,
-        log=metric == LOSS,
-        x_title="time in steps (s)" if by_time else "step",
-    )
-    name = metric.replace("_", " ")
-    caption = [f"{name[:1].upper()}{name[1:]} inside both runs."]
-    if len(rows) == 1:
-        caption = [f"{name[:1].upper()}{name[1:]} inside {next(iter(rows))}; the other has none."]
-    caption += [*sentences, "For looking, never tested."]
-    return Plot(f"curve-{number}", figure, " ".join(caption), name[:1].upper() + name[1:])
 
 
 def list_paired_facts(

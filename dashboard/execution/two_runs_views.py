@@ -2,43 +2,62 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
 from dashboard.access.rights import by_link
 from dashboard.environment_symbols import assign_symbols
-from dashboard.execution.two_runs import list_candidates, list_paired_facts, make_two_runs
+from dashboard.execution.paired_series import draw_paired_series
+from dashboard.execution.two_runs import (
+    list_candidates,
+    list_paired_facts,
+    make_heads,
+    make_two_runs,
+)
 from dashboard.typed_requests import OpenRequest
 from experiments.models import Experiment, Run
 
 ALL = "all"
 RIGHT = "right"
+FACTS, SERIES = "facts", "series"
+PARTS = {"facts-found": FACTS, "series": SERIES}
+"""The parts of the page that can be replaced, by the ids of their elements."""
 
 
 @by_link
 @require_GET
 def two_runs(request: OpenRequest, left: str, right: str) -> HttpResponse:
-    """Show two runs side by side; as a fragment, their facts.
+    """Show two runs side by side; as a fragment, their facts or their series.
 
-    `?facts=all` has every fact of their snapshots, and `?find=` those that contain its words.
+    `?facts=all` has every fact of their snapshots, `?find=` those that contain its words, and
+    `?series=` draws one series in place of the first ones.
     """
     runs = _get(request, left), _get(request, right)
-    has_all = request.GET.get("facts") == ALL
-    search_text = request.GET.get("find", "").strip()
-    context = {
-        "facts": list_paired_facts(
+    is_part = request.htmx and not request.htmx.history_restore_request
+    part = PARTS.get(request.htmx.target or "", "") if is_part else ""
+    heads = make_heads(*runs)
+    context: dict[str, Any] = {
+        "sides": heads,
+        "has_all": request.GET.get("facts") == ALL,
+        "search_text": request.GET.get("find", "").strip(),
+    }
+    if part != SERIES:
+        context["facts"] = list_paired_facts(
             *runs,
             is_member=request.user.is_authenticated,
-            has_all=has_all,
-            search_text=search_text,
-        ),
-        "has_all": has_all,
-        "search_text": search_text,
-        "two": make_two_runs(*runs),
-    }
-    is_part = request.htmx and not request.htmx.history_restore_request
-    fragment = "#facts" if is_part else ""
+            has_all=context["has_all"],
+            search_text=context["search_text"],
+        )
+    if part != FACTS:
+        chosen = request.GET.get("series", "")
+        context["series"] = draw_paired_series(*runs, heads, chosen)
+        context["experiment"] = runs[0].experiment
+    if not part:
+        context["two"] = make_two_runs(*runs)
+    fragment = f"#{part}" if part else ""
     return render(request, f"execution/runs/two.html{fragment}", context)
 
 

@@ -66,8 +66,8 @@ def seconds_beside(value: float | None, column: list[float]) -> str:
 
 @register.filter
 def minutes(value: int) -> str:
-    """Return a duration that is stored in minutes."""
-    return numbers.duration(60 * value)
+    """Return a limit that is stored in minutes."""
+    return numbers.time_limit(value)
 
 
 @register.filter

@@ -26,6 +26,7 @@ from experiments.clusters.visit_requests import (
 )
 from experiments.models import Cluster, ClusterReading, Partition, Runtime, User
 from experiments.models.cluster_draft import compute_access_digest
+from experiments.statistics import numbers
 from runners.cluster_reading import Found, FoundPartition, FoundRuntime
 from runners.cluster_reading.answers import RUNTIME_AREA, SCHEDULER
 from runners.runtimes import RUNTIMES
@@ -45,7 +46,7 @@ LABELS = {
     **FACTS,
     "cpus_per_run": "CPUs per run",
     "memory_mb": "Memory, MB",
-    "time_limit_minutes": "Time limit, min",
+    "time_limit_minutes": "Time limit",
     "account": "Account",
     "qos": "QOS",
     "enabled": "In service",
@@ -88,11 +89,15 @@ class Difference:
 
     @property
     def stored_text(self) -> str:
-        return "–" if self.stored in ("", None) else str(self.stored)
+        return "–" if self.stored in ("", None) else self._describe(self.stored)
 
     @property
     def read_text(self) -> str:
-        return "the scheduler’s default" if self.read == "" else str(self.read)
+        return "the scheduler’s default" if self.read == "" else self._describe(self.read)
+
+    def _describe(self, value: Any) -> str:
+        is_limit = self.column == "time_limit_minutes"
+        return numbers.time_limit(value) if is_limit else str(value)
 
     @property
     def key(self) -> str:
@@ -254,10 +259,11 @@ def _compare_runtimes(
 def _describe_partition(offered: FoundPartition) -> str:
     new = propose_partition(offered)
     gpus = f"{new.gpus_per_node} x {new.gpu_model or 'GPU'} each, " if new.gpus_per_node else ""
+    limit = numbers.time_limit(new.time_limit_minutes)
     state = "" if offered.is_up else f" It is {offered.state}."
     return (
         f"{new.nodes} node{'s' * (new.nodes != 1)}, {gpus}{new.cpus_per_run} of "
-        f"{new.cpus_per_node} CPUs a run, {new.time_limit_minutes} min.{state}"
+        f"{new.cpus_per_node} CPUs a run, at most {limit}.{state}"
     )
 
 

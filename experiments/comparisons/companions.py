@@ -6,12 +6,12 @@ longer than a page may.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from experiments.comparisons import Comparison, ExperimentComparison, Group
-from experiments.statistics import Pair, Sample
+from experiments.comparisons import Comparison, Group
+from experiments.comparisons.judged_samples import list_judged_samples
+from experiments.statistics import Pair
 from experiments.statistics.normality import FEWEST
 from experiments.statistics.robust import (
     Robustness,
@@ -73,14 +73,3 @@ def list_companion_rows(comparison: Comparison) -> list[dict[str, Any]]:
         }
         for companion in compute_companions(comparison)
     ]
-
-
-def list_judged_samples(comparison: Comparison, group: Group, pair: Pair) -> Sequence[Sample]:
-    """Return the samples of the interim analysis that gave the pair its verdict."""
-    if not isinstance(comparison, ExperimentComparison) or not pair.interim_analysis:
-        return group.samples
-    after_repeats = comparison.stage.after_repeats
-    if pair.interim_analysis.number in (0, len(after_repeats)):
-        return group.samples
-    repeats = after_repeats[pair.interim_analysis.number - 1]
-    return [sample for sample in group.samples if sample.repeat <= repeats]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments.execution.further_attempts import FurtherAttempts
-from runners.ends import AGAIN, find_end
+from runners.ends import TRY_AGAIN, find_end
 from runners.exit_codes import describe_exit_code
 from runners.terminal import plain_text
 
@@ -17,10 +17,10 @@ def find_advice(reason: str, may: FurtherAttempts | None = None) -> str:
     """
     end = find_end(reason)
     advice = end.advice if end else ""
-    if not advice.endswith(AGAIN) or (may and may.can_retry):
+    if not advice.endswith(TRY_AGAIN) or (may and may.can_retry):
         return advice
     instead = "Then run what never began." if may and may.missing else ""
-    return f"{advice.removesuffix(AGAIN)}{instead}".strip()
+    return f"{advice.removesuffix(TRY_AGAIN)}{instead}".strip()
 
 
 def split_reason(reason: str, message: str) -> tuple[str, str]:

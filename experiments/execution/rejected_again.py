@@ -15,7 +15,7 @@ from experiments.comparisons.rejections import REJECTED, REJECTED_AGAIN
 from experiments.execution.attempts_by_rule import NOT_TRIED
 from experiments.execution.repairs import SecondJob, find_nodes, plan_second_jobs
 from experiments.models import Event, Job, NodeSamples, Run, RunFile, Series
-from runners.node_rules import AGAIN
+from runners.node_rules import ATTEMPTS
 
 
 def plan_rejected_again(ended: Sequence[Job]) -> None:
@@ -50,7 +50,7 @@ def plan_rejected_again(ended: Sequence[Job]) -> None:
     plans, refused = [], []
     for job in jobs:
         runs: list[Run] = job.rejected
-        limit = runs[0].spec.get("reject", {}).get(AGAIN, 0)
+        limit = runs[0].spec.get("reject", {}).get(ATTEMPTS, 0)
         block = job.experiment_id, job.block
         if counts[block] >= limit:
             why = f"rejected, and tried again {counts[block]} times, the most that the plan allows"

@@ -32,7 +32,7 @@ from runners.untrusted import Damaged
 
 LOOKED_FOR = timedelta(hours=1)
 """How long after one search for old directories the next one follows."""
-BETWEEN = timedelta(days=1)
+CLEAN_UP_INTERVAL = timedelta(days=1)
 """The pause between two operations that are not full: each takes a node for a moment."""
 REMOVAL_SECONDS = 3600
 INTERRUPTED = "It was ended before it was done. What was not removed is chosen again, if it may go."
@@ -55,7 +55,9 @@ def plan_removals(held: Lease, runner: Runner) -> None:
         return
     Cluster.objects.filter(pk=cluster.pk).update(removal_checked_at=now)
     count = list_due(cluster)[:MOST_AT_A_TIME].count()
-    recent = cluster.operations.filter(kind=Operation.Kind.CLEAN_UP, requested_at__gt=now - BETWEEN)
+    recent = cluster.operations.filter(
+        kind=Operation.Kind.CLEAN_UP, requested_at__gt=now - CLEAN_UP_INTERVAL
+    )
     if not count or (count < MOST_AT_A_TIME and recent.exists()):
         return
     try:

@@ -38,7 +38,7 @@ from experiments.statistics.numbers import duration
 
 SERVICE_MISSING = timedelta(minutes=3)
 """A service that is away for less was started again."""
-OVER = timedelta(minutes=5)
+RECOVERY_DELAY = timedelta(minutes=5)
 """A trouble that comes back sooner was never over."""
 EXPIRY = timedelta(days=14)
 LOCK = 0x7A7E0079  # of PostgreSQL, held while one process looks
@@ -110,7 +110,7 @@ def _tell_news(troubles: Iterable[Trouble], now: datetime) -> Iterator[str]:
         if _is_unknown(alert):
             continue
         alert.over_at = alert.over_at or now
-        if alert.told_at is not None and now - alert.over_at < OVER:
+        if alert.told_at is not None and now - alert.over_at < RECOVERY_DELAY:
             alert.save(update_fields=["over_at"])
             continue
         if alert.told_at is not None:

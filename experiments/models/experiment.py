@@ -261,7 +261,7 @@ class Experiment(Shared):
         }
         rules = {name: value for name, value in rules.items() if value}
         if rules and self.rejected_again:
-            rules[node_rules.AGAIN] = self.rejected_again
+            rules[node_rules.ATTEMPTS] = self.rejected_again
         return rules
 
     @property

@@ -33,9 +33,9 @@ from experiments.notifications.readers import Subject, is_readable
 
 GATHERED = {NotificationWay.EMAIL: timedelta(minutes=2), NotificationWay.WEBHOOK: timedelta(0)}
 """As long a notification waits for others, or for what changes it."""
-BETWEEN = timedelta(minutes=15)
+EMAIL_INTERVAL = timedelta(minutes=15)
 """As much time is between two e-mails to a person."""
-AGAIN = {
+REPEAT_INTERVALS = {
     (NotificationWay.EMAIL, NotificationKind.FAILED): timedelta(hours=6),
     (NotificationWay.WEBHOOK, NotificationKind.FAILED): timedelta(minutes=15),
     (NotificationWay.WEBHOOK, TEST_KIND): timedelta(seconds=10),
@@ -75,7 +75,7 @@ def queue_delivery(
         return
     now = database_now()
     due_at = now + GATHERED[NotificationWay(way)]
-    if pause := AGAIN.get((NotificationWay(way), kind)):
+    if pause := REPEAT_INTERVALS.get((NotificationWay(way), kind)):
         ended = Coalesce("message__sent_at", "message__given_up_at")
         last = rows.aggregate(last=Max(ended))["last"]
         due_at = max(due_at, last + pause) if last else due_at
@@ -200,7 +200,7 @@ def _filter_due_people(way: str) -> QuerySet[User]:
     waiting = NotificationDelivery.objects.filter(
         recipient=OuterRef("pk"), way=way, message=None, due_at__lte=Now()
     )
-    lately = messages.filter(sent_at__gt=Now() - BETWEEN)
+    lately = messages.filter(sent_at__gt=Now() - EMAIL_INTERVAL)
     is_due = Q(Exists(unsent.filter(is_free, retry_at__lte=Now())))
     may_begin = Q(Exists(waiting), ~Exists(unsent), ~Exists(lately))
     return User.objects.filter(is_due | may_begin, is_active=True).order_by("pk")

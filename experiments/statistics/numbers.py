@@ -242,3 +242,10 @@ def duration(seconds: float | None) -> str:
     if round(seconds / 60) < 24 * 60:
         return "{} h {:02d} min".format(*divmod(round(seconds / 60), 60))
     return "{} d {:02d} h".format(*divmod(round(seconds / 3600), 24))
+
+
+def time_limit(minutes: int) -> str:
+    """Return a limit to the minute: "30 min", "1 h 30 min", "24 h", "2 d 1 h"; 0 as "0 min"."""
+    days, rest = divmod(minutes, 24 * 60) if minutes >= 2 * 24 * 60 else (0, minutes)
+    parts = ((days, "d"), (rest // 60, "h"), (rest % 60, "min"))
+    return " ".join(f"{number:,} {unit}" for number, unit in parts if number) or "0 min"

@@ -186,6 +186,17 @@ class TestDifferences:
         row = differences(cluster)["gpu", column]
         assert (row.is_proposed, row.read) == (is_proposed, change[column])
 
+    def test_time_limits_are_shown_in_hours_and_days_to_the_minute(
+        self, client: Client, cluster: Cluster
+    ) -> None:
+        Partition.objects.update(time_limit_minutes=1440)
+        new = replace(GPU, name="long", time_limit_minutes=2940)
+        keep(cluster, replace(SLURM, partitions=(replace(GPU, time_limit_minutes=1450), new)))
+        text = page(client, cluster)
+        for part in ("Time limit", "24 h", "24 h 10 min", "CPUs a run, at most 2 d 1 h."):
+            assert part in text
+        assert "1440" not in text
+
     def test_what_asks_for_more_than_there_is_is_lowered(self, cluster: Cluster) -> None:
         Partition.objects.update(memory_mb=300_000, cpus_per_run=32)
         keep(cluster, replace(SLURM, partitions=(replace(GPU, cpus_per_node=16),)))

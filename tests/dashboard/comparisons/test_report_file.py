@@ -22,7 +22,7 @@ from experiments.models import Environment, Experiment, Run, Snapshot
 from tests.dashboard.access.test_escaping import EVIL
 from tests.dashboard.access.test_links import link_to, visitor
 from tests.dashboard.conftest import People, Site, measured
-from tests.factories import ExperimentFactory, PublishedTableFactory
+from tests.factories import ExperimentFactory, JobFactory, PublishedTableFactory, RunFactory
 
 pytestmark = pytest.mark.django_db
 PICTURE = b'<svg xmlns="http://www.w3.org/2000/svg"></svg>'
@@ -88,6 +88,27 @@ def test_it_says_what_the_page_says(results: Experiment, as_owner: Client) -> No
     address = f"http://testserver{reverse('comparison', args=[results.pk])}"
     assert page.find("a", string=address)["href"] == address
     assert all(link["href"].startswith("http://testserver/") for link in page.find_all("a"))
+
+
+def test_it_counts_the_runs_on_which_its_verdicts_rest(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = measured(site, people.owner, blocks=8, repeats=20, looks=4)
+    assert "10 runs compared, of 16 planned (16 succeeded)" in fetch(as_owner, made)
+    Run.objects.filter(experiment=made, repeat__gt=5).update(node="node7")
+    text = BeautifulSoup(fetch(as_owner, made), "html.parser").get_text()
+    assert "Ran on 1 node: node1." in text
+    waiting = measured(site, people.owner)
+    RunFactory(job=JobFactory(experiment=waiting, repeat=6), state=Run.State.RUNNING)
+    assert "0 runs compared, of 11 planned (10 succeeded)" in fetch(as_owner, waiting)
+
+
+def test_a_run_that_is_alone_in_its_block_is_not_counted(
+    results: Experiment, as_owner: Client, site: Site
+) -> None:
+    results.runs.filter(repeat=2, environment=site.container).update(state=Run.State.FAILED)
+    text = fetch(as_owner, results)
+    assert "8 runs compared, of 10 planned (9 succeeded, 1 failed)" in text
 
 
 def test_it_says_what_ran_where_of_which_image(results: Experiment, as_owner: Client) -> None:

@@ -104,6 +104,13 @@ def test_after_an_interim_analysis_no_later_run_is_shown(
         assert ["n = 5" in cell for cell in line] == [True, True], line
 
 
+def test_means_are_of_blocks_in_which_both_ran(two: Experiment, as_owner: Client) -> None:
+    first = two.runs.filter(repeat=1).exclude(environment=two.baseline)
+    first.update(state=Run.State.FAILED)
+    for line in rows(show(as_owner, two), "What was measured").values():
+        assert ["n = 4" in cell for cell in line] == [True, True], line
+
+
 def test_one_environment_on_both_sides_has_no_difference(two: Experiment, as_owner: Client) -> None:
     section = show(as_owner, two, "&left=2&right=2")
     assert rows(section, "What differs") == {}

@@ -205,12 +205,29 @@ def test_steps_are_drawn_on_equal_axes_when_opened(
         assert left["layout"][name].get("range") == right["layout"][name].get("range")
     assert left["layout"]["xaxis"]["range"]
     part = as_owner.get(
-        address_of(*two, "?curves=1&part=curves"), headers={"HX-Request": "true"}
+        address_of(*two, "?curves=1"), headers={"HX-Request": "true", "HX-Target": "curves"}
     ).content.decode()
     assert part.lstrip().startswith('<section class="panel" id="curves">')
     assert "tails-left" in part
     assert "Nothing was recorded." not in page.text
     assert "No run of either has recorded its steps." in show(as_owner, *two, "?curves=2").text
+
+
+def test_the_answer_to_a_search_replaces_no_form_and_draws_nothing(
+    two: tuple[Experiment, Experiment], as_owner: Client
+) -> None:
+    SeriesFactory(run=two[0].runs.filter(scale="1x1")[0], values=[0.3, 0.1])
+    part = as_owner.get(
+        address_of(*two, "?curves=1&find=numpy"),
+        headers={"HX-Request": "true", "HX-Target": "facts-found"},
+    ).content.decode()
+    assert part.lstrip().startswith('<div id="facts-found">')
+    assert "package numpy" in part
+    assert "<form" not in part
+    assert "data-chart" not in part
+    page = show(as_owner, *two, "?curves=1&find=numpy")
+    assert page.select_one("#facts noscript input")["value"] == "1"  # type: ignore[index]
+    assert page.select_one("#curves noscript input")["value"] == "numpy"  # type: ignore[index]
 
 
 @pytest.mark.parametrize("odd", ["", "0", "-1", "3", "x", "1.5", "9" * 500, "<b>", "\ufffd"])

@@ -70,6 +70,14 @@ def rows(page: Any, caption: str) -> dict[str, list[str]]:
     return {}
 
 
+def fetch_part(client: Client, address: str, target: str) -> str:
+    """Return what takes the place of an element of the page."""
+    answer = client.get(address, headers={"HX-Request": "true", "HX-Target": target})
+    part = answer.content.decode().strip()
+    assert part.startswith(f'<div id="{target}">')
+    return part
+
+
 def figures(page: BeautifulSoup) -> list[Any]:
     return [json.loads(str(part.string)) for part in page.select('script[type*="json"][id^=curve]')]
 
@@ -102,8 +110,9 @@ def test_every_fact_of_the_snapshots_is_shown_when_asked(
     assert "1 of 1 facts with these words differs." in page.text
     nothing = show(as_owner, *pair, "?find=nowhere")
     assert "No fact holds these words." in nothing.text
-    part = as_owner.get(address_of(*pair, "?find=numpy"), headers={"HX-Request": "true"})
-    assert part.content.decode().lstrip().startswith('<section class="panel flush" id="facts">')
+    part = fetch_part(as_owner, address_of(*pair, "?find=numpy"), "facts-found")
+    assert "numpy" in part
+    assert "<form" not in part  # what is typed meanwhile would be lost with it
 
 
 def test_thousands_of_facts_make_no_long_page(pair: tuple[Run, Run], as_owner: Client) -> None:
@@ -160,6 +169,41 @@ def test_curves_share_their_axes_and_lack_what_is_no_number(
     assert "the other has none" in page.text
 
 
+def test_of_hundreds_of_series_a_few_are_drawn_and_each_can_be_chosen(
+    pair: tuple[Run, Run], as_owner: Client
+) -> None:
+    for side, row in enumerate(pair):
+        for number in range(300):
+            values = [1.0, float("nan"), float("inf"), 2.0 + side]
+            SeriesFactory(run=row, metric=f"layer_{number:03}", unit="1", values=values)
+    SeriesFactory(run=pair[1], metric="step_time", values=[0.02] * 5)
+    with CaptureQueriesContext(connection) as queries:
+        page = show(as_owner, *pair)
+    assert len(figures(page)) == 6
+    assert not [query for query in queries if "layer_006" in query["sql"]]
+    options = [str(option["value"]) for option in page.select("#series-of option")]
+    assert len(options) == 302
+    assert page.select_one("#series-of option").text == "The first 6 of 301"  # type: ignore[union-attr]
+    assert not page.select("#series #series-of")  # it keeps the focus
+    chosen = show(as_owner, *pair, "?series=layer_299&find=numpy")
+    (figure,) = figures(chosen)
+    assert [trace["y"] for trace in figure["data"]] == [[1.0, None, None, end] for end in (2, 3)]
+    assert chosen.select_one("#series-of option[selected]")["value"] == "layer_299"  # type: ignore[index]
+    hidden = chosen.select("#facts noscript input[type=hidden]")
+    assert [(field["name"], field["value"]) for field in hidden] == [("series", "layer_299")]
+    assert len(figures(show(as_owner, *pair, "?series=<b>\ufffd"))) == 6
+    part = fetch_part(as_owner, address_of(*pair, "?series=layer_299"), "series")
+    assert len(figures(BeautifulSoup(part, "html.parser"))) == 1
+
+
+def test_searching_the_differences_draws_nothing(pair: tuple[Run, Run], as_owner: Client) -> None:
+    SeriesFactory(run=pair[0], values=[1.0, 2.0])
+    with CaptureQueriesContext(connection) as queries:
+        fetch_part(as_owner, address_of(*pair, "?find=numpy"), "facts-found")
+    tables = ("experiments_series", "experiments_measurement", "experiments_keptcomparison")
+    assert not [query["sql"] for query in queries if any(name in query["sql"] for name in tables)]
+
+
 def test_accuracies_without_as_many_times_are_drawn_by_their_number(
     pair: tuple[Run, Run], as_owner: Client
 ) -> None:
@@ -205,6 +249,22 @@ def test_runs_of_two_experiments_with_other_metrics(
     measured_rows = rows(page, "What was measured")
     assert [values[2] for values in measured_rows.values()] == ["–", "–"]
     assert "Different metrics are compared of these runs" in page.text
+
+
+def test_a_run_counts_only_in_a_verdict_that_rests_on_it(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = measured(site, people.owner, blocks=8, repeats=20, looks=4)
+    judged, later = (
+        rows(show(as_owner, *made.runs.filter(repeat=repeat).order_by("position")), "The runs")
+        for repeat in (5, 6)
+    )
+    title = "Verdict about its environment"
+    assert not [text for text in judged[title] if "does not count" in text]
+    assert [text for text in later[title] if "does not count" in text] == later[title]
+    made.runs.filter(repeat=2, environment=site.container).update(state=Run.State.FAILED)
+    alone = show(as_owner, *made.runs.filter(repeat=2).order_by("position"))
+    assert "this run does not count in it" in rows(alone, "The runs")[title][0]
 
 
 def test_imported_runs_have_no_block(as_owner: Client, people: People, site: Site) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from experiments.execution.end_texts import find_advice, split_reason
 from experiments.execution.further_attempts import FurtherAttempts
-from runners.ends import AGAIN, ENDS
+from runners.ends import ENDS, TRY_AGAIN
 
 
 @pytest.mark.parametrize(
@@ -36,20 +36,20 @@ def test_every_reason_comes_with_advice_and_unknown_ones_with_none() -> None:
     assert find_advice("set-up failed (exit code 1)") == ENDS["set-up failed"].advice
 
 
-@pytest.mark.parametrize("reason", [name for name, end in ENDS.items() if AGAIN in end.advice])
+@pytest.mark.parametrize("reason", [name for name, end in ENDS.items() if TRY_AGAIN in end.advice])
 def test_advice_names_no_button_that_is_not_there(reason: str) -> None:
     advice = ENDS[reason].advice
-    assert advice.endswith(AGAIN)
+    assert advice.endswith(TRY_AGAIN)
     repair = FurtherAttempts(missing=1)
     assert find_advice(reason, FurtherAttempts(can_retry=True)) == advice
-    assert find_advice(reason, repair) == advice.replace(AGAIN, "Then run what never began.")
+    assert find_advice(reason, repair) == advice.replace(TRY_AGAIN, "Then run what never began.")
     for may in (None, FurtherAttempts(), FurtherAttempts(can_collect=True)):
-        assert find_advice(reason, may) == advice.removesuffix(AGAIN).strip()
+        assert find_advice(reason, may) == advice.removesuffix(TRY_AGAIN).strip()
 
 
 def test_again_is_advised_in_one_way() -> None:
     for reason, end in ENDS.items():
-        assert "try again" not in end.advice.removesuffix(AGAIN).lower(), reason
+        assert "try again" not in end.advice.removesuffix(TRY_AGAIN).lower(), reason
 
 
 def test_no_advice_is_none() -> None:

@@ -121,3 +121,21 @@ def test_a_column_has_one_prefix():
     column = [404e-6, 1.155e-3, None]
     found = [numbers.beside(value, column, "s") for value in column]
     assert found == ["0.404 ms", "1.16 ms", "–"]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "text"),
+    [
+        (0, "0 min"),
+        (30, "30 min"),
+        (60, "1 h"),
+        (90, "1 h 30 min"),
+        (1440, "24 h"),
+        (1450, "24 h 10 min"),
+        (2880, "2 d"),
+        (2941, "2 d 1 h 1 min"),
+        (1_441_440, "1,001 d"),
+    ],
+)
+def test_limits_are_written_to_the_minute(minutes: int, text: str) -> None:
+    assert numbers.time_limit(minutes) == text

@@ -1,0 +1,137 @@
+"""What two runs recorded step by step, on the same axes: some of it drawn, the rest by choice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dashboard.charts import draw_paired_curves
+from dashboard.comparisons.figures import Plot
+from dashboard.comparisons.paired_facts import Side
+from dashboard.execution.run_facts import EVALUATED_AT
+from experiments.comparisons.series import ACCURACY, ACCURACY_TIME
+from experiments.comparisons.step_summaries import LOSS
+from experiments.models import Run, Series
+from experiments.statistics.steps import Curve
+
+MOST_PLOTS = 6
+"""Drawn at once: each takes a browser some tenths of a second."""
+MOST_NAMES = 1_000
+"""Series that can be chosen from the list; addresses name any other."""
+
+
+@dataclass(frozen=True)
+class PairedSeries:
+    """The series of two runs, ready to be shown."""
+
+    names: list[str]
+    """Of those that can be chosen, the drawn ones among them."""
+    count: int
+    chosen: str
+    """The one that the reader has chosen; empty for the first ones."""
+    plots: list[Plot]
+
+    @property
+    def has_choice(self) -> bool:
+        return self.count > MOST_PLOTS
+
+    @property
+    def first(self) -> int:
+        """Return how many are drawn where none is chosen."""
+        return MOST_PLOTS
+
+    @property
+    def more_names(self) -> int:
+        """Return how many series the list leaves out."""
+        return self.count - len(self.names)
+
+
+def draw_paired_series(
+    left: Run, right: Run, heads: tuple[Side, Side], chosen: str = ""
+) -> PairedSeries:
+    """Return the series of both runs: plots of the first ones, or of the `chosen` one alone.
+
+    Those of both runs come first. Two statements: values are read of those alone that are drawn.
+    """
+    sides = {left.pk: heads[0], right.pk: heads[1]}
+    runs_by_key: dict[tuple[str, str], set[int]] = {}
+    rows = Series.objects.filter(run__in=sides).exclude(metric__in=EVALUATED_AT).order_by()
+    for metric, unit, run in rows.values_list("metric", "unit", "run"):
+        runs_by_key.setdefault((metric, unit), set()).add(run)
+    order = sorted(
+        runs_by_key, key=lambda key: (-len(runs_by_key[key]), key[0] != "step_time", key)
+    )
+    names = list(dict.fromkeys(metric for metric, _ in order))
+    chosen = chosen if chosen in names else ""
+    keys = [key for key in order if not chosen or key[0] == chosen][:MOST_PLOTS]
+    plots = _draw_keys(keys, sides) if keys else []
+    return PairedSeries(names[:MOST_NAMES], len(names), chosen, plots)
+
+
+def _draw_keys(keys: list[tuple[str, str]], sides: Mapping[int, Side]) -> list[Plot]:
+    recorded: dict[tuple[str, str], dict[str, Series]] = {}
+    times: dict[str, Series] = {}
+    metrics = {metric for metric, _ in keys}
+    if ACCURACY in metrics:
+        metrics.add(ACCURACY_TIME)
+    for row in Series.objects.filter(run__in=sides, metric__in=metrics).order_by("pk"):
+        name = sides[row.run_id].name
+        if row.metric == ACCURACY_TIME:
+            times[name] = row
+        else:
+            recorded.setdefault((row.metric, row.unit), {})[name] = row
+    marks = {side.name: side.mark or 0 for side in sides.values()}
+    in_order = [side.name for side in sides.values()]
+    return [
+        _draw(
+            *key,
+            {name: recorded[key][name] for name in in_order if name in recorded[key]},
+            times,
+            marks,
+            number,
+        )
+        for number, key in enumerate(keys)
+        if key in recorded
+    ]
+
+
+def _draw(
+    metric: str,
+    unit: str,
+    rows: Mapping[str, Series],
+    times: Mapping[str, Series],
+    marks: Mapping[str, int],
+    number: int,
+) -> Plot:
+    by_time = metric == ACCURACY and all(
+        name in times and len(times[name].values) == len(row.values) for name, row in rows.items()
+    )
+    curves = [
+        Curve(
+            name,
+            times[name].values if by_time else row.steps or range(1, len(row.values) + 1),
+            row.values,
+        )
+        for name, row in rows.items()
+    ]
+    warm_ups = {
+        name: next((n for n in (row.warm_up, row.burn_in) if n is not None), 0)
+        for name, row in rows.items()
+        if not row.steps
+    }
+    name = metric.replace("_", " ")
+    figure, sentences = draw_paired_curves(
+        curves,
+        unit="" if unit == "1" else unit,
+        metric=name,
+        marks=marks,
+        warm_ups=warm_ups,
+        log=metric == LOSS,
+        x_title="time in steps (s)" if by_time else "step",
+    )
+    title = name[:1].upper() + name[1:]
+    caption = [f"{title} inside both runs."]
+    if len(rows) == 1:
+        caption = [f"{title} inside {next(iter(rows))}; the other has none."]
+    caption += [*sentences, "For looking, never tested."]
+    return Plot(f"curve-{number}", figure, " ".join(caption), title)
