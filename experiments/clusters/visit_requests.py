@@ -39,6 +39,17 @@ def find_under_way(rows: models.QuerySet[Row]) -> Row | None:
     return rows.filter(ended_at=None, requested_at__gte=late).first()
 
 
+def read_newest(rows: models.QuerySet[Row], count: int) -> tuple[Row | None, list[Row]]:
+    """Return the request under way, and the last `count` that have ended, the newest first.
+
+    One query. `rows` are about one subject, of which at most one request has not ended.
+    """
+    late = timezone.now() - LONGEST
+    newest = list(rows.order_by(models.F("ended_at").desc(nulls_first=True), "-pk")[: count + 1])
+    under_way = next((row for row in newest if not row.ended_at and row.requested_at >= late), None)
+    return under_way, [row for row in newest if row.ended_at][:count]
+
+
 def save_unless_under_way(row: Row, under_way: models.QuerySet[Row]) -> Row:
     """Store a request and return it, or the one in `under_way`: one at a time is enough.
 
