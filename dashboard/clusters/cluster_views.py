@@ -78,7 +78,7 @@ def _count_of_cluster(rows: QuerySet[Any]) -> Coalesce:
 def cluster(request: Request, pk: int) -> HttpResponse:
     """Show one cluster; jobs of experiments that the reader may not see are only counted."""
     clusters = Cluster.objects.visible_to(request.user).annotate(**_count_jobs())
-    row = get_object_or_404(clusters.select_related("jump_host", "credential"), pk=pk)
+    row: Any = get_object_or_404(clusters.select_related("jump_host", "credential"), pk=pk)
     pauses = Pause.objects.select_related("partition", "experiment")
     prefetch_related_objects([row], Prefetch("pauses", pauses))
     visible = Experiment.objects.visible_to(request.user)

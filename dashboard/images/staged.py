@@ -59,7 +59,7 @@ def list_forms(image: Image, reader: User) -> list[Form]:
     rows = rows.exclude(state=StagedImage.State.REMOVED).select_related("cluster")
     usable = Cluster.objects.usable_by(reader).filter(pk=OuterRef("cluster"))
     rows = rows.annotate(is_usable=Exists(usable))
-    staged_forms = list(rows.prefetch_related(Prefetch("environments", named)))
+    staged_forms: list[Any] = list(rows.prefetch_related(Prefetch("environments", named)))
     # What a form was made from comes after the forms.
     staged_forms.sort(
         key=lambda row: (row.cluster.name, row.format == ARCHIVE, row.format, row.mode)

@@ -266,7 +266,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         """Return the environments to choose from, read once: two fields offer them."""
         return list(self._field("environments").queryset)
 
-    def _list_environments(self) -> Choices:
+    def _list_environments(self) -> list[tuple[ModelChoiceIteratorValue, str]]:
         return [
             (ModelChoiceIteratorValue(row.pk, row), str(row)) for row in self.offered_environments
         ]

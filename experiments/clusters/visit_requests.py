@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import IntegrityError, models, transaction
 from django.utils import timezone
@@ -45,7 +45,8 @@ def read_newest(rows: models.QuerySet[Row], count: int) -> tuple[Row | None, lis
     One query. `rows` are about one subject, of which at most one request has not ended.
     """
     late = timezone.now() - LONGEST
-    newest = list(rows.order_by(models.F("ended_at").desc(nulls_first=True), "-pk")[: count + 1])
+    by_end = rows.order_by(models.F("ended_at").desc(nulls_first=True), "-pk")
+    newest: list[Any] = list(by_end[: count + 1])
     under_way = next((row for row in newest if not row.ended_at and row.requested_at >= late), None)
     return under_way, [row for row in newest if row.ended_at][:count]
 

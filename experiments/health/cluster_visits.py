@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 
 from experiments.execution.holder import is_same_process
 from experiments.execution.limits import find_holds
@@ -99,7 +100,7 @@ def list_cluster_visits(now: datetime, signs: Sequence[ServiceSign] = ()) -> lis
     )
     for cluster_pk, state, count in jobs.union(operations, all=True):
         (live if state in LIVE_STATES else waiting)[cluster_pk] += count
-    clusters = Cluster.objects.filter(recorded=False).only(*COLUMNS)
+    clusters: QuerySet[Any] = Cluster.objects.filter(recorded=False).only(*COLUMNS)
     visits = [
         _make(row, now, signs, live[row.pk], waiting[row.pk], row.paused)
         for row in clusters.annotate(paused=Count("pauses"))
