@@ -66,9 +66,11 @@ def filter_readable_keys(user: Any, model: Any, keys: Iterable[int | None]) -> s
     return set(model.objects.visible_to(user).filter(pk__in=set(keys)).values_list("pk", flat=True))
 
 
-def get_readable(request: OpenRequest, pk: int) -> Experiment:
+def get_readable(request: OpenRequest, pk: int, *, with_plan: bool = False) -> Experiment:
     """Return the experiment; Http404 if it is hidden from the reader."""
-    rows = Experiment.objects.visible_to(request.user).without_plan()
+    rows = Experiment.objects.visible_to(request.user)
+    if not with_plan:
+        rows = rows.without_plan()
     return get_object_or_404(
         rows.select_related("cluster", "partition", "baseline", "owner"), pk=pk
     )

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import (
+    Count,
+    OuterRef,
+    Prefetch,
+    Q,
+    QuerySet,
+    Subquery,
+    prefetch_related_objects,
+)
+from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -36,15 +45,10 @@ TRIES_AGAIN = "Tare tries again at its next visit, in a few seconds."
 def clusters(request: Request) -> HttpResponse:
     """List the clusters that the reader may see, with their live jobs and operations."""
     filters = WordFilter(request)
-    # Subqueries by the indexes on what has not ended: a join would read all jobs there were.
-    jobs = Job.objects.exclude(state__in=Job.FINAL)
-    operations = Operation.objects.filter(state__in=Operation.LIVE)
-    live = _count_of_cluster(jobs.filter(state__in=Job.LIVE)) + _count_of_cluster(operations)
-    waiting = _count_of_cluster(jobs.filter(state=Job.State.PLANNED))
     rows = (
         Cluster.objects.visible_to(request.user)
         .filter(Q(name__icontains=filters.search_text) | Q(host__icontains=filters.search_text))
-        .annotate(live_jobs=live, waiting_jobs=waiting)
+        .annotate(**_count_jobs())
         .prefetch_related("partitions", "runtimes", "pauses__partition")
     )
     clusters_listing = make_listing(request, rows, sorts=SORTS, default="name")
@@ -54,8 +58,18 @@ def clusters(request: Request) -> HttpResponse:
     return render(request, "clusters/list.html", context)
 
 
+def _count_jobs() -> dict[str, Combinable]:
+    """Return the live jobs and operations of a cluster, and the jobs that wait, to annotate."""
+    # Subqueries by the indexes on what has not ended: a join would read all jobs there were.
+    jobs = Job.objects.exclude(state__in=Job.FINAL)
+    operations = Operation.objects.filter(state__in=Operation.LIVE)
+    live = _count_of_cluster(jobs.filter(state__in=Job.LIVE)) + _count_of_cluster(operations)
+    waiting = _count_of_cluster(jobs.filter(state=Job.State.PLANNED))
+    return {"live_jobs": live, "waiting_jobs": waiting}
+
+
 def _count_of_cluster(rows: QuerySet[Any]) -> Coalesce:
-    """Return the number of these jobs or operations that a cluster has, for each of a list."""
+    """Return the number of these jobs or operations that a cluster has."""
     counted = rows.filter(cluster=OuterRef("pk")).order_by().values("cluster")
     return Coalesce(Subquery(counted.annotate(count=Count("pk")).values("count")), 0)
 
@@ -63,15 +77,18 @@ def _count_of_cluster(rows: QuerySet[Any]) -> Coalesce:
 @require_GET
 def cluster(request: Request, pk: int) -> HttpResponse:
     """Show one cluster; jobs of experiments that the reader may not see are only counted."""
-    row = visible_row(request, Cluster, pk, "jump_host", "credential")
+    clusters = Cluster.objects.visible_to(request.user).annotate(**_count_jobs())
+    row: Any = get_object_or_404(clusters.select_related("jump_host", "credential"), pk=pk)
+    pauses = Pause.objects.select_related("partition", "experiment")
+    prefetch_related_objects([row], Prefetch("pauses", pauses))
     visible = Experiment.objects.visible_to(request.user)
     imported = row.experiments.filter(pk__in=visible.values("pk"), imported_at__isnull=False)
     alive = row.jobs.filter(state__in=Job.LIVE)
     context: dict[str, Any] = {
         "cluster": row,
         "hops": row.list_hops(),
-        "live_jobs": alive.count() + row.operations.filter(state__in=Operation.LIVE).count(),
-        "waiting_jobs": row.jobs.filter(state=Job.State.PLANNED).count(),
+        "live_jobs": row.live_jobs,
+        "waiting_jobs": row.waiting_jobs,
         "imported": imported.select_related("owner")[:RECENT],
         "jobs": alive.filter(experiment__in=visible)
         .select_related("experiment", "workload")
@@ -87,7 +104,7 @@ def cluster(request: Request, pk: int) -> HttpResponse:
         "pinned": compute_fingerprint(row.host_key),
         "pauses": [
             (pause, pause.jobs.count())
-            for pause in row.pauses.select_related("partition", "experiment", "cluster")
+            for pause in row.pauses.all()
             if pause.experiment_id is None or visible.filter(pk=pause.experiment_id).exists()
         ],
         "limits": describe_limits(row, timezone.now()),

@@ -56,7 +56,6 @@ from experiments.comparisons.step_spreads import (
     has_spreads,
     list_steadiness_rows,
 )
-from experiments.models import Series
 from experiments.statistics.published.sheets import Sheet
 from experiments.statistics.scaling import Batch
 
@@ -184,7 +183,7 @@ class Steps(ExperimentPanel):
         return self.narrow(comparison, request).groups or None
 
     def is_offered(self, comparison: ExperimentComparison) -> bool:
-        return Series.objects.filter(run__experiment=comparison.experiment).exists()
+        return comparison.run_details.has_steps
 
 
 class Bars(Panel[Comparison]):

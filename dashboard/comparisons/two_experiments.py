@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, prefetch_related_objects
 
 from dashboard.charts.paired_axes import share_axes
 from dashboard.comparisons.figures import Plot, draw_steps
@@ -214,6 +214,7 @@ def list_experiment_facts(
 ) -> PairedFacts:
     """Return what is known of both: their designs, environments, workloads and software."""
     rows = two.left.experiment, two.right.experiment
+    prefetch_related_objects(rows, "workloads")
     workloads = [list(row.workloads.all()) for row in rows]
     settings = [_read_environments(row, is_member) for row in rows]
     designs = zip(rows, settings, workloads, strict=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import Case, Q, QuerySet, Value, When
+from django.db.models import Case, Prefetch, Q, QuerySet, Value, When
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -57,12 +57,12 @@ COPIES_SHOWN = 5
 @require_GET
 def experiment(request: OpenRequest, pk: int) -> HttpResponse:
     """Show one experiment; its fragment reloads until all runs have ended."""
-    row = get_readable(request, pk)
+    tab = request.GET.get("tab", "runs")
+    row = get_readable(request, pk, with_plan=tab == "plan")
     run_matrix = build_matrix(row)
     progress = measure_progress([row], {row.pk: run_matrix.tally.states})[row.pk]
     stage = read_stage(row)
     tabs = IMPORTED_TABS if row.imported_at else TABS
-    tab = request.GET.get("tab", "runs")
     context: dict[str, Any] = {
         "experiment": row,
         "matrix": run_matrix,
@@ -166,7 +166,9 @@ def _tab(request: OpenRequest, row: Experiment, tab: str, progress: Progress) ->
         jobs = row.jobs.select_related("workload", "repairs").defer("script", "repairs__script")
         return {"listing": _list_jobs(request, jobs, progress)}
     if tab == "plan":
-        jobs = row.jobs.select_related("workload").prefetch_related("runs__environment")
+        runs = Run.objects.select_related("environment")
+        runs = runs.only("uid", "job", "position", "experiment", "environment__name")
+        jobs = row.jobs.select_related("workload").prefetch_related(Prefetch("runs", runs))
         own = bool(list_own_programs(row))
         parity = [
             (name, report | {"known": describe_known_differences(report, own_program=own)})

@@ -17,6 +17,7 @@ from django.db.models import (
     Min,
     Q,
     Sum,
+    prefetch_related_objects,
 )
 from django.db.models.functions import Now
 
@@ -178,12 +179,12 @@ def estimate_all_left(
 
 def build_matrix(experiment: Experiment) -> Matrix:
     """Count the runs of every cell; at most six queries, however many runs there are."""
-    environments = sort_environments(experiment, experiment.environments.order_by())
+    prefetch_related_objects([experiment], "environments", "workloads")
+    environments = sort_environments(experiment, experiment.environments.all())
     index = {row.name: place for place, row in enumerate(environments)}
     states, paces = _count_cells([experiment]).get(experiment.pk, ({}, []))
     workloads = [
-        (row, choose_primary_metric(experiment, row))
-        for row in experiment.workloads.order_by("sort_name")
+        (row, choose_primary_metric(experiment, row)) for row in experiment.workloads.all()
     ]
     succeeded = sum(counts[Run.State.SUCCEEDED] for counts in states.values())
     values = _read_values(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Prefetch, Q
+from django.db.models import Exists, OuterRef, Prefetch, Q
 
 from dashboard.images.inventory_page import Same, compare_trees
 from experiments.access import permissions
@@ -57,12 +57,13 @@ def list_forms(image: Image, reader: User) -> list[Form]:
     rows = image.staged.filter(cluster__in=seen.values("pk"))
     named = Environment.objects.visible_to(reader).only("name", "staged_image_id")
     rows = rows.exclude(state=StagedImage.State.REMOVED).select_related("cluster")
-    staged_forms = list(rows.prefetch_related(Prefetch("environments", named)))
+    usable = Cluster.objects.usable_by(reader).filter(pk=OuterRef("cluster"))
+    rows = rows.annotate(is_usable=Exists(usable))
+    staged_forms: list[Any] = list(rows.prefetch_related(Prefetch("environments", named)))
     # What a form was made from comes after the forms.
     staged_forms.sort(
         key=lambda row: (row.cluster.name, row.format == ARCHIVE, row.format, row.mode)
     )
-    usable = set(Cluster.objects.usable_by(reader).values_list("pk", flat=True))
     removable = permissions.list_changeable_keys(reader, staged_forms)
     stages = permissions.may_add(reader, StagedImage)
     alive = Experiment.objects.alive().values("pk")
@@ -78,8 +79,8 @@ def list_forms(image: Image, reader: User) -> list[Form]:
             same=compare_trees(image, row),
             environments=list(row.environments.all()),
             in_use=in_use.get(row.pk, []),
-            may_use=stages and row.cluster_id in usable,
-            may_remove=stages and row.cluster_id in usable and row.pk in removable,
+            may_use=stages and row.is_usable,
+            may_remove=stages and row.is_usable and row.pk in removable,
         )
         for row in staged_forms
     ]

@@ -13,6 +13,7 @@ from django.db.models import Q
 from django.forms.models import ModelChoiceIteratorValue
 from django.http import QueryDict
 from django.utils import timezone
+from django.utils.choices import CallableChoiceIterator
 
 from dashboard.form_styles import PercentField, Styled
 from dashboard.planning.power import Outlook, estimate_outlooks
@@ -233,6 +234,8 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         environments = visible.select_related("runtime", "staged_image__image")
         self._field("environments").queryset = environments
         self._field("baseline").queryset = environments
+        for name in ("environments", "baseline"):
+            self._field(name).widget.choices = CallableChoiceIterator(self._list_environments)
         self._field("baseline").empty_label = None
         partitions = Partition.objects.filter(cluster=self.chosen_cluster)
         # A draft keeps showing its own, and says that it is out of service.
@@ -258,6 +261,16 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         self.gpu_hours_warning = ""
         self.waiting: list[str] = []
 
+    @cached_property
+    def offered_environments(self) -> list[Environment]:
+        """Return the environments to choose from, read once: two fields offer them."""
+        return list(self._field("environments").queryset)
+
+    def _list_environments(self) -> list[tuple[ModelChoiceIteratorValue, str]]:
+        return [
+            (ModelChoiceIteratorValue(row.pk, row), str(row)) for row in self.offered_environments
+        ]
+
     def _chosen_keys(self) -> set[int]:
         """Return the keys of the workloads that are ticked."""
         chosen = self["workloads"].value() or []
@@ -278,7 +291,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
 
     def _suggest(self) -> None:
         """Fill in what follows from the cluster; what was typed for it already stays."""
-        environments = list(self._field("environments").queryset)
+        environments = self.offered_environments
         bare = [row for row in environments if row.is_bare_metal] or environments
         known = {str(row.pk) for row in environments}
         self.initial["cluster"] = self.chosen_cluster and self.chosen_cluster.pk

@@ -48,7 +48,6 @@ def choose_offered(
 ) -> WorkloadChoices:
     """Return the workloads to offer; `text` are words of names, kinds and parameters."""
     text = text.replace("\0", "").strip()[:LONGEST_FILTER]
-    total = workloads.count()
     kept = list(workloads.filter(pk__in=chosen)) if chosen else []
     rest = workloads.exclude(pk__in=[row.pk for row in kept]) if kept else workloads
     if text:
@@ -67,4 +66,5 @@ def choose_offered(
             rest = rest.filter(matches)
     others = list(rest[: MOST_OFFERED + 1])
     matching = len(others) if len(others) <= MOST_OFFERED else rest.count()
+    total = workloads.count() if text else len(kept) + matching
     return WorkloadChoices(kept, others[:MOST_OFFERED], matching, total, text)

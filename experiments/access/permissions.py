@@ -55,6 +55,8 @@ MAKERS: dict[type[models.Model], Role] = {
     Group: Role.SITE_ADMINISTRATOR,
 }
 """The least role that makes, changes and deletes such rows. Others are written by Tare alone."""
+OWNED = (Experiment, PublishedTable, OwnPreset, Workload, Image, ImageImport)
+"""What nobody but its owner and site administrators may change."""
 
 
 def is_at_least(user: Somebody, role: Role) -> bool:
@@ -68,7 +70,14 @@ def may_add(user: Somebody, model: type[models.Model]) -> bool:
 
 
 def may_change(user: Somebody, row: models.Model) -> bool:
-    """Return whether `user` may change or delete `row`."""
+    """Return whether `user` may change or delete `row`; no query where the row itself says so."""
+    role = MAKERS.get(type(row))
+    if row.pk is None or role is None or not is_at_least(user, role):
+        return False
+    if is_at_least(user, Role.SITE_ADMINISTRATOR):
+        return True
+    if isinstance(row, OWNED):
+        return row.owner_id == user.pk
     return filter_changeable(user, type(row)._default_manager.filter(pk=row.pk)).exists()
 
 

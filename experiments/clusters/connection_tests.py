@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from experiments.clusters.visit_requests import (
     DIED,
-    find_under_way,
     list_unanswered,
+    read_newest,
     save_unless_under_way,
 )
 from experiments.models import Cluster, ConnectionTest, Credential, User
@@ -85,6 +85,5 @@ def get_latest_tests(credential: Credential, cluster: Cluster | None = None) -> 
     tests = credential.connection_tests.select_related("owner", "cluster")
     if cluster:
         tests = tests.filter(Q(cluster=cluster) | Q(cluster=None))
-    under_way = find_under_way(tests)
-    last = tests.exclude(ended_at=None).order_by("-ended_at", "-pk").first()
-    return LatestTests(under_way, last, cluster.pk if cluster else None)
+    under_way, ended = read_newest(tests, 1)
+    return LatestTests(under_way, ended[0] if ended else None, cluster.pk if cluster else None)

@@ -14,8 +14,8 @@ from django.utils import timezone
 from experiments.access import audit, permissions
 from experiments.clusters.visit_requests import (
     DIED,
-    find_under_way,
     list_unanswered,
+    read_newest,
     save_unless_under_way,
 )
 from experiments.models import CheckReport, Cluster, Experiment, HostKey, User
@@ -219,11 +219,11 @@ def _worst_first(check: Check) -> int:
 
 def collect_findings(cluster: Cluster) -> Findings:
     """Return the last check of a cluster, what has changed since, and the check under way."""
-    under_way = find_under_way(cluster.checkreports.all())
-    ended = cluster.checkreports.exclude(ended_at=None).order_by("-ended_at", "-pk")
-    last, before = [*ended.select_related("owner", "cluster")[:2], None, None][:2]
+    under_way, newest = read_newest(cluster.checkreports.select_related("owner", "cluster"), 2)
+    last, before = [*newest, None, None][:2]
     launched = Experiment.objects.filter(cluster=cluster, launched_at__isnull=False)
     launched_at = launched.order_by("-launched_at").values_list("launched_at", flat=True).first()
+    ended = cluster.checkreports.exclude(ended_at=None).order_by("-ended_at", "-pk")
     at_launch = ended.filter(ended_at__lte=launched_at).first() if launched_at else None
     return Findings(
         under_way=under_way,

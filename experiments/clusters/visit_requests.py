@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import IntegrityError, models, transaction
 from django.utils import timezone
@@ -37,6 +37,18 @@ def find_under_way(rows: models.QuerySet[Row]) -> Row | None:
     """Return the request among `rows` that a worker may still answer; None if there is none."""
     late = timezone.now() - LONGEST
     return rows.filter(ended_at=None, requested_at__gte=late).first()
+
+
+def read_newest(rows: models.QuerySet[Row], count: int) -> tuple[Row | None, list[Row]]:
+    """Return the request under way, and the last `count` that have ended, the newest first.
+
+    One query. `rows` are about one subject, of which at most one request has not ended.
+    """
+    late = timezone.now() - LONGEST
+    by_end = rows.order_by(models.F("ended_at").desc(nulls_first=True), "-pk")
+    newest: list[Any] = list(by_end[: count + 1])
+    under_way = next((row for row in newest if not row.ended_at and row.requested_at >= late), None)
+    return under_way, [row for row in newest if row.ended_at][:count]
 
 
 def save_unless_under_way(row: Row, under_way: models.QuerySet[Row]) -> Row:

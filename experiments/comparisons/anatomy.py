@@ -38,11 +38,8 @@ class Anatomy:
 
 
 def has_anatomies(comparison: ExperimentComparison) -> bool:
-    """Return whether any run that counts reported its phases; one query."""
-    if not any(True for _ in comparison.stage.judgements):
-        return False
-    runs = comparison.experiment.runs.filter(state=Run.State.SUCCEEDED)
-    return runs.exclude(phases={}).exists()
+    """Return whether any run that counts reported its phases; at most one query."""
+    return any(True for _ in comparison.stage.judgements) and comparison.run_details.has_phases
 
 
 def collect_anatomies(comparison: ExperimentComparison) -> list[Anatomy]:

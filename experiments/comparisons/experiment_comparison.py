@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+from django.db.models import Exists, OuterRef
+
 from experiments import program_files, snapshots
 from experiments.comparisons.compared_pairs import (
     COLLECTED_AFTER,
@@ -27,11 +29,21 @@ from experiments.comparisons.rejections import JudgedRuns, Rejections
 from experiments.comparisons.repaired import count_repaired_blocks, map_runs_to_second_jobs
 from experiments.comparisons.trainings import compare_all_trainings
 from experiments.comparisons.warm_ups import collect_warm_ups
-from experiments.models import Experiment, Measurement, Run, Workload
+from experiments.models import Experiment, Measurement, Run, Series, Workload
 from experiments.planning.interim import Stage, read_stage
 from experiments.software import frozen_parity
 from experiments.statistics import Measured, correct_by_holm
 from runners.workloads import KNOWN_WORKLOADS
+
+
+@dataclass(frozen=True)
+class RunDetails:
+    """Which details the runs of an experiment have, beside their metrics."""
+
+    has_steps: bool
+    """Whether any run has series of its steps."""
+    has_phases: bool
+    """Whether any run that succeeded has reported its phases."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +80,16 @@ class ExperimentComparison(Comparison):
             run__experiment=self.experiment, run__state=Run.State.SUCCEEDED
         )
         return set(rows.order_by().values_list("metric", flat=True).distinct())
+
+    @cached_property
+    def run_details(self) -> RunDetails:
+        """Return which details there are of the runs; one query."""
+        succeeded = Run.objects.filter(experiment=OuterRef("pk"), state=Run.State.SUCCEEDED)
+        answer = Experiment.objects.filter(pk=self.experiment.pk).values_list(
+            Exists(Series.objects.filter(run__experiment=OuterRef("pk"))),
+            Exists(succeeded.exclude(phases={})),
+        )
+        return RunDetails(*(answer.first() or (False, False)))
 
     @property
     def rejected(self) -> int:

@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 
 from experiments.execution.holder import is_same_process
 from experiments.execution.limits import find_holds
 from experiments.execution.overdue_visits import compute_due, is_late
-from experiments.models import Cluster, Job, Operation, Pause, ServiceSign
+from experiments.models import Cluster, Job, Operation, ServiceSign
 from experiments.models.cluster import CONNECTION_LIMIT
 
 COLUMNS = (
@@ -90,14 +91,20 @@ def list_cluster_visits(now: datetime, signs: Sequence[ServiceSign] = ()) -> lis
     """Return all clusters that Tare visits or whose jobs it has, the worst first."""
     live: Counter[int] = Counter()
     waiting: Counter[int] = Counter()
-    for model in (Job, Operation):
-        states = model._default_manager.exclude(state__in=model.FINAL).order_by()
-        counted = states.values_list("cluster_id", "state").annotate(count=Count("pk"))
-        for cluster_pk, state, count in counted:
-            (live if state in LIVE_STATES else waiting)[cluster_pk] += count
-    paused = Counter(Pause.objects.order_by().values_list("cluster_id", flat=True))
-    rows = Cluster.objects.filter(recorded=False).only(*COLUMNS)
-    visits = [_make(row, now, signs, live[row.pk], waiting[row.pk], paused[row.pk]) for row in rows]
+    jobs, operations = (
+        model._default_manager.exclude(state__in=model.FINAL)
+        .order_by()
+        .values_list("cluster_id", "state")
+        .annotate(count=Count("pk"))
+        for model in (Job, Operation)
+    )
+    for cluster_pk, state, count in jobs.union(operations, all=True):
+        (live if state in LIVE_STATES else waiting)[cluster_pk] += count
+    clusters: QuerySet[Any] = Cluster.objects.filter(recorded=False).only(*COLUMNS)
+    visits = [
+        _make(row, now, signs, live[row.pk], waiting[row.pk], row.paused)
+        for row in clusters.annotate(paused=Count("pauses"))
+    ]
     holds = find_holds([visit.cluster for visit in visits if visit.waiting], now)
     visits = [
         replace(visit, holds=(*_describe_live(visit), *(hold.text for hold in held_by)))

@@ -45,7 +45,7 @@ def read_frozen(experiment: Experiment) -> dict[str, dict[str, Any]]:
     Empty for plans that are older than parity reports, and for imports.
     """
     parity = (experiment.plan or {}).get("parity", {})
-    names = dict(experiment.environments.values_list("pk", "name")) if parity else {}
+    names = {row.pk: row.name for row in experiment.environments.all()} if parity else {}
     return {names[int(pk)]: report for pk, report in parity.items() if int(pk) in names}
 
 

@@ -172,6 +172,5 @@ def join_names(names: Sequence[str]) -> str:
 
 def list_own_programs(experiment: Experiment) -> list[str]:
     """Return the names of the experiment's workloads that start a program of the user's."""
-    kinds = [kind for kind, known in KNOWN_WORKLOADS.items() if known.is_the_users]
-    rows = experiment.workloads.filter(kind__in=kinds).order_by("name")
-    return list(rows.values_list("name", flat=True))
+    kinds = {kind for kind, known in KNOWN_WORKLOADS.items() if known.is_the_users}
+    return sorted(row.name for row in experiment.workloads.all() if row.kind in kinds)

@@ -35,6 +35,7 @@ from tests.factories import (
     PartitionFactory,
     StagedImageFactory,
     UserFactory,
+    WorkloadFactory,
 )
 
 pytestmark = pytest.mark.django_db
@@ -104,6 +105,28 @@ def test_who_administers_a_cluster_administers_what_lies_there() -> None:
         maker = row.owner if isinstance(row, Environment) else row.image.owner
         assert permissions.may_change(maker, row)
         assert not permissions.may_change(UserFactory(), row)
+
+
+@pytest.mark.parametrize("role", Role)
+def test_one_row_has_the_answer_of_a_list(role: Role) -> None:
+    owner, other = UserFactory(role=role), UserFactory(role=role)
+    cluster = ClusterFactory(owner=owner, transport="ssh")
+    rows = (
+        cluster,
+        ClusterFactory(owner=owner, transport="local"),
+        PartitionFactory(cluster=cluster),
+        CredentialFactory(owner=owner),
+        EnvironmentFactory(cluster=cluster, owner=owner),
+        ExperimentFactory(owner=owner),
+        ImageFactory(owner=owner),
+        StagedImageFactory(image=ImageFactory(owner=owner), cluster=cluster),
+        WorkloadFactory(owner=owner),
+        other,
+    )
+    for row in rows:
+        for user in (owner, other, AnonymousUser()):
+            of_a_list = permissions.list_changeable_keys(user, [row])
+            assert permissions.may_change(user, row) == bool(of_a_list), (user, row)
 
 
 def everything_sent(by: User, cluster: Cluster) -> dict[str, str]:
