@@ -7,6 +7,8 @@ from typing import Literal
 
 Decimal = Literal["point", "comma"]
 """What stands before the decimals: 1,234.5 has a point, 1.234,5 a comma."""
+LONGEST = 100
+"""No number that is measured has more characters."""
 SPACES = re.compile(r"(?<=\d)[  ’'\u2009\u202f](?=\d{3}(?!\d))")
 """What may stand between thousands and is never a decimal sign."""
 NUMBER = re.compile(r"[+-]?(\d[\d.,]*|[.,]\d+)(e[+-]?\d+)?", re.IGNORECASE)
@@ -32,8 +34,8 @@ class Numbers:
 
 def find_decimal(text: str) -> Decimal | Literal["either"] | None:
     """Return which decimal sign a text must have; None where it has no sign or is no number."""
-    plain = SPACES.sub("", text)
-    if not NUMBER.fullmatch(plain):
+    plain = SPACES.sub("", text) if len(text) <= LONGEST else text
+    if len(text) > LONGEST or not NUMBER.fullmatch(plain):
         return None
     signs = [character for character in plain if character in ".,"]
     if not signs:

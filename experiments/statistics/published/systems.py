@@ -24,6 +24,8 @@ BEFORE = re.compile(
     rf"(?P<statistic>{WORDS})(?P<unit>\s*\([^()]*\))?[\s_:,\-]+(?:of\s+)?(?P<system>.+)",
     re.IGNORECASE,
 )
+LONGEST = 200
+"""Characters of a name that is looked at."""
 UNITS = {"", "s", "ms", "us", "µs", "ns", "min", "h", "sec", "seconds", "%", "images/s"}
 ENVIRONMENT_NAMES = {"environment", "env", "container", "runtime"}
 
@@ -84,7 +86,7 @@ def gather_systems(sheet: Sheet) -> Sheet:
 
 
 def _parse(name: str) -> _Part | None:
-    match = AFTER.fullmatch(name) or BEFORE.fullmatch(name)
+    match = (AFTER.fullmatch(name) or BEFORE.fullmatch(name)) if len(name) <= LONGEST else None
     if not match:
         return None
     unit = re.sub(r"[\s_()\[\]]", "", match["unit"] or "")

@@ -70,9 +70,11 @@ def separate_notes(rows: Rows) -> tuple[Rows, list[str]]:
     widths = Counter(len(fields) for _, fields in rows)
     width = max(widths, key=lambda each: (widths[each], each), default=0)
     notes: list[str] = []
-    rows = list(rows)
-    while len(rows) > 1 and _is_title(rows[0][1], width):
-        notes.append(_join(rows.pop(0)[1]))
+    start = 0
+    while start < len(rows) - 1 and _is_title(rows[start][1], width):
+        notes.append(_join(rows[start][1]))
+        start += 1
+    rows = rows[start:]
     below: list[str] = []
     while len(rows) > 1 and _is_note(rows[-1][1], width):
         below.append(_join(rows.pop()[1]))
@@ -123,7 +125,7 @@ def _split_cells(columns: Mapping[str, list[str]]) -> dict[str, list[str]]:
 
 def _split_cell(text: str) -> tuple[str, str]:
     """Return both numbers of "3710 ± 10" or "1234.5 (8.1)"; 1.234(5) is left as it is."""
-    match = TWO_NUMBERS.fullmatch(text)
+    match = TWO_NUMBERS.fullmatch(text) if len(text) <= 2 * cells.LONGEST else None
     if not match or CONCISE.fullmatch(text):
         return text, ""
     if match["spread"]:

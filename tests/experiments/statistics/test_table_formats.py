@@ -3,6 +3,7 @@
 import contextlib
 import json
 import random
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +49,7 @@ JSON_OF = "JSON of "
 TABLE = "a table with commas, semicolons or tabs"
 CASES = [
     Case("hyperfine.json", JSON_OF + "hyperfine", "bare metal", 0.755944056, 16),
-    Case("hyperfine_parameters.json", JSON_OF + "hyperfine", "true", 0.0015056840000000002, 8),
+    Case("hyperfine_parameters.json", JSON_OF + "hyperfine", "true", 0.002892434, 8),
     Case(
         "pytest_benchmark.json",
         JSON_OF + "pytest-benchmark",
@@ -156,6 +157,7 @@ def test_every_format_has_a_file_and_every_file_a_test() -> None:
     seen = {recognise_format(read(path.name)).name for path in FILES.glob("*.*")}
     assert seen >= {each.name for each in FORMATS}
     tested = {case.file for case in CASES} | {"README.md", "wandb_chart.csv"}
+    tested.add("hyperfine_failed.json")
     assert {path.name for path in FILES.iterdir() if "pyperf" not in path.name} == tested
     readme = read("README.md")
     assert all(f"`{path.name}`" in readme for path in FILES.glob("*.json"))
@@ -319,6 +321,37 @@ def test_values_of_json_of_any_type_are_read_or_refused_in_words() -> None:
             for changed in replace_each(document, put):
                 with contextlib.suppress(TableError):
                     read_sheet(json.dumps(changed))
+
+
+def test_a_run_that_failed_does_not_count() -> None:
+    text = read("hyperfine_failed.json")
+    assert '"exit_codes": [\n        1' in text
+    table = read_table(text)
+    assert (table.environments, len(table.rows), table.left_out) == (["works"], 3, 3)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " " * 500_000 + "x,y",
+        "a,b\n" + " x" * 50_000 + ",1\n",
+        "a ± " * 30_000 + ",b\n1,2\n",
+        "|a|b|\n|-|-|\n|" + "** " * 150_000 + "|1|\n",
+        ":::MLLOG {" * 50_000,
+        r"\begin{tabular}{ll} a & b \\ " + r"\cline(" * 70_000,
+        r"\begin{tabular}{ll} a & b \\ " + r"\\[" * 150_000,
+        r"\begin{tabular}" + r"\multicolumn{99}{c}{x} & " * 15_000 + r"\\",
+        r"\caption{" * 50_000 + r"\begin{tabular}{ll}",
+        '{"a": {' + ", ".join(f'"k{k}": 1' for k in range(40_000)) + ', "k1": 2}}',
+        "==> a <==\n" * 50_000,
+    ],
+    ids=lambda text: text[:20].strip() + str(len(text)),
+)
+def test_no_text_takes_long(text: str) -> None:
+    began = time.process_time()
+    with contextlib.suppress(TableError):
+        read_table(text)
+    assert time.process_time() - began < 5, "work grows with the square of the length"
 
 
 @pytest.mark.parametrize("rows", [1, 5000])

@@ -17,7 +17,7 @@ from experiments.statistics.published.formats.base import (
 )
 from experiments.statistics.published.sheets import Sheet
 
-TAKEN = ("command", "run", "time (s)", "mean (s)", "sd (s)")
+TAKEN = ("command", "run", "state", "time (s)", "mean (s)", "sd (s)")
 
 
 def _recognise(text: str) -> bool:
@@ -42,15 +42,18 @@ def _read(text: str, decimal: str) -> Sheet:
     if any(roles[name] == "environment" for name in parameters):
         roles["command"] = "ignore"  # it holds the parameters' values and tells nothing more
     has_times = all(isinstance(result.get("times"), list) for result in results)
-    names = ["run", "time (s)"] if has_times else ["mean (s)", "sd (s)"]
+    names = ["run", "state", "time (s)"] if has_times else ["mean (s)", "sd (s)"]
     header = ["command", *parameters, *names]
     rows = [row for result in results for row in _rows(result, has_times, column_of)]
     roles |= (
-        {"run": "run", "time (s)": "value"} if has_times else {"mean (s)": "mean", "sd (s)": "sd"}
+        {"run": "run", "state": "state", "time (s)": "value"}
+        if has_times
+        else {"mean (s)": "mean", "sd (s)": "sd"}
     )
     said = (
-        "Each of the times is one run, of a process of its own; the mean and SD that hyperfine "
-        "prints are not needed."
+        "Each of the times is one run, of a process of its own; those with another exit code than "
+        "0 do not count. All runs of a command were before all of the next: drift is part of the "
+        "difference."
         if has_times
         else "It has no times, so means and SD are read; enter the runs behind each mean."
     )
@@ -74,9 +77,16 @@ def _rows(
             row
             | {"mean (s)": make_text(result.get("mean")), "sd (s)": make_text(result.get("stddev"))}
         ]
+    codes = result.get("exit_codes")
+    codes = codes if isinstance(codes, list) and len(codes) == len(result["times"]) else None
     return [
-        row | {"run": f"{row['command']} {k}", "time (s)": make_text(value)}
-        for k, value in enumerate(result["times"], 1)
+        row
+        | {
+            "run": f"{row['command']} {k + 1}",
+            "state": "succeeded" if codes is None or make_text(codes[k]) == "0" else "failed",
+            "time (s)": make_text(value),
+        }
+        for k, value in enumerate(result["times"])
     ]
 
 

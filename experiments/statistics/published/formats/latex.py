@@ -3,17 +3,18 @@ r"""Tables of LaTeX: rows with & and \\, inside or without their tabular."""
 import re
 
 from experiments.statistics.published.formats.base import Format
-from experiments.statistics.published.sheets import Sheet
+from experiments.statistics.published.printed import TableError
+from experiments.statistics.published.sheets import MOST_COLUMNS, MOST_ROWS, Sheet
 from experiments.statistics.published.text_tables import Rows, list_filled, make_sheet
 
 TABULAR = re.compile(r"\\begin\{(tabularx?\*?|longtable|tabulary)\}")
 RULES = re.compile(
     r"\\(?:hline|toprule|midrule|bottomrule|centering|small|footnotesize|endhead|endfirsthead)\b"
-    r"|\\(?:cline|addlinespace|cmidrule)(?:\([^)]*\))?(?:\[[^\]]*\])?(?:\{[^}]*\})?"
+    r"|\\(?:cline|addlinespace|cmidrule)(?:\([^)]{0,20}\))?(?:\[[^\]]{0,40}\])?(?:\{[^}]{0,40}\})?"
 )
 CAPTION = re.compile(r"\\(?:caption|footnotetext|tablenote)\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
 MULTICOLUMN = re.compile(r"\\multicolumn\{(\d{1,2})\}\{[^{}]*\}\{([^{}]*)\}")
-MULTIROW = re.compile(r"\\multirow\{[^{}]*\}(?:\[[^\]]*\])?\{[^{}]*\}\{([^{}]*)\}")
+MULTIROW = re.compile(r"\\multirow\{[^{}]*\}(?:\[[^\]]{0,20}\])?\{[^{}]*\}\{([^{}]*)\}")
 WRAPPED = re.compile(
     r"\\(?:textbf|textit|emph|texttt|mathbf|mathrm|text|num|underline)\{([^{}]*)\}"
 )
@@ -37,10 +38,15 @@ def _read(text: str, decimal: str) -> Sheet:
     body = CAPTION.sub("", body)
     rows: Rows = []
     spans: list[int] = []
-    for line in re.split(r"\\\\(?:\[[^\]]*\])?|\\tabularnewline\b", body):
+    lines = re.split(r"\\\\(?:\[[^\]]{0,40}\])?|\\tabularnewline\b", body)
+    if len(lines) > MOST_ROWS:
+        raise TableError(f"It has more than {MOST_ROWS:,} rows. One row a run is due.")
+    for line in lines:
         plain = RULES.sub("", line)
         at = number + plain[: len(plain) - len(plain.lstrip())].count("\n")
         number += line.count("\n")
+        if not plain.strip():
+            continue
         fields: list[str] = []
         wide = 0
         for cell in re.split(r"(?<!\\)&", plain):
@@ -48,6 +54,8 @@ def _read(text: str, decimal: str) -> Sheet:
             count = min(int(span[1]), 100) if span else 1
             wide += count > 1
             fields += [_clean(MULTICOLUMN.sub(r"\2", cell))] * count
+            if len(fields) > MOST_COLUMNS:
+                raise TableError(f"A row has more than {MOST_COLUMNS} columns.")
         rows.append((at, fields))
         spans.append(wide)
     filled = [(row, wide) for row, wide in zip(rows, spans, strict=True) if any(row[1])]

@@ -1,7 +1,6 @@
 """Logs of MLPerf Training: lines with `:::MLLOG {...}`. The time from run_start to run_stop."""
 
 import json
-import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +15,7 @@ from experiments.statistics.published.formats.base import (
 from experiments.statistics.published.printed import TableError
 from experiments.statistics.published.sheets import Sheet
 
-LINE = re.compile(r":::MLLOG\s+(\{.*\})")
+MARK = ":::MLLOG"
 PLATFORM, BENCHMARK = "submission_platform", "submission_benchmark"
 FACTS = {PLATFORM: "platform", BENCHMARK: "benchmark", "seed": "seed"}
 TIME = "time_to_train (s)"
@@ -25,7 +24,7 @@ LATEST_MS = 4_102_444_800_000
 
 
 def _recognise(text: str) -> bool:
-    return ":::MLLOG" in text
+    return MARK in text
 
 
 def _read(text: str, decimal: str) -> Sheet:
@@ -75,13 +74,13 @@ def _read(text: str, decimal: str) -> Sheet:
 def _list_events(text: str) -> list[tuple[int, dict[str, Any]]]:
     events = []
     for number, line in enumerate(text.splitlines(), 1):
-        if ":::MLLOG" not in line:
+        if MARK not in line:
             continue
-        match = LINE.search(line)
-        if not match:
-            raise TableError(f"Line {number}: what follows :::MLLOG breaks off.")
+        event = line.partition(MARK)[2].strip()
+        if not (event.startswith("{") and event.endswith("}")):
+            raise TableError(f"Line {number}: what follows {MARK} breaks off.")
         try:
-            events.append((number, get_object(load_json(match[1]))))
+            events.append((number, get_object(load_json(event))))
         except (TableError, json.JSONDecodeError) as error:
             raise TableError(f"Line {number}: {error}") from None
     return events
