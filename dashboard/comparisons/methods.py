@@ -96,6 +96,8 @@ def _reservations(comparison: TableComparison) -> Iterator[str]:
     stamps = {stamp for pair in comparison.pairs for stamp in pair.stamps}
     if Stamp.ORDER_UNKNOWN in stamps:
         yield "The table does not say in which order the runs ran."
+    if Stamp.ONE_PROCESS in stamps:
+        yield comparison.table.one_process
     if not comparison.table.single_runs:
         yield ROUNDING
     if Stamp.OFF_BY_ONE in stamps:

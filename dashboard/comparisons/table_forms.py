@@ -22,6 +22,8 @@ from experiments.comparisons.published_tables import (
 from experiments.models import PublishedTable, User
 from experiments.statistics import numbers
 from experiments.statistics.published.columns import ROLES, Reading
+from experiments.statistics.published.formats import FORMATS, join_files
+from experiments.statistics.published.formats.base import Format
 from experiments.statistics.published.printed import TableError
 from experiments.statistics.published.sheets import decode_text
 
@@ -30,6 +32,9 @@ ROLE_WORDS = {
     "mean": "mean",
     "sd": "standard deviation",
     "se": "standard error",
+    "cv": "CV in percent",
+    "ci_low": "lower bound of the interval",
+    "ci_high": "upper bound of the interval",
     "n": "runs (n)",
     "steps": "steps of one run",
     "value": "value of one run",
@@ -48,6 +53,7 @@ ROLE_WORDS = {
 HINTS = {
     "better is not said": "It can be said above, under “What no column says”.",
     "the unit is hh:mm": "It can be said above, under “What no column says”.",
+    "say how the numbers are written": "It can be said above, under “What no column says”.",
     "name it sd or se": "It can be chosen here, below the name of the column.",
     "has the same labels": "Columns that tell no configurations apart can be ignored here.",
 }
@@ -70,7 +76,7 @@ class TableForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type
         help_text="Pasted from a spreadsheet or a CSV file: the first row names the columns.",
     )
     file = forms.FileField(
-        label="or a file", required=False, help_text="CSV with commas, semicolons or tabs."
+        label="or a file", required=False, help_text="Of several, each is one environment."
     )
     baseline = forms.CharField(required=False, max_length=200)
     margin = PercentField(
@@ -92,6 +98,11 @@ class TableForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type
         widget=forms.TextInput(attrs={"inputmode": "numeric"}),
         help_text="If no column says it.",
     )
+    decimal = forms.ChoiceField(
+        label="Numbers are written",
+        required=False,
+        choices=[("", "as their digits tell"), ("point", "1,234.5"), ("comma", "1.234,5")],
+    )
 
     class Meta:
         model = PublishedTable
@@ -110,7 +121,7 @@ class TableForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type
         self.fields["margin"].unit = "%"  # type: ignore[attr-defined]
         self.unreadable = ""
         if self.instance.pk and not self.is_bound:
-            stored_fields = ("unit", "better", "n")
+            stored_fields = ("unit", "better", "n", "decimal")
             self.initial.update({name: self.instance.reading.get(name) for name in stored_fields})
 
     def clean(self) -> dict[str, Any]:
@@ -118,7 +129,7 @@ class TableForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type
         if cleaned.get("file"):
             # The size of the request was checked before it was read.
             try:
-                cleaned["text"] = decode_text(cleaned["file"].read())
+                cleaned["text"] = self._read_files()
             except TableError as error:
                 self.unreadable = str(error)
         if not cleaned.get("text", "").strip() and not self.unreadable:
@@ -129,6 +140,24 @@ class TableForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type
             cleaned["question"] = self.suggested_question
         cleaned["baseline"] = self.preview.baseline
         return cleaned
+
+    def _read_files(self) -> str:
+        """Return the text of all files that were chosen. TableError names the one it is about."""
+        files = self.files.getlist("file")
+        texts = []
+        for file in files:
+            try:
+                texts.append((str(file.name), decode_text(file.read())))
+            except TableError as error:
+                raise TableError(
+                    f"{file.name}: {error}" if len(files) > 1 else str(error)
+                ) from None
+        return join_files(texts)
+
+    @property
+    def formats(self) -> tuple[Format, ...]:
+        """Return the formats that are read, for the list on the page."""
+        return FORMATS
 
     @property
     def table_text(self) -> str:
@@ -149,6 +178,7 @@ class TableForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type
             cleaned.get("unit") or "",
             cleaned.get("better") or None,
             cleaned.get("n"),
+            cleaned.get("decimal") or "",
         )
 
     @cached_property
@@ -193,7 +223,9 @@ class TableForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type
     @property
     def has_further_answers(self) -> bool:
         """Return whether something is filled in, or amiss, that no column of the table says."""
-        return any(self[name].value() or self[name].errors for name in ("unit", "better", "n"))
+        return any(
+            self[name].value() or self[name].errors for name in ("unit", "better", "n", "decimal")
+        )
 
     @property
     def fields_beside_the_table(self) -> list[forms.BoundField]:

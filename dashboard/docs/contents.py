@@ -20,6 +20,7 @@ GROUPS = {
         "exports": "files of results, runs and steps: CSV, JSON, Parquet",
         "notifications": "what Tare tells people, where, and what each person chooses",
         "statistics": "estimates, intervals, verdicts, stamps, power, calibration",
+        "published-tables": "formats of tables and results that are read, and how",
         "imports": "logs of others as experiments",
         "measurements": "bare metal and Apptainer on NVIDIA H200",
     },

@@ -23,8 +23,9 @@ from experiments.statistics.published.compare import (
     group_by_configuration,
     make_samples,
 )
+from experiments.statistics.published.formats import read_sheet
 from experiments.statistics.published.printed import TableError
-from experiments.statistics.published.sheets import Sheet, read_sheet
+from experiments.statistics.published.sheets import Sheet
 from experiments.statistics.published.tables import Row, Table, read_table
 
 MOST_BYTES = 2_000_000
@@ -57,8 +58,9 @@ def compare_published(row: PublishedTable) -> TableComparison:
 
     TableError, if the text can no longer be compared: it could when it was saved.
     """
-    sheet = read_sheet(row.text)
-    table = read_table(sheet, baseline=row.baseline, reading=load_reading(row.reading))
+    reading = load_reading(row.reading)
+    sheet = read_sheet(row.text, reading.decimal)
+    table = read_table(sheet, baseline=row.baseline, reading=reading)
     compared = compare_table(table, baseline=row.baseline, margin=row.margin)
     others = [name for name in table.environments if name != row.baseline]
     return TableComparison(
@@ -132,6 +134,10 @@ class Preview:
     first: list[tuple[int, str, str, str]] = field(default_factory=list)
     """The first rows as they are read: number, configuration, environment and value as text."""
     summary: str = ""
+    understood: list[str] = field(default_factory=list)
+    """What the text was taken for, and what of it was assumed: formats, units, notes."""
+    missing: str = ""
+    """What the table lacks for a verdict, as a question; "" if nothing."""
     problem: str = ""
     further: list[str] = field(default_factory=list)
     """Problems of other rows."""
@@ -155,7 +161,7 @@ class Preview:
 def preview_table(text: str, *, reading: Reading, baseline: str, margin: float) -> Preview:
     """Read a table as far as it can be read; never raises."""
     try:
-        sheet = read_sheet(text)
+        sheet = read_sheet(text, reading.decimal)
         if len(sheet.rows) > MOST_ROWS:
             raise TableError(
                 f"The table has {len(sheet.rows):,} rows; a page takes {MOST_ROWS:,}. One row a "
@@ -167,6 +173,7 @@ def preview_table(text: str, *, reading: Reading, baseline: str, margin: float) 
         **_columns_shown(sheet, reading, []),
         "rows": len(sheet.rows),
         "metrics": list_metrics(sheet),
+        "understood": [f"Read as {sheet.format}.", *sheet.notes],
     }
     try:
         table = read_table(sheet, baseline=baseline, reading=reading)
@@ -197,8 +204,20 @@ def preview_table(text: str, *, reading: Reading, baseline: str, margin: float) 
     return Preview(
         **shown,
         summary=_summary(table, compared),
+        missing=_ask_for_missing(table),
         left_out=describe_left_out(table, baseline=baseline),
     )
+
+
+def _ask_for_missing(table: Table) -> str:
+    """Return a question for the number of runs or the spread of means that have none."""
+    if table.single_runs:
+        return ""
+    if any(row.n is None and not row.steps for row in table.rows):
+        return "How many runs stand behind each mean? Without that nothing can be inferred."
+    if any(row.n != 1 and not (row.sd or row.se) for row in table.rows):
+        return "Some means have neither an SD nor an SE: without a spread nothing can be inferred."
+    return ""
 
 
 def suggest_baseline(environments: Sequence[str]) -> str:

@@ -16,11 +16,11 @@ from experiments.statistics.published.tables import read_table
 
 
 class Command(BaseCommand):
-    help = "Compare the environments of a published table (CSV): means with spread, or single runs."
+    help = "Compare the environments of a published table: means with spread, or single runs."
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", type=Path, help="CSV; docs/statistics.md names the columns.")
+        parser.add_argument("file", type=Path, help="docs/published-tables.md lists the formats.")
         parser.add_argument("--baseline", required=True, help="The environment to compare with.")
         parser.add_argument("--margin", type=float, default=0.02, help="0.02 is 2 %%.")
         parser.add_argument(
@@ -38,6 +38,12 @@ class Command(BaseCommand):
         )
         parser.add_argument(
             "--runs", type=int, help="Runs behind each mean, if no column has them."
+        )
+        parser.add_argument(
+            "--decimal",
+            choices=["point", "comma"],
+            default="",
+            help="How numbers are written where their digits do not tell: 1,234.5 or 1.234,5.",
         )
         parser.add_argument("--json", action="store_true", help="Print the full results, as JSON.")
 
@@ -61,4 +67,6 @@ class Command(BaseCommand):
 
 def _reading(options: dict[str, Any]) -> Reading:
     roles = dict(option.rpartition("=")[::2] for option in options["column"])
-    return Reading(roles, options["unit"], options["direction"], options["runs"])
+    return Reading(
+        roles, options["unit"], options["direction"], options["runs"], options["decimal"]
+    )

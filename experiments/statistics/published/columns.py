@@ -17,6 +17,9 @@ ROLES = {
     "throughput",
     "sd": "sd std stdev stddev std_dev standard_deviation",
     "se": "se sem stderr std_err standard_error standard_error_of_the_mean",
+    "cv": "cv cov cv_percent coefficient_of_variation",
+    "ci_low": "",
+    "ci_high": "",
     "n": "n runs n_runs number_of_runs repeats repetitions",
     "steps": "steps n_steps number_of_steps batches n_batches iterations",
     "unit": "unit units",
@@ -29,7 +32,7 @@ ROLES = {
     "state": "",
     "arm": "",
     "label": "",
-    "ignore": "",
+    "ignore": "median min max minimum maximum user system",
 }
 """Role -> the names by which it is recognised.
 
@@ -38,7 +41,24 @@ Columns in the role "arm" hold the numbers of an environment of their own name; 
 """
 SEVERAL = {"arm", "label", "ignore"}
 """Roles that any number of columns may have; every other one belongs to a single column."""
-OF_ONE_COLUMN = {"environment", "mean", "value", "sd", "se", "n", "steps"}
+OF_ONE_COLUMN = {
+    "environment",
+    "mean",
+    "value",
+    "sd",
+    "se",
+    "cv",
+    "ci_low",
+    "ci_high",
+    "n",
+    "steps",
+}
+SPREADS = ("sd", "se", "cv", "ci_low")
+"""Roles of a spread; ci_high belongs to ci_low."""
+CI_WORDS = {"ci", "ci90", "ci95", "ci99", "confidence"}
+CI_BOUNDS = {"low": "ci_low", "lower": "ci_low", "lo": "ci_low"} | dict.fromkeys(
+    ("high", "upper", "hi"), "ci_high"
+)
 """Roles that make no sense in a table with a column for each environment."""
 SAY_WHICH = {"error", "err", "uncertainty", "spread", "plus_minus", "pm"}
 """Names of a spread that do not say whether it is an SD or an SE."""
@@ -81,6 +101,8 @@ class Reading:
     unit: str = ""
     better: Better | None = None
     n: int | None = None
+    decimal: str = ""
+    """"point" or "comma": what stands before the decimals of the table's numbers."""
 
 
 NOTHING_CHOSEN = Reading()
@@ -88,11 +110,22 @@ NOTHING_CHOSEN = Reading()
 
 def recognise(sheet: Sheet, chosen: Mapping[str, str]) -> dict[str, str]:
     """Return every column's role, in the order of the columns; "" where a person must choose."""
+    if sheet.roles:
+        return _roles_of_format(sheet, chosen)
     if set(sheet.header) >= OUR_RUNS:
         return _roles_of_our_export(sheet, chosen)
     roles = {name: chosen.get(name) or _role_by_name(name) for name in sheet.header}
+    if sheet.spread:
+        said = {name: sheet.spread for name in sheet.header if name.endswith(SPREAD)}
+        roles |= {name: role for name, role in said.items() if name not in chosen}
+    if "sd" in roles.values() or "se" in roles.values():
+        # The other spreads follow from the first.
+        roles = {
+            name: "ignore" if role in ("cv", "ci_low", "ci_high") and name not in chosen else role
+            for name, role in roles.items()
+        }
     taken = set(roles.values())
-    if "value" in taken and "mean" not in taken and taken & {"", "sd", "se", "n", "steps"}:
+    if "value" in taken and "mean" not in taken and taken & {"", *SPREADS, "n", "steps"}:
         # A value with a spread is a mean.
         roles = {
             name: "mean" if role == "value" and name not in chosen else role
@@ -131,12 +164,22 @@ def check(sheet: Sheet, roles: Mapping[str, str], chosen: Mapping[str, str]) -> 
                 f"which counts? {columns_found}"
             )
         columns[role] = name
-    for first, second in (("sd", "se"), ("mean", "value"), ("n", "steps")):
+    for first, second in (
+        ("sd", "se"),
+        *((spread, other) for spread in ("sd", "se") for other in ("cv", "ci_low")),
+        ("cv", "ci_low"),
+        ("mean", "value"),
+        ("n", "steps"),
+    ):
         if first in columns and second in columns:
             raise TableError(
                 f"Row 1: {columns[first]} and {columns[second]} cannot both count; leave out one. "
                 f"{columns_found}"
             )
+    if ("ci_low" in columns) != ("ci_high" in columns):
+        raise TableError(
+            f"Row 1: an interval has two bounds, and only one is named. {columns_found}"
+        )
     has_arms = "arm" in roles.values()
     is_long = "environment" in columns and columns.keys() & {"mean", "value"}
     if has_arms == bool(is_long) or (has_arms and columns.keys() & OF_ONE_COLUMN):
@@ -185,6 +228,9 @@ def _role_by_name(name: str) -> str:
         return ""
     if not base and unit:
         return "value"  # "images_per_second"
+    words = base.split("_")
+    if CI_WORDS & set(words):
+        return next((CI_BOUNDS[word] for word in words if word in CI_BOUNDS), "label")
     return next((role for role, names in ROLES.items() if base in names.split()), "label")
 
 
@@ -212,8 +258,28 @@ def _roles_of_our_export(sheet: Sheet, chosen: Mapping[str, str]) -> dict[str, s
     return roles
 
 
+def _roles_of_format(sheet: Sheet, chosen: Mapping[str, str]) -> dict[str, str]:
+    """Return the roles that a format says; a role of one column goes to the one that is chosen."""
+    taken = {role for role in chosen.values() if role not in SEVERAL}
+    own = {
+        name: "ignore"
+        if sheet.roles.get(name, "ignore") in taken
+        else sheet.roles.get(name, "ignore")
+        for name in sheet.header
+    }
+    return {name: chosen.get(name) or own[name] for name in sheet.header}
+
+
+def find_level(name: str) -> float | None:
+    """Return the level of a confidence interval in a column's name: 0.95 of "95 % CI low"."""
+    level = re.search(r"(?<![\d.])(80|90|95|99)(?!\d)", name)
+    return int(level[1]) / 100 if level else None
+
+
 def list_metrics(sheet: Sheet) -> list[str]:
-    """Return the columns of Tare's export of runs that hold metrics; none for any other table."""
+    """Return the columns of which one is compared, where a format has several; else none."""
+    if sheet.metrics:
+        return list(sheet.metrics)
     if not set(sheet.header) >= OUR_RUNS:
         return []
     return [name for name in sheet.header if OUR_METRIC.fullmatch(name)]

@@ -164,6 +164,8 @@ def _compare_configuration(
             if table.single_runs
             else _compare_means(pair, arms)
         )
+        if table.one_process and pair.verdict is not Verdict.NO_INFERENCE:
+            pair = _add_stamps(pair, [(Stamp.ONE_PROCESS, table.one_process)])
         if better is None and pair.verdict is not Verdict.NO_INFERENCE:
             raise TableError(
                 f"{arm[0].place}: whether lower or higher is better is not said; add a column "
@@ -190,12 +192,14 @@ def _direction_of(rows: list[Row], table: Table) -> Better | None:
     for row in rows:
         if row.unit != rows[0].unit:
             raise TableError(
-                f"Row {row.place.row}, column {table.columns['unit']}: mixed units, "
+                f"Row {row.place.row}, column {table.columns.get('unit', row.place.column)}: "
+                "mixed units, "
                 f"{row.unit or '–'} here and {rows[0].unit or '–'} in row {rows[0].place.row}."
             )
         if row.better != rows[0].better:
             raise TableError(
-                f"Row {row.place.row}, column {table.columns['direction']}: not the direction of "
+                f"Row {row.place.row}, column "
+                f"{table.columns.get('direction', row.place.column)}: not the direction of "
                 f"row {rows[0].place.row}."
             )
     return rows[0].better

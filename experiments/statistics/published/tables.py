@@ -4,8 +4,8 @@
 spreadsheet does: the header is row 1.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -19,11 +19,16 @@ from experiments.statistics.published.columns import (
     recognise,
     split_column_name,
 )
+from experiments.statistics.published.formats import read_sheet
 from experiments.statistics.published.printed import Place, Printed, TableError
-from experiments.statistics.published.sheets import Sheet, decode_text, read_sheet
+from experiments.statistics.published.sheets import Sheet, decode_text
+from experiments.statistics.published.spreads import spread_from_cv, spread_from_interval
 from experiments.statistics.values import Better
 
-SUCCEEDED = "succeeded"
+SUCCEEDED = {"succeeded", "success", "finished", "completed", "pass", "passed"}
+"""States of a run that counts, as Tare, MLPerf, MLflow, Weights & Biases and ReFrame write it."""
+NUMERIC = {"mean", "value", "sd", "se", "cv", "ci_low", "ci_high", "n", "steps", "precision", "arm"}
+"""Roles of columns whose cells are numbers."""
 MOST_ERRORS = 10
 """Faults of so many rows are named together."""
 
@@ -61,6 +66,8 @@ class Table:
     columns: dict[str, str] = field(default_factory=dict)
     left_out: int = 0
     """The number of rows of runs that did not succeed."""
+    one_process: str = ""
+    """Why the values of an environment share a process, as a sentence; "" if they do not."""
 
     @property
     def single_runs(self) -> bool:
@@ -93,12 +100,13 @@ def read_table(
     """
     if isinstance(content, bytes):
         content = decode_text(content)
-    sheet = read_sheet(content) if isinstance(content, str) else content
+    sheet = read_sheet(content, reading.decimal) if isinstance(content, str) else content
     roles = recognise(sheet, reading.roles)
     if baseline in roles and "environment" not in roles.values():
         reading_of_baseline = {baseline: "arm", **reading.roles}
         roles = recognise(sheet, reading_of_baseline)
     columns = check(sheet, roles, reading.roles)
+    _check_doubts(sheet, roles)
     sheet, left_out = _succeeded(sheet, columns)
     labels = tuple(name for name, role in roles.items() if role == "label")
     arms = [name for name, role in roles.items() if role == "arm"]
@@ -113,7 +121,17 @@ def read_table(
             break
     if errors:
         raise TableError(errors[0], errors[1:])
-    return Table(labels, rows, columns, left_out)
+    return Table(labels, rows, columns, left_out, sheet.one_process)
+
+
+def _check_doubts(sheet: Sheet, roles: Mapping[str, str]) -> None:
+    """Raise a TableError for a column that is needed and whose numbers can be read in two ways."""
+    for name, doubt in sheet.doubts.items():
+        if roles.get(name) in NUMERIC:
+            raise TableError(
+                f"Row 1, column {name}: {doubt}. Write a decimal point, and nothing between "
+                "thousands, or say how the numbers are written."
+            )
 
 
 def _succeeded(sheet: Sheet, columns: dict[str, str]) -> tuple[Sheet, int]:
@@ -121,10 +139,10 @@ def _succeeded(sheet: Sheet, columns: dict[str, str]) -> tuple[Sheet, int]:
     if "state" not in columns:
         return sheet, 0
     place = sheet.header.index(columns["state"])
-    rows = [row for row in sheet.rows if row[1][place].casefold() == SUCCEEDED]
+    rows = [row for row in sheet.rows if row[1][place].casefold() in SUCCEEDED]
     if not rows:
-        raise TableError(f"Column {columns['state']}: no row is {SUCCEEDED}.")
-    return Sheet(sheet.header, rows), len(sheet.rows) - len(rows)
+        raise TableError(f"Column {columns['state']}: no row is succeeded, finished or pass.")
+    return replace(sheet, rows=rows), len(sheet.rows) - len(rows)
 
 
 @dataclass(frozen=True)
@@ -142,7 +160,7 @@ class _Lines:
         """Yield a reader of each row; one column holds the numbers of every environment."""
         measured = columns.get("mean") or columns["value"]
         unit, _ = self._unit(measured)
-        for role in ("sd", "se"):
+        for role in ("sd", "se", "ci_low", "ci_high"):
             other = split_column_name(columns.get(role, ""))[1]
             if unit and other and unit != other:
                 raise TableError(
@@ -191,24 +209,35 @@ class _Lines:
             precision = printed.read_number(by_role["precision"], places["precision"], zero=True)
         clock = unit if unit in printed.CLOCKS else ""
         place = Place(number, measured)
+        mean = printed.read_mean(
+            texts.get(measured, ""),
+            place,
+            step=step if precision is None else precision,
+            clock=clock,
+        )
+        count = printed.count(by_role.get("n", ""), places.get("n"))
+        if count is None and not {"n", "steps"} & self.columns.keys():
+            count = self.reading.n or self.sheet.n
+        spreads = {
+            role: printed.read_spread(
+                by_role.get(role, ""), places.get(role), step=precision, clock=clock
+            )
+            for role in ("sd", "se")
+        }
+        if by_role.get("cv"):
+            spreads["sd"] = spread_from_cv(mean, by_role["cv"], places["cv"])
+        if "ci_low" in by_role and "ci_high" in by_role:
+            bounds = (by_role["ci_low"], by_role["ci_high"])
+            spreads["se"] = spread_from_interval(
+                mean, bounds, (places["ci_low"], places["ci_high"]), count
+            )
         return Row(
             place=place,
             label_values=tuple(texts.get(name, "") for name in self.labels),
             environment=environment,
-            mean=printed.read_mean(
-                texts.get(measured, ""),
-                place,
-                step=step if precision is None else precision,
-                clock=clock,
-            ),
-            **{
-                role: printed.read_spread(
-                    by_role.get(role, ""), places.get(role), step=precision, clock=clock
-                )
-                for role in ("sd", "se")
-            },
-            n=printed.count(by_role.get("n", ""), places.get("n"))
-            or (None if {"n", "steps"} & self.columns.keys() else self.reading.n),
+            mean=mean,
+            **spreads,
+            n=count,
             steps=printed.count(by_role.get("steps", ""), places.get("steps")),
             unit=printed.CLOCKS.get(unit, unit),
             better=better,

@@ -12,6 +12,7 @@ from experiments.comparisons.published_tables import MOST_BYTES
 from experiments.models import PublishedTable
 from tests.dashboard.conftest import Open, drawn
 from tests.dashboard.published_tables import CLOCK, TABLE_3, WIDE
+from tests.experiments.statistics.test_table_formats import FILES
 from tests.factories import PublishedTableFactory
 
 pytestmark = [
@@ -71,6 +72,35 @@ def test_a_file_is_read_into_the_page(page: Page, open_page: Open, tmp_path: Pat
     page.get_by_label("or a file").set_input_files(path)
     expect(page.locator("#given").get_by_text("nothing was read or kept")).to_be_visible()
     expect(page.get_by_label("The table")).to_have_value(WIDE)
+
+
+def test_from_a_file_of_hyperfine_to_its_verdict(page: Page, open_page: Open) -> None:
+    open_page("/compare/tables/new/")
+    page.get_by_text("Formats that are read").click()
+    expect(page.locator("#given")).to_contain_text("JSON of hyperfine: each of the `times`")
+    page.get_by_label("or a file").set_input_files(FILES / "hyperfine.json")
+    preview = page.locator("#preview")
+    expect(preview).to_contain_text("Read as JSON of hyperfine.")
+    expect(preview).to_contain_text("Unit: seconds, in which hyperfine stores times.")
+    expect(preview.get_by_label("command is")).to_have_value("environment")
+    expect(preview.get_by_label("Baseline")).to_have_value("bare metal")
+    preview.get_by_role("button", name="Compare").click()
+    page.wait_for_url(re.compile(r"/compare/tables/\d+/$"))
+    verdicts = page.get_by_role("region", name="Verdicts")
+    expect(verdicts).to_contain_text("INCONCLUSIVE")
+    expect(verdicts).to_contain_text("8 runs each")
+
+
+def test_several_files_are_chosen_together(page: Page, open_page: Open) -> None:
+    open_page("/compare/tables/new/")
+    names = ("pyperf_bare_metal.json", "pyperf_apptainer.json")
+    page.get_by_label("or a file").set_input_files([FILES / name for name in names])
+    preview = page.locator("#preview")
+    expect(preview).to_contain_text("2 files; the name of a file is its environment.")
+    expect(preview).to_contain_text("8 values read as single runs in s")
+    expect(page.get_by_label("The table")).to_have_value(
+        re.compile("==> pyperf_apptainer.json <==")
+    )
 
 
 def test_without_javascript_two_clicks_more_lead_there_too(

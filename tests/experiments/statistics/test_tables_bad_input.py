@@ -37,7 +37,7 @@ def refusal(content, *, baseline="bare", margin=0.02):
         ("1,box,,1.5,3,s,lower", "Row 3, column mean_s: it is empty."),
         ("1,box,1e99,1.5,3,s,lower", "beyond anything that is measured"),
         ("1,box,1e999999,1.5,3,s,lower", "Row 3, column mean_s: 1e999999 is not a finite number."),
-        ('1,box,"3,710",1.5,3,s,lower', "Write a decimal point"),
+        ('1,box,"3,7,10",1.5,3,s,lower', "Write a decimal point"),
         ("1,box,fast,1.5,3,s,lower", "Row 3, column mean_s: 'fast' is not a number."),
         ("1,box,100,-1,3,s,lower", "Row 3, column sd_s: -1 is negative."),
         ("1,box,100,nan,3,s,lower", "Row 3, column sd_s: nan is not a finite number."),

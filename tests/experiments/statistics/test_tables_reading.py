@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from experiments.statistics.published.columns import ROLES, SEVERAL, Reading, recognise
 from experiments.statistics.published.compare import compare_table, describe_left_out
+from experiments.statistics.published.formats import read_sheet
 from experiments.statistics.published.printed import Place, TableError, read_duration
-from experiments.statistics.published.sheets import decode_text, read_sheet
+from experiments.statistics.published.sheets import decode_text
 from experiments.statistics.published.tables import read_table
 from experiments.statistics.values import Stamp, Verdict
 
