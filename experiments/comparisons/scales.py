@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from experiments.comparisons import Comparison, ExperimentComparison, Group
+from experiments.comparisons.judged_samples import list_judged_samples
 from experiments.design import Scale
 from experiments.models import Run
-from experiments.statistics import Measured
+from experiments.statistics import Measured, Sample
 from experiments.statistics.scaling import (
     Batch,
     Gain,
@@ -62,7 +63,11 @@ def compute_scalings(comparison: Comparison, *, batch: Batch = "") -> list[Scali
         scaling
         for rest, groups in several.items()
         for scaling in _scaling(
-            rest, groups, batches.get(dict(rest).get("workload", "")) or batch, software_by_arm
+            comparison,
+            rest,
+            groups,
+            batches.get(dict(rest).get("workload", "")) or batch,
+            software_by_arm,
         )
     ]
 
@@ -95,6 +100,7 @@ def _is_time(comparison: Comparison) -> bool:
 
 
 def _scaling(
+    comparison: Comparison,
     rest: Rest,
     groups: Sequence[tuple[int, str, Group]],
     batch: Batch,
@@ -104,7 +110,14 @@ def _scaling(
     levels = [
         level
         for gpus, scale, group in groups
-        for level in _levels(gpus, scale, group, software_by_arm, workload)
+        for level in _levels(
+            gpus,
+            scale,
+            group,
+            _list_judged_by_environment(comparison, group),
+            software_by_arm,
+            workload,
+        )
     ]
     metric = groups[0][2].metric
     speed_ups = compute_gains(levels, better=metric.better or "lower", batch=batch)
@@ -134,17 +147,31 @@ def _scale_of_group(group: Group) -> tuple[int, str, Rest] | None:
     return None
 
 
+def _list_judged_by_environment(comparison: Comparison, group: Group) -> dict[str, list[Sample]]:
+    """Return the samples of each environment that an analysis has judged; all if none is planned.
+
+    Later ones would tell of the next analysis before its time.
+    """
+    judged: dict[str, dict[str, Sample]] = {}
+    for sample in group.samples if not group.pairs else ():
+        judged.setdefault(sample.environment, {})[sample.run] = sample
+    for pair in group.pairs:
+        for sample in list_judged_samples(comparison, group, pair):
+            if sample.environment in (pair.baseline, pair.environment):
+                judged.setdefault(sample.environment, {})[sample.run] = sample
+    return {name: list(samples.values()) for name, samples in judged.items()}
+
+
 def _levels(
     gpus: int,
     scale: str,
     group: Group,
+    judged: Mapping[str, Sequence[Sample]],
     software_by_arm: Mapping[tuple[str, str, str], str],
     workload: str,
 ) -> Iterator[Level]:
     """Yield the level of each environment: from its runs, else from the means of its pairs."""
-    values: dict[str, list[float]] = {}
-    for sample in group.samples:
-        values.setdefault(sample.environment, []).append(sample.value)
+    values = {name: [sample.value for sample in samples] for name, samples in judged.items()}
     for name, runs in values.items():
         if all(value > 0 for value in runs):
             made_with = software_by_arm.get((workload, scale, name), "")

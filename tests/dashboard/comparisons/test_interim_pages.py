@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
+from experiments.comparisons import compare_experiment
+from experiments.comparisons.scales import compute_scalings
 from experiments.models import Experiment, Job, Run
 from experiments.statistics import Verdict
 from tests.dashboard.conftest import People, Site, measured, show_all_sections
 from tests.dashboard.planning.test_form import HTMX, NEW, asked, problems
-from tests.factories import ContainerFactory, JobFactory, RunFactory, block
+from tests.factories import ContainerFactory, JobFactory, RunFactory, WorkloadFactory, block
 
 pytestmark = pytest.mark.django_db
 
@@ -213,3 +216,28 @@ def test_a_settled_job_has_no_button_to_try_it_again(
     assert address not in page
     page = as_owner.post(address, follow=True).content.decode()
     assert "a planned analysis has judged without it" in page
+
+
+def test_scaling_shows_no_runs_that_no_analysis_has_judged(site: Site, people: People) -> None:
+    """Or it would tell the next ratio before its time."""
+    workload = WorkloadFactory(name="network", kind="cnn", parameters={})
+    experiment = measured(
+        replace(site, workload=workload),
+        people.owner,
+        blocks=5,
+        repeats=10,
+        looks=2,
+        scales=["1x1", "1x2"],
+    )
+    for scale in experiment.scales:
+        JobFactory(experiment=experiment, repeat=10, scale=scale, state="planned", ended_at=None)
+
+    def list_levels() -> list[tuple[str, int, int, float]]:
+        (scaling,) = compute_scalings(compare_experiment(experiment))
+        return [(level.environment, level.gpus, level.n, level.mean) for level in scaling.levels]
+
+    judged = list_levels()
+    assert {n for _, _, n, _ in judged} == {5}
+    for scale in experiment.scales:
+        block(experiment, 6, {site.bare: 9.0, site.container: 9.0}, scale=scale)
+    assert list_levels() == judged
