@@ -84,7 +84,7 @@ def request_from_cluster(cluster: Cluster, path: str, by: User, *, title: str = 
 
 def cancel(row: ImageImport, by: User) -> None:
     """Cancel an import under way; its worker notices. Raises NotDone."""
-    if not (row.owner_id == by.pk or permissions.may_change(by, Image(owner_id=row.owner_id))):
+    if not (row.owner_id == by.pk or permissions.may_change(by, row)):
         raise NotDone("This was asked for by somebody else.")
     for operation in row.operations.exclude(state__in=Operation.FINAL):  # of a recipe
         staging.cancel(operation, by)

@@ -209,13 +209,17 @@ def test_single_runs_are_looked_at_by_other_tests_too(as_owner: Client) -> None:
     assert document(as_owner, row)["robustness"][0]["companions"]
 
 
-def test_means_have_nothing_to_be_looked_at(as_owner: Client) -> None:
+def test_of_means_fieller_s_interval_is_the_one_other_test(as_owner: Client) -> None:
     row = kept(as_owner, TABLE_3)
-    assert (
-        'id="robustness"'
-        not in as_owner.get(show_all_sections(row.get_absolute_url())).content.decode()
-    )
-    assert document(as_owner, row)["robustness"] == []
+    page = as_owner.get(show_all_sections(row.get_absolute_url())).content.decode()
+    assert 'id="robustness"' in page
+    panel = as_owner.get(reverse("table_robustness", args=[row.pk])).content.decode()
+    assert "Fieller’s interval" in panel
+    assert "Mann-Whitney" not in panel
+    tests = [
+        companion["name"] for companion in document(as_owner, row)["robustness"][0]["companions"]
+    ]
+    assert tests == ["Fieller’s interval"]
 
 
 def test_of_several_metrics_one_is_chosen(as_owner: Client) -> None:

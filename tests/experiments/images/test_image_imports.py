@@ -261,6 +261,15 @@ def test_what_is_given_up_ends_and_leaves_nothing() -> None:
         image_imports.cancel(row, row.owner)
 
 
+def test_an_import_is_given_up_by_its_owner_or_a_site_administrator() -> None:
+    row = image_imports.request_from_registry("docker.io/library/toy:1", AdminFactory())
+    with pytest.raises(staging.NotDone, match="somebody else"):
+        image_imports.cancel(row, UserFactory(role="cluster_administrator"))
+    image_imports.cancel(row, UserFactory(role="site_administrator"))
+    row.refresh_from_db()
+    assert row.problem.startswith("Given up by ")
+
+
 def test_who_gives_up_while_it_is_read_gets_no_image(monkeypatch: pytest.MonkeyPatch) -> None:
     row = uploaded(rootfs())
     read = image_transfers._read
