@@ -41,9 +41,9 @@ test-all: setup-dev lint
 test-costs: setup-dev
 	@$(RUN) -m pytest -n 2 -p tests.measure_costs
 
-# Before each commit: what needs no cluster, no browser and no time (tests/processes.py, SLOW).
+# Before each commit: what needs no cluster, no browser and little time (tests/costs.txt).
 test-quick: setup-dev lint types
-	@$(RUN) -m pytest -n 3 -m "not lab and not browser and not slow and not thorough"
+	@$(RUN) -m pytest -n 2 -m "not lab and not browser and not slow and not thorough"
 
 # Faults on purpose, with what is promised checked after each: docs/reliability.md. One after the other;
 # ONLY="point or valkey" takes those of these names.

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.thorough import is_left_to_all
+from tests.thorough import is_costly, is_left_to_all
 
 LAB = PurePosixPath("tests/lab")
 EXPERIMENTS, JOBS, APART = "a lab for experiments", "a lab for jobs", "labs of their own"
@@ -39,73 +39,6 @@ TOGETHER = (
     "tests/runners/test_training_networks.py",
     "tests/dashboard/docs/test_documents.py",
 )
-# `make test-quick` leaves these out, beside labs and browsers: they train, run programs by the
-# dozen, send thousands of requests or simulate thousands of experiments. Three seconds and more.
-SLOW = {
-    "tests/test_setup.py",
-    "tests/faults/test_workers.py",
-    "tests/dashboard/test_large_lists.py",
-    "tests/experiments/execution/test_thousands_over_ssh.py",
-    "tests/dashboard/test_lists.py",
-    "tests/dashboard/test_odd_input.py",
-    "tests/dashboard/access/test_access.py",
-    "tests/dashboard/access/test_audit_transactions.py",
-    "tests/dashboard/access/test_links.py",
-    "tests/dashboard/access/test_log_in.py",
-    "tests/dashboard/access/test_lost_keys.py",
-    "tests/dashboard/access/test_roles.py",
-    "tests/dashboard/clusters/test_credentials.py",
-    "tests/dashboard/comparisons/test_published_tables_bad_input.py",
-    "tests/dashboard/drawings/test_drawing_process.py",
-    "tests/dashboard/drawings/test_files.py",
-    "tests/dashboard/execution/test_pages.py",
-    "tests/dashboard/imports/test_imports.py",
-    "tests/dashboard/planning/test_form.py",
-    "tests/experiments/test_demo_rows.py",
-    "tests/experiments/test_migrations.py",
-    "tests/experiments/clusters/test_pauses.py",
-    "tests/experiments/comparisons/test_several_processes.py",
-    "tests/experiments/execution/test_collect_again.py",
-    "tests/experiments/execution/test_ended_workers.py",
-    "tests/experiments/execution/test_execution.py",
-    "tests/experiments/execution/test_files_left.py",
-    "tests/experiments/execution/test_lease.py",
-    "tests/experiments/execution/test_odd_records.py",
-    "tests/experiments/execution/test_operations.py",
-    "tests/experiments/execution/test_processes.py",
-    "tests/experiments/execution/test_repairs.py",
-    "tests/experiments/execution/test_task_worker.py",
-    "tests/experiments/health/test_real_processes.py",
-    "tests/experiments/images/test_modes_tried.py",
-    "tests/experiments/statistics/test_calibration.py",
-    "tests/experiments/statistics/test_interim_analyses.py",
-    "tests/experiments/statistics/test_steady.py",
-    "tests/experiments/statistics/test_tables.py",
-    "tests/experiments/statistics/test_verdicts.py",
-    "tests/runners/test_blas.py",
-    "tests/runners/test_cnn_data.py",
-    "tests/runners/test_command.py",
-    "tests/runners/test_direct.py",
-    "tests/runners/test_direct_queue.py",
-    "tests/runners/test_directories.py",
-    "tests/runners/test_files.py",
-    "tests/runners/test_gate.py",
-    "tests/runners/test_gate_on_a_server.py",
-    "tests/runners/test_keys.py",
-    "tests/runners/test_payload.py",
-    "tests/runners/test_payload_install.py",
-    "tests/runners/test_preflight.py",
-    "tests/runners/test_probes.py",
-    "tests/runners/test_records.py",
-    "tests/runners/test_scripts.py",
-    "tests/runners/test_segmentation.py",
-    "tests/runners/test_ssh.py",
-    "tests/runners/test_survey.py",
-    "tests/runners/test_training.py",
-    "tests/runners/test_training_networks.py",
-    "tests/runners/test_transports.py",
-    "tests/runners/test_untrusted.py",
-}
 # What takes longest begins first.
 ORDER = (EXPERIMENTS, JOBS, APART, *TOGETHER)
 
@@ -161,7 +94,7 @@ class Together(LoadScopeScheduling):
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    if item.nodeid.partition("::")[0] in SLOW:
+    if is_costly(item.nodeid):
         item.add_marker("slow")
     if is_left_to_all(item.nodeid):
         item.add_marker("thorough")

@@ -19,7 +19,6 @@ from tests.processes import (
     LAB,
     LABS,
     ORDER,
-    SLOW,
     TOGETHER,
     group_of,
     list_share,
@@ -41,7 +40,6 @@ FILES = [
     *TOGETHER,
     *(str(LAB / name) for name in LABS),
     "tests/lab/test_cluster.py",
-    *sorted(SLOW - {*TOGETHER}),
 ]
 
 
@@ -92,7 +90,7 @@ NAMES = st.builds(
     st.sampled_from("xyz"),
     st.text(st.characters(exclude_categories=["C", "Z"])),
 )
-COSTS = st.dictionaries(NAMES, st.integers(20, 400).map(lambda hundredths: hundredths / 100))
+COSTS = st.dictionaries(NAMES, st.integers(10, 400).map(lambda hundredths: hundredths / 100))
 
 
 @given(COSTS)
@@ -149,7 +147,7 @@ def test_costs_are_a_tests_own_with_its_children(tmp_path: Path, processes: int)
     (tmp_path / "test_measured.py").write_text(MEASURED)
     (tmp_path / "pytest.ini").touch()
     file = tmp_path / "costs.txt"
-    file.write_text("3.00 test_measured.py::test_cheap\n7.00 test_other.py::test_not_tried\n")
+    write_costs({"test_measured.py::test_cheap": 3.0, "test_other.py::test_not_tried": 7.0}, file)
     command = [sys.executable, "-m", "pytest", "-q", f"-n{processes}", f"--costs={file}"]
     plugins = ["-p", "tests.measure_costs", "-p", "no:randomly", "-p", "no:django"]
     environment = os.environ | {"PYTHONPATH": str(BASE)}

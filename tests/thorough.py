@@ -9,8 +9,8 @@ two thirds of the processor's time. Each file therefore gets a small budget in `
 - What LEFT_TO_ALL names goes: it shares something costly that its own time does not show. Each
   entry says which test `make test` keeps of the same promise.
 
-`make test-costs` measures all tests and writes costs.txt anew; do it when `make test` takes longer
-than its ten minutes.
+`make test-quick` tries only tests below CHEAP_S. `make test-costs` measures all and writes costs.txt
+anew; do it when `make test` takes longer than its ten minutes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 
 COSTS = Path(__file__).with_name("costs.txt")
-CHEAP_S = 0.2
+CHEAP_S = 0.1
 BUDGET_S = 1.0
 
 # The beginning of the name of a test -> what it proves on the real parts.
@@ -102,15 +102,31 @@ EVERY = {
 
 
 def read_costs(file: Path = COSTS) -> dict[str, float]:
-    """Return the processor time in s of each test that is not cheap, by its name."""
-    lines = (line.split(" ", 1) for line in file.read_text().splitlines())
-    return {name: float(seconds) for seconds, name in lines}
+    """Return the processor time in s of each test that is not cheap, by its name.
+
+    A line with the name of a test file is followed by one for each of its tests: "0.35 test_name".
+    """
+    costs: dict[str, float] = {}
+    path = ""
+    for line in file.read_text().splitlines():
+        seconds, _, test = line.partition(" ")
+        if test:
+            costs[f"{path}::{test}"] = float(seconds)
+        else:
+            path = line
+    return costs
 
 
 def write_costs(costs: Mapping[str, float], file: Path = COSTS) -> None:
     """Write what tests take, file by file and the cheapest first."""
-    ordered = sorted(costs.items(), key=lambda cost: (cost[0].partition("::")[0], cost[1]))
-    file.write_text("".join(f"{seconds:.2f} {name}\n" for name, seconds in ordered))
+    tests_by_path: dict[str, list[tuple[float, str]]] = {}
+    for name, seconds in costs.items():
+        path, _, test = name.partition("::")
+        tests_by_path.setdefault(path, []).append((seconds, test))
+    lines = []
+    for path, tests in sorted(tests_by_path.items()):
+        lines += [path, *(f"{seconds:.2f} {test}" for seconds, test in sorted(tests))]
+    file.write_text("".join(f"{line}\n" for line in lines))
 
 
 def list_beyond_budgets(costs: Mapping[str, float]) -> set[str]:
@@ -128,8 +144,18 @@ def list_beyond_budgets(costs: Mapping[str, float]) -> set[str]:
 
 
 @cache
+def _read_measured_costs() -> dict[str, float]:
+    return read_costs()
+
+
+@cache
 def _list_beyond_measured_budgets() -> set[str]:
-    return list_beyond_budgets(read_costs())
+    return list_beyond_budgets(_read_measured_costs())
+
+
+def is_costly(nodeid: str) -> bool:
+    """Return whether `make test-quick` leaves a test out."""
+    return nodeid in _read_measured_costs() or nodeid.startswith(tuple(LEFT_TO_ALL))
 
 
 def is_left_to_all(nodeid: str) -> bool:
