@@ -40,6 +40,8 @@ FILES = [
     *TOGETHER,
     *(str(LAB / name) for name in LABS),
     "tests/lab/test_cluster.py",
+    "tests/test_docs.py",  # in no group
+    "tests/runners/test_ssh.py",
 ]
 
 

@@ -9,8 +9,8 @@ two thirds of the processor's time. Each file therefore gets a small budget in `
 - What LEFT_TO_ALL names goes: it shares something costly that its own time does not show. Each
   entry says which test `make test` keeps of the same promise.
 
-`make test-quick` tries only tests below CHEAP_S. `make test-costs` measures all and writes costs.txt
-anew; do it when `make test` takes longer than its ten minutes.
+`make test-quick` tries only tests below CHEAP_S. `make test-costs` measures all of them and writes
+costs.txt anew; do it when `make test` takes longer than its ten minutes.
 """
 
 from __future__ import annotations
