@@ -35,6 +35,8 @@ wait: together fewer than the threads of the web server, which answers others wi
 WAIT_SECONDS = 20
 FAILURE_SECONDS = 600
 """What ran into the time limit is drawn again no sooner, unless a person asks for it."""
+BUSY_SECONDS = 60
+"""Nor sooner than this where it is the server that was busy, and not the drawing that took long."""
 PROGRAM = "dashboard.drawings.draw_figure_file"
 SHOWN_OF_ERRORS = 2000
 turns = Turns(AT_ONCE, FOR_VISITORS, WAITING)
@@ -52,8 +54,9 @@ class Busy(NotDrawn):
 class TookTooLong(NotDrawn):
     """A figure that ran into the time limit, now or a short time ago."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, remembered_seconds: float = FAILURE_SECONDS) -> None:
         super().__init__(f"Drawing it took more than {seconds:g} s and was given up.")
+        self.remembered_seconds = remembered_seconds
 
 
 @contextmanager
@@ -135,8 +138,8 @@ def draw_in_turn(order: DrawingOrder) -> bytes:
     limits = {"seconds": SECONDS, "folder": str(Path(settings.FIGURE_FOLDER) / "fonts")}
     try:
         file = _run_program(json.dumps(order.content | limits))
-    except TookTooLong:
-        _keep(_name_failure(order.key), b"", FAILURE_SECONDS)
+    except TookTooLong as gave_up:
+        _keep(_name_failure(order.key), b"", gave_up.remembered_seconds)
         raise
     _keep(order.key, file)
     return file
@@ -181,7 +184,7 @@ def _run_program(order: str) -> bytes:
         )
     except subprocess.TimeoutExpired:
         log.warning("A figure took more than %s s and was given up.", SECONDS)
-        raise TookTooLong(SECONDS) from None
+        raise TookTooLong(SECONDS, BUSY_SECONDS) from None
     except OSError as error:
         log.warning("No process could be started to draw a figure: %s", error)
         raise NotDrawn("The server could not start the program that draws it.") from error

@@ -262,7 +262,7 @@ def _read_values(
     """
     if not is_large:
         return _values(experiment, workloads, environments)
-    name = f"matrix-values-{identify_inputs([experiment])[experiment.pk].key}"
+    name = f"matrix-values-{experiment.pk}-{identify_inputs([experiment])[experiment.pk].key}"
     remembered: Values | None = cache.get(name)
     if remembered is None:
         remembered = _values(experiment, workloads, environments)

@@ -25,6 +25,7 @@ from experiments.comparisons import (
     read_latest,
 )
 from experiments.comparisons.judged_samples import list_compared_runs
+from experiments.comparisons.latest import Latest
 from experiments.models import Experiment, Run
 from experiments.planning.workloads import describe_parameters, format_value
 from experiments.snapshots import flatten, replace_paths
@@ -57,8 +58,10 @@ class RunSide:
     """Its configuration in the comparison of its experiment; None where nothing is compared."""
     pair: Pair | None
     """The verdict about its environment there; None for the baseline, and before its time."""
-    counts: bool
-    """Whether the verdicts rest on its value, or will do so."""
+    counts: bool | None
+    """Whether the verdicts rest on its value, or will do so; None while they are being computed."""
+    latest: Latest
+    """How new the verdicts are that are shown."""
 
     @property
     def is_baseline(self) -> bool:
@@ -131,19 +134,21 @@ def make_heads(left: Run, right: Run) -> tuple[Side, Side]:
 
 
 def _make_sides(left: Run, right: Run) -> tuple[RunSide, RunSide]:
-    comparisons: dict[int, ExperimentComparison] = {}
+    comparisons: dict[int, tuple[ExperimentComparison, Latest]] = {}
     sides = []
     for row, head in zip((left, right), make_heads(left, right), strict=True):
         if row.experiment_id not in comparisons:
-            comparisons[row.experiment_id], _ = read_latest(row.experiment)
-        comparison = comparisons[row.experiment_id]
+            comparisons[row.experiment_id] = read_latest(row.experiment)
+        comparison, latest = comparisons[row.experiment_id]
         group = _find_group(comparison, row)
         name = row.environment.name
         # Without numbers its pairs show only what the plan shows, and no verdict.
         pairs = group.pairs if group and comparison.has_numbers else []
         pair = next((pair for pair in pairs if pair.environment == name), None)
-        counts = group is not None and _is_compared(comparison, group, pair, row)
-        sides.append(RunSide(row, head, group, pair, counts))
+        counts = None
+        if not latest.is_missing:
+            counts = group is not None and _is_compared(comparison, group, pair, row)
+        sides.append(RunSide(row, head, group, pair, counts, latest))
     return sides[0], sides[1]
 
 

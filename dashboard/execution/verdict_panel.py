@@ -39,7 +39,8 @@ class CurrentPanel:
 def read_panel(experiment: Experiment) -> CurrentPanel:
     """Return the verdicts for the live part of a page; the comparison is read only if it is new."""
     latest = find_latest(experiment)
-    remembered: VerdictPanel | None = cache.get(_name(latest)) if latest.key else None
+    name = _name(experiment, latest)
+    remembered: VerdictPanel | None = cache.get(name) if latest.key else None
     if remembered:
         return CurrentPanel(remembered, latest)
     return make_panel(*read_latest(experiment))
@@ -57,9 +58,11 @@ def make_panel(comparison: ExperimentComparison, latest: Latest) -> CurrentPanel
     )
     # People are named in exclusions, and may be renamed without a change of the comparison.
     if latest.key and not comparison.exclusions:
-        cache.set(_name(latest), panel, REMEMBERED_SECONDS)
+        cache.set(_name(comparison.experiment, latest), panel, REMEMBERED_SECONDS)
     return CurrentPanel(panel, latest)
 
 
-def _name(latest: Latest) -> str:
-    return f"verdict-panel-{latest.key}"
+def _name(experiment: Experiment, latest: Latest) -> str:
+    # With the time: where a backup was restored, other runs may have the same number of events.
+    kept_at = latest.row.kept_at.timestamp() if latest.row else "now"
+    return f"verdict-panel-{experiment.pk}-{latest.key}-{kept_at}"

@@ -42,6 +42,9 @@ SHORTEST = timedelta(seconds=30)
 """And no sooner than after this."""
 RETRY = timedelta(minutes=10)
 """What has failed is computed again for the same data no sooner than after this."""
+MANY_RUNS = 2_000
+"""Of how many runs nobody knows how long it takes: it is not tried for a page. These take seconds,
+and 1,000 about one."""
 MOST_OF_PROBLEM = 500
 MOST_BYTES = 2**28
 """What a kept comparison may unpack to; one of 20,000 runs has some megabytes."""
@@ -154,7 +157,8 @@ def _keep(pk: int) -> str:
         logger.exception("The comparison of experiment %s could not be computed", pk)
         _note_failure(pk, inputs, error)
         return "failed"
-    if not comparison.has_numbers:
+    # One without numbers is kept where pages wait for it, or it takes the place of an older one.
+    if not comparison.has_numbers and row is None and inputs.ended_runs <= MANY_RUNS:
         return "nothing to keep"
     seconds = time.perf_counter() - began
     if _find_experiment(pk) is None:

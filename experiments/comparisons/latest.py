@@ -16,10 +16,6 @@ from experiments.comparisons.experiment_comparison import ExperimentComparison
 from experiments.models import Experiment, KeptComparison
 from experiments.models.database_time import database_now
 
-MANY_RUNS = 2_000
-"""Of how many runs nobody knows how long it takes: it is not tried for a page. These take seconds,
-and 1,000 about one."""
-
 
 @dataclass(frozen=True)
 class Latest:
@@ -130,7 +126,7 @@ def _takes_long(row: KeptComparison | None, inputs: Inputs) -> bool:
     """
     if row and row.key:
         return row.is_slow
-    return inputs.ended_runs > MANY_RUNS
+    return inputs.ended_runs > kept.MANY_RUNS
 
 
 def _ask_if_due(experiment: Experiment, latest: Latest) -> None:

@@ -20,7 +20,6 @@ from experiments.comparisons import (
     read_comparison,
     read_latest,
 )
-from experiments.comparisons import latest as latest_comparisons
 from experiments.comparisons.comparison_keys import identify_inputs
 from experiments.execution import lifecycle
 from experiments.models import Environment, Event, Experiment, KeptComparison, Run, User, Workload
@@ -172,7 +171,7 @@ def test_of_many_runs_that_nobody_has_compared_yet_a_worker_does(
     is_large: bool, behind: Experiment, asked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     KeptComparison.objects.all().delete()
-    monkeypatch.setattr(latest_comparisons, "MANY_RUNS", 7 if is_large else 8)
+    monkeypatch.setattr(kept, "MANY_RUNS", 7 if is_large else 8)
     if is_large:
         monkeypatch.setattr(kept, "compare_experiment", refuse)
     comparison, latest = read_latest(fresh(behind))
@@ -319,3 +318,29 @@ def test_what_happens_meanwhile_is_counted_wholly_or_not_at_all(
     assert asked == [experiment.pk]
     monkeypatch.setattr(kept, "compare_experiment", compare_experiment)
     assert count_values(read_comparison(fresh(experiment))) == 8
+
+
+def test_many_runs_of_which_none_counts_are_not_computed_for_ever(
+    behind: Experiment, asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All have failed: that is kept, too, or each look would ask a worker again."""
+    KeptComparison.objects.all().delete()
+    behind.runs.filter(state=Run.State.SUCCEEDED).update(state=Run.State.FAILED)
+    monkeypatch.setattr(kept, "MANY_RUNS", 1)
+    assert read_latest(fresh(behind))[1].is_missing
+    assert keep_comparison(behind.pk) == "kept"
+    asked.clear()
+    comparison, latest = read_latest(fresh(behind))
+    assert not comparison.has_numbers
+    assert not latest.is_behind
+    assert asked == []
+
+
+def test_a_verdict_whose_runs_count_no_more_is_replaced(behind: Experiment) -> None:
+    age(10_000)
+    behind.runs.filter(state=Run.State.SUCCEEDED).update(state=Run.State.FAILED)
+    assert read_latest(fresh(behind))[1].is_behind
+    assert keep_comparison(behind.pk) == "kept"
+    comparison, latest = read_latest(fresh(behind))
+    assert not comparison.has_numbers
+    assert not latest.is_behind
