@@ -52,6 +52,7 @@ def _(comparison: ExperimentComparison) -> list[str]:
             (
                 _measured(comparison),
                 _design(comparison),
+                *_spreading(comparison),
                 *describe_nodes(comparison.pairs),
                 *_seeds(comparison),
             )
@@ -167,6 +168,14 @@ def _design(comparison: ExperimentComparison) -> str:
         "geometric means; its intervals are Welch’s t intervals of the logarithms, with "
         "Satterthwaite’s degrees of freedom."
     )
+
+
+def _spreading(comparison: ExperimentComparison) -> Iterator[str]:
+    if comparison.experiment.spreads_nodes:
+        yield (
+            "By the plan each block of a configuration was kept off the nodes that earlier ones "
+            "had run on, as long as there were others."
+        )
 
 
 def _seeds(comparison: ExperimentComparison) -> Iterator[str]:

@@ -39,6 +39,9 @@ def test_wherever_a_verdict_stands_its_nodes_are_counted(
     assert "5 blocks on 2 nodes, counted as independent)" in comparison.pairs[0].sentence
     methods = " ".join(describe_methods(comparison))
     assert "Each comparison rests on blocks from 2 nodes; blocks that share a node" in methods
+    assert "kept off the nodes" not in methods
+    on_two_nodes.spreads_nodes = True
+    assert "kept off the nodes" in " ".join(describe_methods(compare_experiment(on_two_nodes)))
     assert make_verdict_matrix(comparison).size == "5 blocks on 2 nodes"
     assert any("& 5 blocks on 2 nodes &" in line for line in results_table(comparison))
     page = read_report(as_owner, on_two_nodes)
