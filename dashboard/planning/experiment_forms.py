@@ -242,6 +242,8 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         self.fields["rejected_again"].unit = "times"  # type: ignore[attr-defined]
         self.fields["rejected_again"].required = False
         self.fields["warm_up"].required = False  # the model knows the usual one
+        # No button for "nothing": what is proposed then counts.
+        self._field("estimand").choices = Experiment.Estimand.choices
         self.fields["margin"].unit = "%"  # type: ignore[attr-defined]
         self._field("cluster").queryset = Cluster.objects.usable_by(user)
         self.offer_groups_of(user)

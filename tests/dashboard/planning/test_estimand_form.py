@@ -55,6 +55,7 @@ def test_the_partition_is_proposed_where_blocks_can_be_spread_over_enough_nodes(
     site.partition.nodes = nodes
     site.partition.save()
     form = ExperimentForm(user=people.owner)
+    assert len(form["estimand"].subwidgets) == 2, "there is no button for none"
     assert (form["estimand"].value(), bool(form["spreads_nodes"].value())) == (estimand, spreads)
 
 
