@@ -27,6 +27,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "repeats": "experiments#repeats",
         "looks": "experiments#interim-analyses",
         "margin": "experiments#margin",
+        "estimand": "experiments#nodes",
+        "spreads_nodes": "experiments#nodes",
         "primary_metric": "experiments#primary-metric",
         "design": "experiments#design",
         "warm_up": "experiments#warm-up",

@@ -277,6 +277,7 @@ def _hover(pair: Pair) -> str:
         f"<b>{label(pair.environment)}</b> / {label(pair.baseline)}",
         f"ratio {numbers.ratio(pair.ratio, pair.ci_difference)} ({_level([pair], 1)} CI)",
         f"cost {numbers.change(pair.cost, pair.ci_difference)}",
+        pair.size_on_nodes,
         f"p of a difference {numbers.p_value(pair.p_difference)}",
         f"p of equivalence at {numbers.margin(pair.margin)} {numbers.p_value(pair.p_equivalence)}",
     ]

@@ -160,7 +160,7 @@ def _common_ratio(summary: Everywhere) -> str:
 def _cells(pair: Pair, metric: Measured, prefix: tuple[float, str]) -> tuple[str, ...]:
     return (
         pair.environment,
-        pair.size,
+        pair.size_on_nodes,
         _spread(pair.environment_mean, pair.environment_sd, metric, prefix),
         numbers.ratio(pair.ratio, pair.ci_difference),
         numbers.ratio(pair.ratio, pair.ci_equivalence).partition(" ")[2],

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC
 from functools import singledispatch
 
+from dashboard.comparisons.nodes_in_methods import describe_nodes
 from experiments.comparisons import Comparison, ExperimentComparison
 from experiments.comparisons.published_tables import TableComparison
 from experiments.models import Run
@@ -47,7 +48,15 @@ def describe_methods(comparison: Comparison) -> list[str]:
 @describe_methods.register
 def _(comparison: ExperimentComparison) -> list[str]:
     return [
-        " ".join((_measured(comparison), _design(comparison), *_seeds(comparison))),
+        " ".join(
+            (
+                _measured(comparison),
+                _design(comparison),
+                *_spreading(comparison),
+                *describe_nodes(comparison.pairs),
+                *_seeds(comparison),
+            )
+        ),
         *_software(comparison),
         *_warm_up(comparison),
         *_training(comparison),
@@ -66,7 +75,13 @@ def _(comparison: TableComparison) -> list[str]:
         return [" ".join((_published(comparison), RATIOS_ONLY)), *filter(None, [left_out])]
     single = comparison.table.single_runs
     return [
-        " ".join((_published(comparison), _of_runs(comparison) if single else OF_MEANS)),
+        " ".join(
+            (
+                _published(comparison),
+                _of_runs(comparison) if single else OF_MEANS,
+                *describe_nodes(comparison.pairs),
+            )
+        ),
         " ".join((_rule(comparison), MARGIN_AFTERWARDS, _family(comparison))),
         *filter(None, [" ".join((*_reservations(comparison), left_out)).strip()]),
     ]
@@ -153,6 +168,14 @@ def _design(comparison: ExperimentComparison) -> str:
         "geometric means; its intervals are Welch’s t intervals of the logarithms, with "
         "Satterthwaite’s degrees of freedom."
     )
+
+
+def _spreading(comparison: ExperimentComparison) -> Iterator[str]:
+    if comparison.experiment.spreads_nodes:
+        yield (
+            "By the plan each block of a configuration was kept off the nodes that earlier ones "
+            "had run on, as long as there were others."
+        )
 
 
 def _seeds(comparison: ExperimentComparison) -> Iterator[str]:

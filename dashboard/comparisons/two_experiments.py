@@ -248,6 +248,8 @@ def _describe_design(
     yield "Design", row.get_design_display()
     yield "Interim analyses", str(row.looks)
     yield "Margin", numbers.margin(row.margin)
+    yield "Verdicts speak of", row.get_estimand_display()
+    yield "One block a node", "yes" if row.spreads_nodes else "no"
     yield "Primary metric", row.primary_metric or "each workload's own"
     yield "Warm-up", row.get_warm_up_display()
     yield "Cool-down", numbers.duration(float(row.cooldown_seconds))

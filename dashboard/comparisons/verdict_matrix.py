@@ -76,7 +76,7 @@ class Cell:
     pair: Pair | None
     bar: Bar | None = None
     size: str = ""
-    """How much data there are, where that differs from most cells: "n = 6"."""
+    """How much data there are, where that differs from most cells: "n = 6, 2 nodes"."""
     text: str = ""
     """What stands there instead of a verdict: how far it is, or why there is none."""
 
@@ -108,7 +108,7 @@ class VerdictMatrix:
     rows: list[Row]
     scale: Scale
     size: str
-    """How much data most cells have: "8 blocks"."""
+    """How much data most cells have: "8 blocks on 3 nodes"."""
 
     @property
     def has_verdicts(self) -> bool:
@@ -121,7 +121,7 @@ def make_verdict_matrix(comparison: Comparison, *, planned_blocks: int = 0) -> V
     Where there is no verdict yet, a cell says how many of `planned_blocks` have ended.
     """
     scale = choose_scale(comparison.pairs, comparison.margin)
-    sizes = Counter(pair.size for pair in comparison.pairs)
+    sizes = Counter(pair.size_on_nodes for pair in comparison.pairs)
     usual_size = sizes.most_common(1)[0][0] if sizes else ""
     metrics = {group.metric.label for group in comparison.groups}
     columns = [(name, comparison.marks[name]) for name in comparison.environments[1:]]
@@ -130,7 +130,7 @@ def make_verdict_matrix(comparison: Comparison, *, planned_blocks: int = 0) -> V
         pair = next((pair for pair in group.pairs if pair.environment == name), None)
         if pair is None:
             return Cell(name, mark, None, text=_describe_progress(group, name, planned_blocks))
-        size = "" if pair.size == usual_size else _describe_size(pair)
+        size = "" if pair.size_on_nodes == usual_size else _describe_size(pair)
         return Cell(name, mark, pair, make_bar(pair, scale), size)
 
     return VerdictMatrix(
@@ -182,10 +182,11 @@ def _place(interval: Interval | None, scale: Scale) -> Interval | None:
 
 
 def _describe_size(pair: Pair) -> str:
-    """Return how much data a pair has, as short as a stamp: "n = 6"."""
+    """Return how much data a pair has, as short as a stamp: "n = 6, 2 nodes"."""
+    nodes = f", {numbers.count(pair.n_nodes, 'node')}" if pair.n_nodes else ""
     if pair.paired:
-        return f"n = {pair.n_blocks}"
-    return f"n = {pair.n_baseline or '–'}, {pair.n_environment or '–'}"
+        return f"n = {pair.n_blocks}{nodes}"
+    return f"n = {pair.n_baseline or '–'}, {pair.n_environment or '–'}{nodes}"
 
 
 def _describe_baseline(group: Group, baseline: str) -> str:

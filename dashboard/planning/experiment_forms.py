@@ -42,6 +42,12 @@ from experiments.models import (
     Workload,
 )
 from experiments.planning import rules
+from experiments.planning.estimands import (
+    count_planned_nodes,
+    explain_why_not_spread,
+    propose_estimand,
+    warn_of_nodes,
+)
 from experiments.planning.rules import Forecast
 from experiments.planning.scale_rules import suggest_scale
 from experiments.planning.variants import list_chosen, store_sweeps
@@ -51,6 +57,7 @@ from experiments.statistics.verdicts import FEWEST
 from runners.workloads import WORKLOADS
 from runners.workloads.results import Metric
 
+PARTITION = Experiment.Estimand.PARTITION
 RULES = ("reject_swap", "reject_throttled", "reject_others", "reject_below_mhz")
 """Fields of the rules that reject runs."""
 
@@ -174,6 +181,8 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             "repeats",
             "looks",
             "margin",
+            "estimand",
+            "spreads_nodes",
             "primary_metric",
             "design",
             "warm_up",
@@ -192,9 +201,12 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             "environments": forms.CheckboxSelectMultiple,
             "baseline": forms.RadioSelect,
             "design": forms.RadioSelect,
+            "estimand": forms.RadioSelect,
             "warm_up": forms.RadioSelect,
         }
         labels: ClassVar = {
+            "estimand": "What verdicts speak of",
+            "spreads_nodes": "One block a node",
             "warm_up": "Warm-up",
             "cooldown_seconds": "Cool-down between runs",
             "reject_swap": "The node used its swap.",
@@ -205,6 +217,10 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         }
         help_texts: ClassVar = {
             "question": "Such as: does Apptainer slow ResNet-50 down on our A100 nodes?",
+            "estimand": "This partition: each node counts once, so plan five nodes or more. "
+            "This node: every block counts, and nothing is said of other nodes.",
+            "spreads_nodes": "A block goes to a node that no earlier block of its configuration "
+            "ran on, if the partition has one. It is sent when the one before it has started.",
             "warm_up": "The slow steps at a run’s start, which no mean counts. Every step after it "
             "does. A run that never settles still counts, and a stamp beside the verdict says so.",
             "reject_swap": "Pages went to it or came from it during the run.",
@@ -226,6 +242,8 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         self.fields["rejected_again"].unit = "times"  # type: ignore[attr-defined]
         self.fields["rejected_again"].required = False
         self.fields["warm_up"].required = False  # the model knows the usual one
+        # No button for "nothing": what is proposed then counts.
+        self._field("estimand").choices = Experiment.Estimand.choices
         self.fields["margin"].unit = "%"  # type: ignore[attr-defined]
         self._field("cluster").queryset = Cluster.objects.usable_by(user)
         self.offer_groups_of(user)
@@ -256,6 +274,8 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         )
         if not self.is_bound and not self.instance.pk:
             self._suggest()
+        elif not self.is_bound and not self.initial.get("estimand"):
+            self._suggest_estimand(self.instance.partition)
         self.planned_workloads: list[Workload] = []
         self.forecast: Forecast | None = None
         self.gpu_hours_warning = ""
@@ -306,6 +326,18 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         chosen = {str(row.pk): row for row in partitions}.get(str(self.initial["partition"]))
         if self._field("scales").to_python(self._text_of_scales()) in UNTOUCHED_SCALES:
             self.initial["scales"] = [suggest_scale(chosen)]
+        self._suggest_estimand(chosen)
+
+    def _suggest_estimand(self, partition: Partition | None) -> None:
+        """Fill in what verdicts speak of, for a new draft and for one from before the choice."""
+        if self.chosen_cluster is None:
+            return
+        if not self.initial.get("estimand"):
+            self.initial["estimand"] = propose_estimand(self.chosen_cluster, partition)
+            if not self.instance.pk:
+                self.initial["spreads_nodes"] = self.initial["estimand"] == PARTITION
+        if explain_why_not_spread(self.chosen_cluster, paired=True):
+            self.initial["spreads_nodes"] = False
 
     def _text_of_scales(self) -> str:
         """Return the scales as text: a new draft has a list, what was typed is text already."""
@@ -341,6 +373,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             primary_metric=cleaned.get("primary_metric") or "",
             looks=cleaned.get("looks") or 1,
             find_warm_up=cleaned.get("warm_up") == Experiment.WarmUp.FOUND,
+            spreads_nodes=bool(cleaned.get("spreads_nodes")),
             **asked,
         )
         for name in problems.keys() - self.errors.keys():
@@ -372,6 +405,12 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         """Return the fields whose problems a preview shows."""
         chosen = {name_sweep_field(row.pk) for row in self.offered.chosen}
         return [self[name] for name in self.fields if name in self.base_fields or name in chosen]
+
+    def clean_estimand(self) -> str:
+        """Return what was chosen; what is proposed where nothing was."""
+        cluster, partition = (self.cleaned_data.get(name) for name in ("cluster", "partition"))
+        chosen: str = self.cleaned_data["estimand"]
+        return chosen or (propose_estimand(cluster, partition) if cluster else "")
 
     def clean_rejected_again(self) -> int:
         return self.cleaned_data["rejected_again"] or 0
@@ -411,7 +450,14 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             f"{sentence} It can be saved now and launched once the image is in place."
             for sentence in self.waiting
         ]
-        return [*filter(None, [self.gpu_hours_warning, repeats < FEWEST and few]), *waiting]
+        nodes = warn_of_nodes(
+            self.cleaned_data.get("estimand") or "",
+            self.cleaned_data["cluster"],
+            self.cleaned_data.get("partition"),
+            repeats=repeats,
+            spreads=bool(self.cleaned_data.get("spreads_nodes")),
+        )
+        return [*filter(None, [self.gpu_hours_warning, repeats < FEWEST and few, nodes]), *waiting]
 
     @cached_property
     def outlooks(self) -> list[Outlook]:
@@ -429,6 +475,9 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
                 repeats=asked["repeats"],
                 analyses=asked.get("looks") or 1,
                 margin=asked["margin"],
+                nodes=count_planned_nodes(asked["partition"], asked["repeats"])
+                if asked.get("estimand") == PARTITION
+                else None,
                 paired=asked["design"] != Experiment.Design.INDEPENDENT,
                 comparisons=len(workloads)
                 * len(asked["scales"])

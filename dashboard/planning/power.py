@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from experiments.models import Cluster, User, Workload
-from experiments.planning.past_spread import Spread, measure_past_spread
+from experiments.planning.past_spread import History, Spread, measure_past_spread
 from experiments.statistics import numbers
 from experiments.statistics.estimates import Estimate
 from experiments.statistics.interim_analyses import (
@@ -58,10 +58,13 @@ def estimate_outlooks(
     paired: bool,
     comparisons: int,
     reader: User,
+    nodes: int | None = None,
 ) -> Iterator[Outlook]:
     """Yield one for each kind of workload that reports `metric`; empty is each kind's own.
 
-    Of programs that users have brought there is one each: they have nothing in common.
+    `nodes`: on how many the blocks are to run, where verdicts are to speak of the partition: then
+    the means of nodes are what counts. Of programs that users have brought there is one each: they
+    have nothing in common.
     """
     asked: dict[tuple[str, str, Workload | None], None] = {}
     for workload in workloads:
@@ -70,34 +73,50 @@ def estimate_outlooks(
         if name in {each.name for each in declared.list_metrics(given)}:
             program = workload.parent or workload  # of all variants one
             asked[workload.kind, name, program if declared.is_the_users else None] = None
+    count, pairs = (repeats, paired) if nodes is None else (nodes, True)
+    what = f"{numbers.count(repeats, 'block' if paired else 'run')}{'' if paired else ' of each'}"
+    if nodes is not None:
+        what = numbers.count(nodes, "node")
     for kind, name, only in asked:
         past = measure_past_spread(kind, cluster, name, reader, only=only)
-        spread = (paired and past.of_ratios) or past.of_runs
-        cv, given, doubt = _believed(spread, only.name if only else kind)
-        basis = "The CV is from run to run."
-        if paired and past.of_ratios:
-            basis = "The CV is that of the ratio, from block to block."
-        elif paired:
-            cv *= math.sqrt(2)
-            basis = "The CV is from run to run, and taken as if runs of one block shared nothing."
-        unit = "block" if paired else "run"
+        whose = only.name if only else kind
+        cv, given, doubt = _expect(past, whose, paired=paired, by_node=nodes is not None)
         sentence = (
-            f"{given}, {repeats} {unit}{'s' * (repeats != 1)}{'' if paired else ' of each'} "
-            f"can prove {_provable(cv, repeats, paired)}; {numbers.margin(margin)} needs "
-            f"{_describe_repeats(count_repeats_needed(cv, margin, paired=paired))}."
+            f"{given}, {what} can prove {_provable(cv, count, pairs)}; {numbers.margin(margin)} "
+            f"needs {_describe_repeats(count_repeats_needed(cv, margin, paired=pairs))}."
         )
         notes = (
-            f"{doubt}{basis} To find a true difference of {numbers.margin(margin)} takes "
-            f"{_describe_repeats(count_repeats_to_detect(cv, margin, paired=paired))}."
+            f"{doubt} To find a true difference of {numbers.margin(margin)} takes "
+            f"{_describe_repeats(count_repeats_to_detect(cv, margin, paired=pairs))}."
         )
         if comparisons > 1:
-            corrected = count_repeats_needed(cv, margin, paired=paired, alpha=ALPHA / comparisons)
+            corrected = count_repeats_needed(cv, margin, paired=pairs, alpha=ALPHA / comparisons)
             notes += f" Equivalence that survives Holm among {comparisons} comparisons takes "
             notes += f"{_describe_repeats(corrected)}."
         saved = ""
-        if 1 < analyses <= count_most_analyses(repeats):
-            saved = _saved(expect_estimate(cv, repeats, paired=paired), margin, repeats, analyses)
+        if 1 < analyses <= count_most_analyses(repeats) and count == repeats:
+            saved = _saved(expect_estimate(cv, count, paired=pairs), margin, repeats, analyses)
         yield Outlook(sentence, notes, saved)
+
+
+def _expect(past: History, whose: str, *, paired: bool, by_node: bool) -> tuple[float, str, str]:
+    """Return the CV to plan with, the words that begin the sentence, and what that rests on."""
+    if by_node and past.of_nodes:
+        cv, given, doubt = _believed(past.of_nodes, whose)
+        return cv, given, f"{doubt}The CV is that of the ratio, from node to node."
+    cv, given, doubt = _believed((paired and past.of_ratios) or past.of_runs, whose)
+    basis = "The CV is from run to run."
+    if paired and past.of_ratios:
+        basis = "The CV is that of the ratio, from block to block."
+    elif paired or by_node:
+        cv *= math.sqrt(2)
+        basis = "The CV is from run to run, and taken as if runs of one block shared nothing."
+    if by_node:
+        basis += (
+            " How much the ratio differs from node to node is not known here yet; where it does, "
+            "more nodes are needed."
+        )
+    return cv, given, doubt + basis
 
 
 def _believed(spread: Spread | None, kind: str) -> tuple[float, str, str]:

@@ -54,9 +54,9 @@ def is_worth_asking(comparison: Comparison) -> bool:
 
 
 def _has_enough(group: Group, pair: Pair) -> bool:
-    if group.samples and pair.paired:
-        return pair.n_blocks >= FEWEST
-    return min(pair.n_baseline, pair.n_environment) >= (FEWEST if group.samples else 2)
+    if group.samples:
+        return pair.count_to_infer >= FEWEST
+    return min(pair.n_baseline, pair.n_environment) >= 2
 
 
 def list_companion_rows(comparison: Comparison) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from experiments.comparisons.warm_ups import WarmUps
 from experiments.models import Experiment
 from experiments.planning.interim import Judgement, Stage
 from experiments.software import frozen_parity
-from experiments.statistics import Measured, Pair, Sample, Stamp, compare
+from experiments.statistics import Estimand, Measured, Pair, Sample, Stamp, compare
 from experiments.statistics.values import InterimAnalysis
 
 TRIED_AGAIN = "tried again after a verdict"
@@ -75,6 +75,7 @@ def compare_group(
             unit=metric.unit,
             differences=differences,
             interim_analysis=analysis if planned > 1 else None,
+            estimand=Estimand(experiment.estimand) if experiment.estimand else None,
         )
         if not judgement.number:
             pairs = [_add_stamp(pair, Stamp.STOPPED_EARLY, stage.why_early) for pair in pairs]

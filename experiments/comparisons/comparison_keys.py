@@ -29,6 +29,7 @@ COLUMNS = (
     "baseline_id",
     "cancelled_at",
     "design",
+    "estimand",
     "import_hash",
     "imported_at",
     "looks",

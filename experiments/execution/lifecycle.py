@@ -48,7 +48,7 @@ CANNOT_RETRY = (
 JOB_ANEW: dict[str, Any] = {
     **dict.fromkeys(("reason", "message", "scheduler_id", "scheduler_state", "directory"), ""),
     **dict.fromkeys(("exit_code", "submitted_at", "started_at", "gone_at", "ended_at")),
-    "expected_start_at": None,
+    **dict.fromkeys(("expected_start_at", "excluded_nodes")),
     **dict.fromkeys(("journal_offset", "collect_tries", "collecting_attempts"), 0),
     **dict.fromkeys(("collect_at", "collect_asked_by", "collecting_tried_at", "snapshot")),
     **dict.fromkeys(("verified_at", "cancel_requested_at", "cancel_sent_at")),
@@ -118,6 +118,7 @@ def _list_refusals(experiment: Experiment, parity: Any, by: User) -> dict[str, l
         primary_metric=experiment.primary_metric,
         looks=experiment.looks,
         find_warm_up=experiment.warm_up == Experiment.WarmUp.FOUND,
+        spreads_nodes=experiment.spreads_nodes,
     )
     if waiting := rules.describe_unready_images(
         list(experiment.environments.select_related("staged_image__image__owner"))

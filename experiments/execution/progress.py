@@ -20,6 +20,10 @@ from experiments.models import Experiment, Job, Run, User
 from runners.schedulers.waiting_reasons import explain_reason
 
 ACTIVE = (Job.State.RUNNING, Job.State.COLLECTING)
+ONE_AFTER_THE_OTHER = (
+    "Each block is to run on a node of its own: it is sent when the one before it, of the same "
+    "configuration, has started."
+)
 REASONS_SHOWN = 3
 
 
@@ -171,6 +175,8 @@ def explain_waiting(
     # Of what a person has paused the page says so once, with how many wait.
     if (planned := jobs.get(Job.State.PLANNED, 0)) and not experiment.paused_at:
         sentences.append(_describe_own_queue(experiment, planned, reader))
+        if experiment.spreads_nodes:
+            sentences.append(ONE_AFTER_THE_OTHER)
     if jobs.get(Job.State.QUEUED):
         queued = experiment.jobs.filter(state=Job.State.QUEUED).order_by()
         counted = queued.values_list("scheduler_state").annotate(

@@ -20,6 +20,7 @@ from experiments.clusters.pauses import exclude_held, is_held
 from experiments.execution.guard import contain_failure
 from experiments.execution.lease import Lease
 from experiments.execution.limits import count_submissions_left, find_gpu_seconds_left
+from experiments.execution.node_spreading import exclude_waiting_for_node
 from experiments.execution.operations import is_due
 from experiments.execution.rows import list_jobs, list_operations
 from experiments.execution.submitting import (
@@ -119,7 +120,7 @@ def _rows_to_send(
     may_be_sent = list_jobs(held, Job.State.PLANNED).filter(
         experiment__cancelled_at=None, experiment__paused_at=None
     )
-    planned = exclude_held(may_be_sent, pauses)
+    planned = exclude_waiting_for_node(exclude_held(may_be_sent, pauses))
     operations = [
         row for row in list_operations(held, Operation.State.PLANNED) if not is_held(row, pauses)
     ]

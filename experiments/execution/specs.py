@@ -68,6 +68,12 @@ def read_sent_files(job: Job) -> dict[str, bytes]:
     return SentFile.objects.contents(files) if files else {}
 
 
+def list_nodes_to_avoid(job: Job) -> list[str]:
+    """Return the nodes that the job is not to run on: without a GPU, or with other blocks."""
+    without_gpu = [node for node in job.avoided_nodes.split(",") if node]
+    return list(dict.fromkeys([*without_gpu, *(job.excluded_nodes or [])]))
+
+
 def split_lines(text: str) -> tuple[str, ...]:
     """Return the lines of a text that are not blank."""
     return tuple(line for line in text.splitlines() if line.strip())
@@ -90,7 +96,7 @@ def _resources(job: Job, runs: int) -> Resources:
         gpus_per_node=scale.gpus_per_node,
         time_limit_seconds=math.ceil(seconds / 60) * 60,
         node=job.node,
-        avoided_nodes=job.avoided_nodes,
+        avoided_nodes=",".join(list_nodes_to_avoid(job)),
     )
     return add_partition(resources, partition) if partition else resources
 

@@ -27,6 +27,7 @@ from experiments.execution.guard import (
 from experiments.execution.lifecycle import REFUSED, end_runs
 from experiments.execution.limits import note_submissions
 from experiments.execution.moves import Move, move, move_each
+from experiments.execution.node_spreading import allow_excluded_nodes, decide_excluded_nodes
 from experiments.execution.operations import (
     NotPossible,
     end_unsent,
@@ -105,6 +106,7 @@ def _give_up(row: Row, problem: str) -> None:
 def _prepare_and_submit(rows: Sequence[Row], runner: Runner) -> None:
     if isinstance(rows[0], Job):
         prefetch_related_objects(rows, "runs")
+    decide_excluded_nodes([row for row in rows if isinstance(row, Job)])
     specs: dict[int, JobSpec] = {}
     moves: list[Move[Row]] = []
     size = 0
@@ -126,6 +128,7 @@ def _prepare_and_submit(rows: Sequence[Row], runner: Runner) -> None:
                 resources = spec.resources
                 gpus = resources.nodes * resources.gpus_per_node
                 columns["gpu_seconds"] = gpus * resources.time_limit_seconds
+                columns["excluded_nodes"] = row.excluded_nodes
             moves.append(Move(row, columns=columns))
     if moved := move_each(moves, "planned", "submitting"):
         submit([(row, specs[row.pk]) for row in moved], runner)
@@ -268,6 +271,9 @@ def _store_outcomes(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> None:
 def _react(row: Row, problem: TryAgain | Refused) -> TryAgain | None:
     """Do what the site's refusal of one row means; return what the visit is to know of it."""
     if isinstance(problem, NotNow):
+        if isinstance(row, Job) and row.excluded_nodes and problem.kind == "nodes":
+            allow_excluded_nodes(row, make_storable(str(problem)))
+            return None
         if isinstance(row, Job) and row.avoided_nodes and problem.kind == "nodes":
             allow_avoided_nodes(row, make_storable(str(problem)))
             return None

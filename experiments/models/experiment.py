@@ -82,6 +82,10 @@ class Experiment(Shared):
         FIXED = "fixed", "fixed number of steps: the workload's parameter warm-up"
         FOUND = "found", "detected: up to where each run settles, by change points"
 
+    class Estimand(models.TextChoices):
+        NODES = "nodes", "this node: the nodes that its runs will have run on"
+        PARTITION = "partition", "this partition: its nodes, of which these stand for all"
+
     MOST_TAGS, LONGEST_TAG, LONGEST_NOTES = 20, 40, 10_000
 
     question = models.CharField(max_length=300)
@@ -123,6 +127,15 @@ class Experiment(Shared):
     )
     primary_metric = models.CharField(
         max_length=100, blank=True, help_text="Empty: each workload's own."
+    )
+    estimand = models.CharField(
+        max_length=10,
+        choices=Estimand.choices,
+        blank=True,
+        help_text="What its verdicts speak of. Empty: planned before there was the choice.",
+    )
+    spreads_nodes = models.BooleanField(
+        default=False, help_text="Send each block of a configuration to a node of its own."
     )
     warm_up = models.CharField(max_length=10, choices=WarmUp.choices, default=WarmUp.FIXED)
     cooldown_seconds = models.PositiveIntegerField(default=0)

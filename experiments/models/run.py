@@ -53,6 +53,12 @@ class Job(Submission):
         blank=True,
         help_text="Nodes on which its earlier attempts found no GPU, separated by commas.",
     )
+    excluded_nodes = models.JSONField(
+        null=True,
+        blank=True,
+        help_text="Nodes of other blocks that it is not to run on, as they were when it was sent; "
+        "empty: any node, because the scheduler refused it without some.",
+    )
     snapshot = models.ForeignKey(
         Snapshot,
         null=True,

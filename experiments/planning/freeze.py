@@ -85,6 +85,8 @@ def freeze_definition(experiment: Experiment, seed: int) -> dict[str, Any]:
         },
         "design": experiment.design,
         "margin": experiment.margin,
+        **({"estimand": experiment.estimand} if experiment.estimand else {}),
+        **({"one_block_a_node": True} if experiment.spreads_nodes else {}),
         "primary_metric": experiment.primary_metric,
         "warm_up": experiment.warm_up,
         "cooldown_seconds": experiment.cooldown_seconds,

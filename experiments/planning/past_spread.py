@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import Q
 
@@ -28,10 +29,13 @@ class Spread:
 
 @dataclass(frozen=True)
 class History:
-    """The spread from run to run within an arm, and of ratios between blocks; None if unknown."""
+    """The spread from run to run within an arm, and of ratios; None if unknown."""
 
     of_runs: Spread | None
     of_ratios: Spread | None
+    """Between blocks."""
+    of_nodes: Spread | None = None
+    """Between the means of nodes."""
 
 
 def measure_past_spread(
@@ -56,18 +60,24 @@ def measure_past_spread(
         rows = rows.filter(Q(run__workload=only) | Q(run__workload__parent=only))
     groups: defaultdict[tuple[object, ...], dict[int, dict[int, float]]]
     groups = defaultdict(lambda: defaultdict(dict))
-    for experiment, workload, scale, block, environment, value in rows.values_list(
+    nodes: defaultdict[tuple[object, ...], dict[str, dict[int, list[float]]]]
+    nodes = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for experiment, workload, scale, block, node, environment, value in rows.values_list(
         "run__experiment_id",
         "run__workload_id",
         "run__scale",
         "run__job__block",
+        "run__node",
         "run__environment_id",
         "value",
     )[:NEWEST]:
         groups[experiment, workload, scale][block][environment] = math.log(value)
+        if node:
+            nodes[experiment, workload, scale][node][environment].append(math.log(value))
     return History(
         _pool(part for blocks in groups.values() for part in _spread_of_runs(blocks)),
         _pool(part for blocks in groups.values() for part in _spread_of_ratios(blocks)),
+        _pool(part for of_group in nodes.values() for part in _spread_of_nodes(of_group)),
     )
 
 
@@ -86,7 +96,7 @@ def _spread_of_runs(blocks: Mapping[int, Mapping[int, float]]) -> Iterable[Part]
             yield _squares(logs), len(logs) - 1, len(logs)
 
 
-def _spread_of_ratios(blocks: Mapping[int, Mapping[int, float]]) -> Iterable[Part]:
+def _spread_of_ratios(blocks: Mapping[Any, Mapping[int, float]]) -> Iterable[Part]:
     """Yield the sum of squares in complete blocks, around the means of blocks and environments.
 
     Twice that variance is the variance of the log-ratio of two environments: for two of them it
@@ -103,6 +113,17 @@ def _spread_of_ratios(blocks: Mapping[int, Mapping[int, float]]) -> Iterable[Par
     )
     df = (len(environments) - 1) * (len(complete) - 1)
     yield 2 * squares, df, len(environments) * len(complete)
+
+
+def _spread_of_nodes(nodes: Mapping[str, Mapping[int, list[float]]]) -> Iterable[Part]:
+    """Yield the sum of squares of the means of nodes, as `_spread_of_ratios` does of blocks."""
+    means = {
+        node: {name: math.fsum(logs) / len(logs) for name, logs in environments.items()}
+        for node, environments in nodes.items()
+    }
+    runs = sum(len(logs) for environments in nodes.values() for logs in environments.values())
+    for squares, df, _ in _spread_of_ratios(means):
+        yield squares, df, runs
 
 
 def _squares(logs: list[float]) -> float:

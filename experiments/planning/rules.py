@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from experiments.design import Scale
 from experiments.models import Cluster, Environment, Partition, StagedImage, Workload
-from experiments.planning import scale_rules
+from experiments.planning import estimands, scale_rules
 from experiments.statistics import numbers
 from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS
 from experiments.statistics.interim_analyses import count_most_analyses
@@ -111,6 +111,7 @@ def list_refusals(
     primary_metric: str = "",
     looks: int = 1,
     find_warm_up: bool = False,
+    spreads_nodes: bool = False,
 ) -> dict[str, list[str]]:
     """Return the reasons why this cannot run, by the form field to correct; empty if it can."""
     messages: defaultdict[str, list[str]] = defaultdict(list)
@@ -128,6 +129,8 @@ def list_refusals(
             f"{numbers.count(repeats, 'repeat')} "
             f"allow{'s' * (repeats == 1)} {most} interim analys{'i' if most == 1 else 'e'}s."
         )
+    if spreads_nodes and (problem := estimands.explain_why_not_spread(cluster, paired=paired)):
+        messages["spreads_nodes"].append(problem)
     if find_warm_up:
         _check_steps(messages, workloads, scales)
     if not workloads:

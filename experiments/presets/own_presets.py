@@ -21,7 +21,8 @@ from experiments.planning.variants import CannotBeSwept, list_chosen, store_swee
 
 SETTINGS = (
     *("question", "scales", "repeats", "looks", "design", "margin", "primary_metric"),
-    *("warm_up", "cooldown_seconds", "reject_swap", "reject_throttled", "reject_others"),
+    *("estimand", "spreads_nodes", "warm_up", "cooldown_seconds"),
+    *("reject_swap", "reject_throttled", "reject_others"),
     *("reject_below_mhz", "rejected_again", "sweeps"),
 )
 """What a draft has of a definition beside rows of the catalogue."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from experiments.statistics.arms import Arms, check
-from experiments.statistics.estimates import Estimate
-from experiments.statistics.stamps import list_stamps
-from experiments.statistics.values import Better, InterimAnalysis, Pair, Sample
-from experiments.statistics.verdict_sentences import claim_and_evidence
+from experiments.statistics.estimates import TOO_FEW, Estimate
+from experiments.statistics.stamps import list_node_stamps, list_stamps
+from experiments.statistics.values import Better, Estimand, InterimAnalysis, Pair, Sample
+from experiments.statistics.verdict_sentences import NODES_UNKNOWN, ONE_NODE, claim_and_evidence
 from experiments.statistics.verdicts import decide
 
 
@@ -24,12 +24,14 @@ def compare(
     unit: str,
     differences: Mapping[str, Sequence[str]] | None = None,
     interim_analysis: InterimAnalysis | None = None,
+    estimand: Estimand | None = None,
 ) -> list[Pair]:
     """Compare each environment with the baseline: one workload, one scale, one metric in `unit`.
 
     `differences` names, by environment, whatever else was not alike ("Driver 535.1 and 550.2"); it
     stamps the verdict. The baseline itself is skipped where `environments` holds it. With
-    `interim_analysis` the samples are those of one of several, and its level decides.
+    `interim_analysis` the samples are those of one of several, and its level decides. `estimand` is
+    what the verdicts speak of: for a partition the means of its nodes are what is compared.
     ValueError names the run whose value is not positive and finite.
     """
     if not 0 < margin < math.inf:
@@ -41,6 +43,7 @@ def compare(
                 [sample for sample in samples if sample.environment == baseline],
                 [sample for sample in samples if sample.environment == environment],
                 paired=paired,
+                estimand=estimand,
             ),
             Pair(
                 baseline=baseline,
@@ -50,6 +53,7 @@ def compare(
                 margin=margin,
                 paired=paired,
                 interim_analysis=interim_analysis,
+                estimand=estimand,
             ),
             (differences or {}).get(environment, ()),
         )
@@ -64,6 +68,8 @@ def _pair(arms: Arms, pair: Pair, differences: Sequence[str]) -> Pair:
     values_e = [sample.value for sample in arms.environment]
     pair = replace(
         pair,
+        nodes=tuple(arms.nodes),
+        n_nodes=len(arms.nodes),
         n_blocks=len(arms.blocks),
         n_baseline=len(values_b),
         n_environment=len(values_e),
@@ -72,16 +78,19 @@ def _pair(arms: Arms, pair: Pair, differences: Sequence[str]) -> Pair:
         environment_mean=_mean(values_e),
         environment_sd=_sd(values_e),
         dropped_blocks=arms.dropped,
+        dropped_nodes=arms.dropped_nodes,
     )
     estimate = arms.estimate()
     if estimate is None:
         pair = replace(pair, detail=_missing(pair))
     else:
         verdict, detail = decide(estimate, pair.margin, pair.better, pair.alpha)
+        if pair.by_node and estimate.flaw == TOO_FEW:
+            detail = ONE_NODE if pair.n_nodes else NODES_UNKNOWN
         pair = replace(pair, ratio=estimate.ratio, verdict=verdict, detail=detail)
         if not estimate.flaw:
-            reserved = list(
-                list_stamps(
+            reserved = [
+                *list_stamps(
                     arms,
                     estimate,
                     verdict,
@@ -89,8 +98,9 @@ def _pair(arms: Arms, pair: Pair, differences: Sequence[str]) -> Pair:
                     better=pair.better,
                     alpha=pair.alpha,
                     differences=differences,
-                )
-            )
+                ),
+                *list_node_stamps(pair),
+            ]
             pair = replace(
                 pair,
                 log_se=estimate.se,
@@ -118,6 +128,8 @@ def _with_intervals(analysis: InterimAnalysis | None, estimate: Estimate) -> Int
 
 
 def _missing(pair: Pair) -> str:
+    if pair.dropped_nodes:
+        return f"no node with runs of both {pair.environment} and {pair.baseline}"
     if pair.dropped_blocks:
         return f"no block with runs of both {pair.environment} and {pair.baseline}"
     return f"no run of {pair.baseline if not pair.n_baseline else pair.environment}"

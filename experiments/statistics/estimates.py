@@ -19,6 +19,9 @@ LARGEST_LOG = 700.0
 IDENTICAL = 1e-12
 """A standard deviation of logs below this is rounding, not spread."""
 
+TOO_FEW = "n = 1"
+"""The flaw of an estimate from a single value."""
+
 LOST = 1e-6
 """A sum of squares that shrinks to less than this share has lost its digits."""
 
@@ -49,7 +52,7 @@ class Estimate:
     def flaw(self) -> str:
         """Return why nothing can be inferred, or ""."""
         if min(arm.n for arm in self.arms) < 2:
-            return "n = 1"
+            return TOO_FEW
         if all(arm.variance <= IDENTICAL**2 for arm in self.arms):
             return "identical values"
         return ""

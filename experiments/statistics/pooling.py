@@ -157,7 +157,10 @@ def _explain_refusal(pairs: Sequence[Pair], metrics: int, ends: Interval | None)
     """Return why a mean of these would not be honest, the weightiest reason first; "" if it is."""
     count = len(pairs)
     without = sum(not (pair.ratio and pair.log_se and pair.ci95) for pair in pairs)
-    few = sum(Stamp.PROVISIONAL in pair.stamps for pair in pairs)
+    few = sum(
+        Stamp.PROVISIONAL in pair.stamps or (pair.by_node and Stamp.FEW_NODES in pair.stamps)
+        for pair in pairs
+    )
     biased = [stamp for stamp in BIASED if any(stamp in pair.stamps for pair in pairs)]
     early = sum(
         pair.interim_analysis is not None

@@ -102,6 +102,7 @@ def compute_robustness(pair: Pair, samples: Sequence[Sample]) -> Robustness:
         [sample for sample in samples if sample.environment == pair.baseline],
         [sample for sample in samples if sample.environment == pair.environment],
         paired=pair.paired,
+        estimand=pair.estimand,
     )
     baseline, environment = arms.values()
     shared_fields: dict[str, Any] = {
@@ -115,10 +116,11 @@ def compute_robustness(pair: Pair, samples: Sequence[Sample]) -> Robustness:
         return Robustness(**shared_fields, too_few="There is no inference to check.")
     if fewest < FEWEST:
         unit = "blocks" if pair.paired else "runs of each"
+        unit = "nodes" if pair.by_node else unit
         return Robustness(
             **shared_fields, too_few=f"Too few runs to check: from {FEWEST} {unit} on."
         )
-    if pair.paired:
+    if pair.paired or pair.by_node:
         differences = [e - b for b, e in zip(baseline, environment, strict=True)]
         groups, whose = [differences], [f"{pair.environment} / {pair.baseline}"]
         tests = [
@@ -136,7 +138,7 @@ def compute_robustness(pair: Pair, samples: Sequence[Sample]) -> Robustness:
         for name, (p, how) in tests
     ]
     companions.append(_trimmed(groups, pair.alpha))
-    summarise = summarise_blocks if pair.paired else summarise_runs
+    summarise = summarise_blocks if pair.paired or pair.by_node else summarise_runs
     companions += _fieller(summarise(*arms.values(float)), pair.alpha)
     if fewest >= FEWEST_FOR_BCA:
         companions.append(_bca(groups, pair.alpha))

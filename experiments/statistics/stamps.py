@@ -6,7 +6,7 @@ from statistics import median
 
 from experiments.statistics.arms import Arms, take_logs
 from experiments.statistics.estimates import Estimate
-from experiments.statistics.values import ALPHA, Better, Sample, Stamp, Verdict
+from experiments.statistics.values import ALPHA, Better, Pair, Sample, Stamp, Verdict
 from experiments.statistics.verdicts import FEWEST, decide
 
 ROBUST_SDS = 5
@@ -26,7 +26,7 @@ def list_stamps(
     differences: Sequence[str] = (),
 ) -> Iterator[tuple[Stamp, str]]:
     """Yield each stamp with its reason."""
-    fewest = min(arm.n for arm in estimate.arms)
+    fewest = _count_fewest(arms, estimate)
     if fewest < FEWEST:
         yield (
             Stamp.PROVISIONAL,
@@ -50,6 +50,29 @@ def list_stamps(
             f"Much slower than the others of their environment: {', '.join(slow)}. "
             "Rare slow runs are a cost that so few runs cannot measure.",
         )
+
+
+def list_node_stamps(pair: Pair) -> Iterator[tuple[Stamp, str]]:
+    """Yield FEW NODES, with its reason, where nodes are too few for what the verdict says."""
+    if pair.by_node and pair.n_nodes < FEWEST:
+        yield (
+            Stamp.FEW_NODES,
+            f"The verdict speaks of the partition and rests on {pair.n_nodes} nodes; from {FEWEST} "
+            "on it is known well enough how much nodes differ.",
+        )
+    if pair.nodes_as_independent:
+        yield (
+            Stamp.FEW_NODES,
+            f"{pair.size} on {pair.n_nodes} nodes count as independent, so the verdict speaks of "
+            "these nodes: if the ratio differs from node to node, it does not hold for others.",
+        )
+
+
+def _count_fewest(arms: Arms, estimate: Estimate) -> float:
+    """Return the number of blocks, or of runs of the smaller arm. Without runs an estimate says."""
+    if not arms.by_node:
+        return min(arm.n for arm in estimate.arms)
+    return len(arms.blocks) if arms.paired else min(len(arms.baseline), len(arms.environment))
 
 
 def _unsettled(samples: Sequence[Sample], arms: Arms) -> str:

@@ -22,10 +22,18 @@ class Verdict(StrEnum):
     NO_INFERENCE = "NO INFERENCE"
 
 
+class Estimand(StrEnum):
+    """What a verdict speaks of, by the plan: the nodes that it rests on, or their partition."""
+
+    NODES = "nodes"
+    PARTITION = "partition"
+
+
 class Stamp(StrEnum):
     """A reservation that stands beside a verdict."""
 
     PROVISIONAL = "PROVISIONAL"
+    FEW_NODES = "FEW NODES"
     CONFOUNDED = "CONFOUNDED"
     OUTLIER_SENSITIVE = "OUTLIER-SENSITIVE"
     TAIL = "TAIL"
@@ -165,6 +173,12 @@ class Pair:
     """None where a table does not say; then nothing is inferred and nothing costs."""
     margin: float
     paired: bool
+    estimand: Estimand | None = None
+    """What the plan says that the verdict speaks of; None where it says nothing."""
+    nodes: tuple[str, ...] = ()
+    """The nodes of its runs; several that shared a block as one. Empty if any is not known."""
+    n_nodes: int = 0
+    """How many nodes these are; 0 if any is not known."""
     n_blocks: int = 0
     n_baseline: int = 0
     n_environment: int = 0
@@ -190,6 +204,8 @@ class Pair:
     """Why each of the stamps is there, in the same order."""
     dropped_blocks: tuple[str, ...] = ()
     """Blocks in which the baseline or the environment has no run."""
+    dropped_nodes: tuple[str, ...] = ()
+    """Nodes without runs of the baseline or of the environment, where means of nodes count."""
     p_difference_holm: float | None = None
     p_equivalence_holm: float | None = None
     interim_analysis: InterimAnalysis | None = None
@@ -239,6 +255,40 @@ class Pair:
         if self.n_baseline == self.n_environment:
             return f"{numbers.count(self.n_baseline, 'run')} each"
         return f"{self.n_baseline} and {self.n_environment} runs"
+
+    @property
+    def by_node(self) -> bool:
+        """Return whether the means of its nodes are what was compared."""
+        return self.estimand is Estimand.PARTITION
+
+    @property
+    def size_on_nodes(self) -> str:
+        """Return the size and the number of nodes, if it is known: "8 blocks on 3 nodes"."""
+        return (
+            f"{self.size} on {numbers.count(self.n_nodes, 'node')}" if self.n_nodes else self.size
+        )
+
+    @property
+    def count_to_infer(self) -> int:
+        """Return how many independent values the verdict rests on, of the smaller side."""
+        if self.by_node:
+            return self.n_nodes
+        return self.n_blocks if self.paired else min(self.n_baseline, self.n_environment)
+
+    @property
+    def nodes_as_independent(self) -> bool:
+        """Return whether blocks (or runs) that share one of several nodes count as independent."""
+        most = self.n_blocks if self.paired else max(self.n_baseline, self.n_environment)
+        return not self.by_node and 1 < self.n_nodes < most
+
+    @property
+    def scope(self) -> str:
+        """Return what it speaks of by the plan, such as "on this partition"; "" if not said."""
+        if self.estimand is None:
+            return ""
+        if self.by_node:
+            return "on this partition"
+        return "on this node" if self.n_nodes == 1 else "on these nodes"
 
     @property
     def cost(self) -> float | None:

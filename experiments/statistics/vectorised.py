@@ -81,6 +81,18 @@ def estimate_unpaired(baseline: Array, environment: Array) -> Estimates:
     return _estimates(environment.mean(axis=1) - baseline.mean(axis=1), baseline, environment)
 
 
+def estimate_by_node(
+    baseline: Array, environment: Array, blocks_by_node: Sequence[int]
+) -> Estimates:
+    """Return estimates for the partition: columns are blocks, those of one node side by side."""
+    starts = np.cumsum([0, *blocks_by_node[:-1]])
+    means = np.add.reduceat(environment - baseline, starts, axis=1) / np.array(blocks_by_node)
+    if len(blocks_by_node) > 1:
+        return _estimates(means.mean(axis=1), means)
+    nothing = np.ones(len(means))
+    return Estimates(means[:, 0], nothing, nothing, nothing > 0)
+
+
 def estimate_from_moments(log_ratio: Array, arms: Sequence[tuple[Array, int]]) -> Estimates:
     """Return estimates from each arm's sample variances and its n, at least 2."""
     shares = [variance / n for variance, n in arms]

@@ -1,7 +1,9 @@
 """Verdict sentences: the claim, its evidence and the next step."""
 
+from collections.abc import Sequence
+
 from experiments.statistics import numbers
-from experiments.statistics.estimates import Estimate
+from experiments.statistics.estimates import TOO_FEW, Estimate
 from experiments.statistics.values import InterimAnalysis, Interval, Pair, Verdict
 from experiments.statistics.verdicts import (
     BEYOND,
@@ -10,6 +12,9 @@ from experiments.statistics.verdicts import (
     MOST,
     count_more_needed,
 )
+
+ONE_NODE = "one node"
+NODES_UNKNOWN = "nodes not known"
 
 
 def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]:
@@ -21,7 +26,7 @@ def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]
     elif pair.verdict is Verdict.EQUIVALENT:
         claim = (
             f"{pair.environment} is equivalent to {pair.baseline} "
-            f"within {numbers.margin(pair.margin)}"
+            f"within {numbers.margin(pair.margin)}{_scope(pair)}"
         )
         evidence = f" ({_numbers(pair, 1 - 2 * pair.alpha, pair.ci_equivalence)})."
         if pair.detail == DETECTABLE:
@@ -29,7 +34,7 @@ def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]
     else:
         claim = (
             f"{pair.environment} is {_percent(pair, pair.ratio or 1)} "
-            f"{pair.verdict.lower()} than {pair.baseline}"
+            f"{pair.verdict.lower()} than {pair.baseline}{_scope(pair)}"
         )
         evidence = f" ({_numbers(pair, 1 - pair.alpha, pair.ci_difference)}); " + (
             f"beyond {_margin(pair)}."
@@ -40,8 +45,30 @@ def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]
         evidence += f" {describe_analysis(pair, pair.interim_analysis)}".rstrip()
     if pair.dropped_blocks:
         count = numbers.count(len(pair.dropped_blocks), "incomplete block")
-        evidence += f" {count} {'are' if len(pair.dropped_blocks) > 1 else 'is'} left out."
+        evidence += f" {count} {_be(pair.dropped_blocks)} left out."
+    if pair.dropped_nodes and pair.ratio is not None:
+        count = numbers.count(len(pair.dropped_nodes), "node")
+        evidence += f" {count} without runs of both {_be(pair.dropped_nodes)} left out."
     return claim, evidence
+
+
+def _be(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _scope(pair: Pair) -> str:
+    """Return what the plan says that the verdict speaks of, after a space; "" if it does not."""
+    return f" {pair.scope}" if pair.scope else ""
+
+
+def _size(pair: Pair) -> str:
+    """Return how much data there are and on how many nodes, a single one by its name."""
+    if pair.n_nodes == 1:
+        (name,) = pair.nodes
+        return f"{pair.size} on node{'s' * (' and ' in name)} {name}"
+    if pair.nodes_as_independent:
+        return f"{pair.size_on_nodes}, counted as independent"
+    return pair.size_on_nodes
 
 
 def describe_analysis(pair: Pair, analysis: InterimAnalysis) -> str:
@@ -57,7 +84,7 @@ def _numbers(pair: Pair, level: float, interval: Interval | None) -> str:
     low, high = interval or (1.0, 1.0)
     decimals = numbers.ratio_decimals(interval)
     ratio, start, end = (numbers.fixed(value, decimals) for value in (pair.ratio or 1.0, low, high))
-    return f"ratio {ratio}, {numbers.level(level)} CI {start} to {end}, {pair.size}"
+    return f"ratio {ratio}, {numbers.level(level)} CI {start} to {end}, {_size(pair)}"
 
 
 def _percent(pair: Pair, ratio: float) -> str:
@@ -89,8 +116,8 @@ def _what_is_open(pair: Pair, estimate: Estimate) -> str:
     level = numbers.level(1 - 2 * pair.alpha)
     next_step = f"{_next_step(pair, estimate)} at {numbers.margin(pair.margin)}"
     return (
-        f"{pair.environment} is between {between} than {pair.baseline} "
-        f"({level} CI, {pair.size}); {next_step}."
+        f"{pair.environment} is between {between} than {pair.baseline}{_scope(pair)} "
+        f"({level} CI, {_size(pair)}); {next_step}."
     )
 
 
@@ -104,8 +131,10 @@ def _next_step(pair: Pair, estimate: Estimate) -> str:
 
 
 def _units(pair: Pair, count: int) -> str:
-    unit = ("block" if pair.paired else "run") + "s" * (count != 1)
-    return unit if pair.paired else f"{unit} of each"
+    s = "s" * (count != 1)
+    if pair.by_node:
+        return f"node{s}"
+    return f"block{s}" if pair.paired else f"run{s} of each"
 
 
 def _why_none(pair: Pair) -> str:
@@ -114,9 +143,18 @@ def _why_none(pair: Pair) -> str:
             f"{pair.environment} and {pair.baseline} show no spread at all ({pair.size}); "
             "was the log rounded?"
         )
-    if pair.detail == "n = 1":
-        have = pair.n_blocks if pair.paired else min(pair.n_baseline, pair.n_environment)
-        more = FEWEST - have
+    if pair.detail == NODES_UNKNOWN:
+        return (
+            f"the node of some runs is not known ({pair.size}), and without it nothing can be said "
+            "of the partition."
+        )
+    if pair.detail == ONE_NODE:
+        return (
+            f"{_size(pair)} cannot show how much the nodes of the partition differ; "
+            f"{FEWEST - 1} more nodes are needed."
+        )
+    if pair.detail == TOO_FEW:
+        more = FEWEST - pair.count_to_infer
         return (
             f"{pair.size} of {pair.environment} and {pair.baseline} cannot show how much runs "
             f"vary; {more} more {_units(pair, more)} are needed."

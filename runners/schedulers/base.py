@@ -92,6 +92,8 @@ class Scheduler(ABC):
 
     label: ClassVar[str]
     has_partitions: ClassVar[bool] = True
+    can_exclude_nodes: ClassVar[bool] = False
+    """Whether a job can be kept off the nodes that its script names."""
     launchers: ClassVar[Mapping[str, bool]] = {"mpirun": False}
     """Programs that start several processes of a run, and whether they do so on several nodes."""
     absence: ClassVar[str]  # what can be said of a job that none of its commands knows

@@ -119,6 +119,7 @@ class Slurm(Scheduler):
     """Slurm's commands and what they print."""
 
     label = "Slurm"
+    can_exclude_nodes = True
     launchers: ClassVar = {"srun": True, "mpirun": True}
     absence = "neither squeue nor sacct knows the job"
     job_id = "$SLURM_JOB_ID"

@@ -166,6 +166,28 @@ def test_what_memory_kept_from_starting_runs_in_a_second_job_on_the_same_node(
     assert Stamp.CONFOUNDED not in pair.stamps, pair.reasons
 
 
+def test_two_blocks_run_on_two_nodes_and_the_third_anywhere(experiment: Make) -> None:
+    """Of itself Slurm sends each block to the first node, which is free again."""
+    made = experiment(
+        ["bare metal", "Apptainer SIF"], repeats=3, spreads_nodes=True, estimand="partition"
+    )
+    finish(made)
+    assert {run.state for run in made.runs.all()} == {"succeeded"}
+    first, second, third = made.jobs.order_by("block")
+    node, other = (
+        job.runs.values_list("node", flat=True).distinct().get() for job in (first, second)
+    )
+    assert {node, other} == {"node1", "node2"}
+    assert f"#SBATCH --exclude={node}" in second.script
+    assert (first.excluded_nodes, second.excluded_nodes) == (None, [node])
+    assert third.excluded_nodes is None, "both have had a block"
+    assert "--exclude" not in first.script + third.script
+    (pair,) = compare_experiment(made).pairs
+    assert (pair.n_nodes, pair.n_blocks) == (2, 3)
+    assert Stamp.FEW_NODES in pair.stamps
+    assert "3 blocks on 2 nodes" in pair.sentence
+
+
 def test_cancel_reaches_the_cluster(
     lab: Lab, experiment: Make, program: Callable[[str], Environment]
 ) -> None:

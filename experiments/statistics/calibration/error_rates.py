@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import bootstrap
 
 from experiments.statistics import vectorised
-from experiments.statistics.calibration import start_ups, truths
+from experiments.statistics.calibration import several_nodes, start_ups, truths
 from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS, Shape
 from experiments.statistics.interim_analyses import get_level, schedule
 from experiments.statistics.values import ALPHA, Verdict
@@ -93,6 +93,7 @@ def calibrate(effort: Effort, seed: int = SEED) -> list[Band]:
         *_bands_of_controls(rng, effort),
         *_bands_of_start_ups(rng, effort),
         *_bands_of_analyses(rng, effort),
+        *_bands_of_nodes(rng, effort),
     ]
 
 
@@ -278,6 +279,44 @@ def _bands_of_start_ups(rng: Any, effort: Effort) -> Iterator[Band]:
         low=0.7,
         slack=_slack(0.7, effort, effort.runs),
     )
+
+
+def _bands_of_nodes(rng: Any, effort: Effort) -> Iterator[Band]:
+    """Yield bands of blocks that share nodes, where the ratio differs from node to node."""
+    simulated = several_nodes.simulate(rng, effort.data_sets)
+    for about, who in (
+        (several_nodes.PARTITION, "the partition by means of nodes"),
+        (several_nodes.THESE_NODES, "these nodes by their blocks"),
+    ):
+        errors = {case: _errors(estimates) for case, estimates in simulated[about].items()}
+        if about == several_nodes.PARTITION:  # a single node says nothing, so no interval covers
+            of_one = [case for case, known in simulated[about].items() if known.flawed.all()]
+            errors = {case: known for case, known in errors.items() if case not in of_one}
+        yield from _error_bands(who, errors, effort, alarms=0.055, coverage=0.945)
+    verdicts = {
+        about: {
+            case: max(
+                _share(estimates.times(ratio).verdicts(MARGIN) == Verdict.EQUIVALENT)
+                for ratio in (1 + MARGIN, 1 / (1 + MARGIN))
+            )
+            for case, estimates in simulated[about].items()
+        }
+        for about in (several_nodes.PARTITION, several_nodes.AS_INDEPENDENT)
+    }
+    yield Band(
+        "EQUIVALENT although the partition's ratio is at the margin",
+        verdicts[several_nodes.PARTITION],
+        high=0.055,
+        slack=_slack(0.055, effort),
+    )
+    for case in ("1 node x 10", "2 nodes x 5", "3 nodes x 4"):
+        name = f"{case}, 0.5 % between nodes"
+        yield Band(
+            f"the same, blocks as independent, {case}",
+            {name: verdicts[several_nodes.AS_INDEPENDENT][name]},
+            high=0.1,
+            control=True,
+        )
 
 
 def _bca_covers(rng: Any, data_sets: int, n: int) -> Array:

@@ -98,3 +98,16 @@ def test_only_this_kind_cluster_metric_and_what_the_reader_may_see_counts() -> N
     assert read(experiment, reader=UserFactory()) == nothing
     Measurement.objects.update(value=0)
     assert read(experiment) == nothing
+
+
+def test_between_nodes_it_is_that_of_the_ratios_of_their_means() -> None:
+    """Two blocks on each of three nodes; a run whose node is not known says nothing of nodes."""
+    experiment = measured((0.0,) * 6, (0.01, 0.03, 0.05, 0.05, -0.02, 0.0))
+    for repeat in range(1, 7):
+        Run.objects.filter(repeat=repeat).update(node=f"n{(repeat + 1) // 2}")
+    pooled = read(experiment).of_nodes
+    assert pooled
+    assert pooled.sd == pytest.approx(statistics.stdev([0.02, 0.05, -0.01]))
+    assert (pooled.df, pooled.runs) == (2, 12)
+    Run.objects.filter(repeat__gt=4).update(node="")
+    assert read(experiment).of_nodes is None

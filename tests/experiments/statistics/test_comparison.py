@@ -212,14 +212,14 @@ def test_a_verdict_that_the_family_does_not_support_is_stamped():
 def test_the_sentence_of_an_equivalence():
     assert only(runs(8)).sentence == (
         "udocker is equivalent to bare metal within 2 % "
-        "(ratio 1.000, 90 % CI 0.998 to 1.002, 8 blocks)."
+        "(ratio 1.000, 90 % CI 0.998 to 1.002, 8 blocks on node n1)."
     )
 
 
 def test_the_sentence_of_a_cost():
     assert only(runs(8, cost=0.06)).sentence == (
         "udocker is 6.2 % slower than bare metal "
-        "(ratio 1.062, 95 % CI 1.059 to 1.065, 8 blocks); beyond the margin of 2 % "
+        "(ratio 1.062, 95 % CI 1.059 to 1.065, 8 blocks on node n1); beyond the margin of 2 % "
         "(ratios 0.980 to 1.020)."
     )
     rate = only(runs(8, cost=0.06), better="higher", unit="images/s")
@@ -230,5 +230,5 @@ def test_the_sentence_of_a_cost():
 def test_the_sentence_of_an_open_question_says_what_would_close_it():
     assert only(runs(6), paired=False).sentence == (
         "Inconclusive: udocker is between 9.3 % faster and 10.3 % slower than bare metal "
-        "(90 % CI, 6 runs each); about 350 more runs of each would decide at 2 %."
+        "(90 % CI, 6 runs each on node n1); about 350 more runs of each would decide at 2 %."
     )

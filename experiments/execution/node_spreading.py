@@ -1,0 +1,77 @@
+"""Spreading the blocks of a configuration over nodes: each goes where no earlier one ran.
+
+On which node a block runs is known when its first run has begun. So the next block of the same
+configuration is sent after that, with the nodes of all others excluded in its script.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from experiments.design import Scale
+from experiments.execution.moves import move
+from experiments.models import Job, Run
+
+
+def exclude_waiting_for_node(planned: QuerySet[Job]) -> QuerySet[Job]:
+    """Leave out planned jobs whose configuration has a block before them without a node yet."""
+    others = Job.objects.filter(
+        experiment=OuterRef("experiment"),
+        workload=OuterRef("workload"),
+        scale=OuterRef("scale"),
+        node="",
+    ).exclude(block=OuterRef("block"))
+    named = Run.objects.filter(job=OuterRef("pk")).exclude(node="")
+    underway = others.filter(~Exists(named), state__in=Job.LIVE)
+    before = others.filter(state=Job.State.PLANNED, block__lt=OuterRef("block"))
+    return planned.exclude(
+        Q(experiment__spreads_nodes=True, node="") & (Exists(underway) | Exists(before))
+    )
+
+
+def decide_excluded_nodes(jobs: Sequence[Job]) -> None:
+    """Set the nodes that jobs are not to run on, of those that are to be spread; nothing stored."""
+    for job in jobs:
+        partition = job.experiment.partition
+        if not (job.experiment.spreads_nodes and partition) or job.node:
+            continue
+        if job.excluded_nodes == []:  # the scheduler has refused it without some nodes
+            continue
+        counts = count_blocks_by_node(job)
+        needed = Scale.parse(job.scale).nodes
+        job.excluded_nodes = choose_excluded_nodes(counts, partition.nodes, needed) or None
+
+
+def count_blocks_by_node(job: Job) -> dict[str, int]:
+    """Return on how many other blocks of the job's configuration each node ran."""
+    rows = (
+        Run.objects.filter(experiment=job.experiment_id, workload=job.workload_id, scale=job.scale)
+        .exclude(node="")
+        .exclude(job__block=job.block)
+        .order_by()
+        .values_list("node", "job__block")
+        .distinct()
+    )
+    return dict(Counter(node for node, _ in rows))
+
+
+def choose_excluded_nodes(counts: Mapping[str, int], nodes: int, needed: int) -> list[str]:
+    """Return the nodes to exclude: all that ran a block, or those that ran more than the least.
+
+    `counts` has the number of blocks of each node that ran one; `nodes` there are in all, of which
+    a job needs so many.
+    """
+    if nodes - len(counts) >= needed:
+        return sorted(counts)
+    least = min(counts.values(), default=0)
+    used_more = sorted(node for node, count in counts.items() if count > least)
+    return used_more if nodes - len(used_more) >= needed else []
+
+
+def allow_excluded_nodes(job: Job, refusal: str) -> None:
+    """Plan a job once more, for any node: the scheduler has refused it without those excluded."""
+    why = f"no other nodes than {', '.join(job.excluded_nodes or [])}: {refusal}"
+    move(job, Job.State.PLANNED, why=why, excluded_nodes=[])

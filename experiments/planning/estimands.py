@@ -1,0 +1,66 @@
+"""What verdicts are to speak of: this node or this partition, and how blocks come to its nodes."""
+
+from __future__ import annotations
+
+from experiments.models import Cluster, Experiment, Partition
+from experiments.statistics import numbers
+from experiments.statistics.verdicts import FEWEST
+from runners.schedulers import SCHEDULERS
+
+NODES, PARTITION = Experiment.Estimand.NODES, Experiment.Estimand.PARTITION
+
+
+def propose_estimand(cluster: Cluster, partition: Partition | None) -> str:
+    """Return the partition where blocks can be spread over enough of its nodes, else the nodes."""
+    enough = partition is not None and partition.nodes >= FEWEST
+    can_spread = SCHEDULERS[cluster.scheduler].can_exclude_nodes
+    return str(PARTITION if enough and can_spread else NODES)
+
+
+def explain_why_not_spread(cluster: Cluster, *, paired: bool) -> str:
+    """Return why blocks cannot be kept off the nodes of earlier ones; "" if they can."""
+    scheduler = SCHEDULERS[cluster.scheduler]
+    if not scheduler.can_exclude_nodes:
+        return (
+            f"{scheduler.label} cannot keep a job off nodes that are named: it chooses the node of "
+            "each block itself."
+        )
+    if not paired:
+        return (
+            "In the independent design a block is no job: its environments would run on different "
+            "nodes. Choose the paired design."
+        )
+    return ""
+
+
+def count_planned_nodes(partition: Partition | None, repeats: int) -> int:
+    """Return on how many nodes the blocks of a configuration run at most."""
+    return min(repeats, partition.nodes if partition else 1)
+
+
+def warn_of_nodes(
+    estimand: str, cluster: Cluster, partition: Partition | None, *, repeats: int, spreads: bool
+) -> str:
+    """Return what stands against a verdict on the partition, with the cure; "" if nothing does."""
+    if estimand != PARTITION:
+        return ""
+    count = count_planned_nodes(partition, repeats)
+    if count < 2:
+        return (
+            "Verdicts are to speak of the partition, and every block will be on one node, which "
+            "says nothing about others: choose this node."
+        )
+    if not spreads:
+        cure = "tick “One block a node”"
+        if explain_why_not_spread(cluster, paired=True):
+            cure = "choose this node, unless its queue is known to spread jobs"
+        return (
+            "Verdicts are to speak of the partition, and its scheduler may send every block to one "
+            f"node, which says nothing about others: {cure}."
+        )
+    if count < FEWEST:
+        return (
+            f"Verdicts on the partition will rest on {numbers.count(count, 'node')} at most and be "
+            f"stamped FEW NODES. Plan {FEWEST} or more, or choose this node."
+        )
+    return ""

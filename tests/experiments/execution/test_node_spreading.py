@@ -1,0 +1,203 @@
+"""One block a node: each block is kept off the nodes of those before it, as Slurm's script says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.execution import lifecycle
+from experiments.execution.lifecycle import NotLaunchable
+from experiments.execution.node_spreading import (
+    choose_excluded_nodes,
+    count_blocks_by_node,
+    decide_excluded_nodes,
+    exclude_waiting_for_node,
+)
+from experiments.execution.specs import make_job_spec
+from experiments.models import Experiment, Job, Pause
+from experiments.planning.freeze import freeze_definition
+from runners.errors import NotNow
+from runners.runner import Runner
+from runners.schedulers.slurm import Slurm
+from tests.conftest import finish
+from tests.experiments.execution.test_attempts_by_rule import Make
+from tests.factories import (
+    ClusterFactory,
+    ContainerFactory,
+    EnvironmentFactory,
+    ExperimentFactory,
+    PartitionFactory,
+    WorkloadFactory,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def spread() -> Experiment:
+    """Four blocks each of two workloads, on a partition of three nodes."""
+    cluster = ClusterFactory(scheduler="slurm")
+    baseline = EnvironmentFactory(cluster=cluster)
+    made: Experiment = ExperimentFactory(
+        cluster=cluster,
+        partition=PartitionFactory(cluster=cluster, nodes=3),
+        baseline=baseline,
+        environments=[baseline, ContainerFactory(cluster=cluster)],
+        workloads=[WorkloadFactory(name="one"), WorkloadFactory(name="two")],
+        repeats=4,
+        spreads_nodes=True,
+    )
+    lifecycle.launch(made, made.owner)
+    return made
+
+
+def list_jobs(experiment: Experiment, workload: str = "one") -> list[Job]:
+    return list(experiment.jobs.filter(workload__name=workload).order_by("block"))
+
+
+def list_to_send() -> list[Job]:
+    planned = Job.objects.filter(state=Job.State.PLANNED)
+    return list(exclude_waiting_for_node(planned).order_by("block"))
+
+
+def start(job: Job, node: str, state: str = "running") -> None:
+    Job.objects.filter(pk=job.pk).update(state=state, scheduler_id=str(job.pk))
+    job.runs.filter(position=0).update(node=node)
+
+
+def test_the_next_block_of_a_configuration_waits_until_the_one_before_has_a_node(
+    spread: Experiment,
+) -> None:
+    first, second, *_ = list_jobs(spread)
+    (other, *_) = list_jobs(spread, "two")
+    assert set(list_to_send()) == {first, other}, "configurations do not wait for each other"
+    start(first, "", "queued")
+    assert list_to_send() == [other]
+    start(first, "n1")
+    assert set(list_to_send()) == {second, other}
+
+
+@pytest.mark.parametrize("end", ["failed", "cancelled", "done"])
+def test_a_block_that_ended_without_a_node_holds_nothing_back(spread: Experiment, end: str) -> None:
+    first, second, *_ = list_jobs(spread)
+    start(first, "", end)
+    assert second in list_to_send()
+
+
+def test_without_the_option_nothing_waits(spread: Experiment) -> None:
+    Experiment.objects.update(spreads_nodes=False)
+    assert len(list_to_send()) == 8
+    job = Job.objects.select_related("experiment__partition").first()
+    assert job
+    start(job, "n1")
+    *_, last = Job.objects.select_related("experiment__partition").order_by("pk")
+    decide_excluded_nodes([last])
+    assert last.excluded_nodes is None
+
+
+def test_a_rest_that_has_to_run_on_a_node_does_not_wait(spread: Experiment) -> None:
+    first, second, *_ = list_jobs(spread)
+    start(first, "", "queued")
+    Job.objects.filter(pk=second.pk).update(node="n1")
+    assert second in list_to_send()
+    second.refresh_from_db()
+    decide_excluded_nodes([second])
+    assert second.excluded_nodes is None
+
+
+def test_the_script_names_the_nodes_of_the_blocks_before(spread: Experiment) -> None:
+    first, second, third, fourth = list_jobs(spread)
+    start(first, "n1", "done")
+    start(second, "n2")
+    start(list_jobs(spread, "two")[0], "n3")
+    Job.objects.filter(pk=third.pk).update(avoided_nodes="bad")
+    third.refresh_from_db()
+    decide_excluded_nodes([third])
+    assert third.excluded_nodes == ["n1", "n2"]
+    header = Slurm().render_header(make_job_spec(third))
+    assert "#SBATCH --exclude=bad,n1,n2" in header
+    start(third, "n3")
+    decide_excluded_nodes([fourth])
+    assert fourth.excluded_nodes is None, "all nodes have one: any will do"
+
+
+def test_runs_of_one_job_are_one_block_and_its_own_node_is_not_excluded(spread: Experiment) -> None:
+    first, second, *_ = list_jobs(spread)
+    first.runs.update(node="n1")
+    assert count_blocks_by_node(second) == {"n1": 1}
+    assert count_blocks_by_node(first) == {}
+
+
+def test_a_further_attempt_decides_anew(spread: Experiment) -> None:
+    first, second, *_ = list_jobs(spread)
+    start(first, "n1")
+    second.runs.update(state="failed", reason="lost")
+    Job.objects.filter(pk=second.pk).update(state="failed", reason="lost", excluded_nodes=[])
+    second.refresh_from_db()
+    spread.cluster.users.add(spread.owner)
+    lifecycle.retry(second, spread.owner)
+    second.refresh_from_db()
+    assert second.excluded_nodes is None
+    decide_excluded_nodes([second])
+    assert second.excluded_nodes == ["n1"]
+
+
+counted = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 5))
+
+
+@given(counts=counted, nodes=st.integers(1, 10), needed=st.integers(1, 3))
+def test_enough_nodes_are_left_and_those_with_the_fewest_blocks_are_among_them(
+    counts: dict[str, int], nodes: int, needed: int
+) -> None:
+    excluded = choose_excluded_nodes(counts, nodes, needed)
+    assert not excluded or nodes - len(excluded) >= needed
+    if nodes - len(counts) >= needed:
+        assert excluded == sorted(counts)
+    elif counts:
+        least = min(counts.values())
+        assert all(counts[node] > least for node in excluded)
+
+
+def test_the_plan_holds_the_choice_and_old_plans_are_as_they_were(spread: Experiment) -> None:
+    plan = freeze_definition(spread, 1)
+    assert plan["one_block_a_node"] is True
+    old = freeze_definition(ExperimentFactory(), 1)
+    assert not {"one_block_a_node", "estimand"} & set(old)
+
+
+def test_a_launch_is_refused_where_no_node_can_be_excluded() -> None:
+    made = ExperimentFactory(cluster=ClusterFactory(scheduler="grid_engine"), spreads_nodes=True)
+    with pytest.raises(NotLaunchable) as refused:
+        lifecycle.launch(made, made.owner)
+    assert "Grid Engine cannot keep a job off nodes" in refused.value.messages["spreads_nodes"][0]
+
+
+def test_blocks_are_sent_one_after_the_other_and_a_refusal_lets_one_go_anywhere(
+    experiment: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On this machine, whose scheduler takes any node: what is sent, and in which order."""
+    made = experiment(repeats=3)
+    partition = PartitionFactory(cluster=made.cluster, nodes=9)
+    Experiment.objects.update(spreads_nodes=True, partition=partition)
+    submit, sent = Runner.submit_all, []
+
+    def refuse_the_third(self: Runner, jobs: Any) -> Any:
+        sent.append([job.resources.avoided_nodes for job in jobs])
+        if len(sent) == 3:
+            return [NotNow("no such nodes", kind="nodes", scope="request") for _ in jobs]
+        return submit(self, jobs)
+
+    monkeypatch.setattr(Runner, "submit_all", refuse_the_third)
+    finish(made)
+    first, second, third = made.jobs.order_by("block")
+    node = first.runs.first().node
+    assert node
+    assert sent == [[""], [node], [node], [""]]
+    assert (first.excluded_nodes, second.excluded_nodes, third.excluded_nodes) == (None, [node], [])
+    assert third.events.get(what="submitting → planned").why == (
+        f"no other nodes than {node}: no such nodes"
+    )
+    assert not Pause.objects.exists()
