@@ -76,6 +76,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "webhook_new": (GET, "", Role.VIEWER),
     "webhook": (GET, "webhook", Role.VIEWER),
     "webhook_test": (POST, "webhook", Role.VIEWER),
+    "webhook_secret": (GET, "webhook", Role.VIEWER),
     "webhook_rotate": (POST, "webhook", Role.VIEWER),
     "webhook_switch": (POST, "webhook", Role.VIEWER),
     "webhook_delete": (POST, "webhook", Role.VIEWER),
