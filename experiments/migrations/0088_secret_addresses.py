@@ -6,11 +6,11 @@ from django.db import migrations, models
 import experiments.encryption
 
 # What was noticed of experiments was counted otherwise: by the attempts of the jobs that their runs
-# belong to, so that a repair could be missed. What had been noticed stays noticed; of the rest the
-# end is told.
-COUNT_ALL_JOBS = """
+# belong to, so that a repair could be missed. What had been noticed stays noticed, whichever way one
+# goes; of the rest the end is told.
+COUNT_ENDS_ANEW = """
 UPDATE experiments_noticedexperiment n
-SET ended = CASE WHEN n.ended = counted.of_runs THEN counted.of_jobs ELSE 0 END
+SET ended = CASE WHEN n.ended = counted.{old} THEN counted.{new} ELSE 0 END
 FROM (
     SELECT e.experiment_id AS pk,
            (SELECT coalesce(sum(j.attempt), 0) FROM experiments_run r
@@ -23,7 +23,10 @@ FROM (
 ) counted
 WHERE n.experiment_id = counted.pk
 """
-COUNT_REPAIRED_FAILURES = """
+COUNT_ALL_JOBS = COUNT_ENDS_ANEW.format(old="of_runs", new="of_jobs")
+COUNT_JOBS_OF_RUNS = COUNT_ENDS_ANEW.format(old="of_jobs", new="of_runs")
+# The attempts before the repairs of those runs that have failed in them again.
+COUNT_FAILURES_ANEW = """
 WITH RECURSIVE earlier AS (
     SELECT j.id AS job, j.repairs_id AS first, 0::bigint AS attempts
     FROM experiments_job j WHERE j.repairs_id IS NOT NULL
@@ -32,7 +35,7 @@ WITH RECURSIVE earlier AS (
     FROM earlier e JOIN experiments_job f ON f.id = e.first
 )
 UPDATE experiments_noticedexperiment n
-SET failures = n.failures + more.attempts
+SET failures = greatest(n.failures {sign} more.attempts, 0)
 FROM (
     SELECT r.experiment_id AS pk, sum(e.attempts) AS attempts
     FROM earlier e JOIN experiments_run r ON r.job_id = e.job AND r.state = 'failed'
@@ -41,6 +44,8 @@ FROM (
 ) more
 WHERE n.experiment_id = more.pk
 """
+ADD_REPAIRED_FAILURES = COUNT_FAILURES_ANEW.format(sign="+")
+SUBTRACT_REPAIRED_FAILURES = COUNT_FAILURES_ANEW.format(sign="-")
 
 
 def encrypt_addresses(apps, schema_editor):
@@ -94,8 +99,8 @@ class Migration(migrations.Migration):
             name='failures',
             field=models.PositiveBigIntegerField(default=0, help_text='Attempts of the failed runs, with those before repairs.'),
         ),
-        migrations.RunSQL(COUNT_ALL_JOBS, migrations.RunSQL.noop),
-        migrations.RunSQL(COUNT_REPAIRED_FAILURES, migrations.RunSQL.noop),
+        migrations.RunSQL(COUNT_ALL_JOBS, COUNT_JOBS_OF_RUNS),
+        migrations.RunSQL(ADD_REPAIRED_FAILURES, SUBTRACT_REPAIRED_FAILURES),
         migrations.AddIndex(
             model_name='notification',
             index=models.Index(condition=models.Q(('read_at__isnull', False)), fields=['read_at'], name='notification_read'),
