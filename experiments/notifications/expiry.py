@@ -63,7 +63,7 @@ def forget_old() -> None:
 def forget_notifications() -> int:
     """Delete notifications that were read long ago, and all that nothing has changed for a year.
 
-    In portions, each in a transaction of its own. Return how many were deleted.
+    In portions, in many short transactions. Return how many were deleted.
     """
     now = database_now()
     was_read = Notification.objects.filter(read_at__lt=now - READ_KEPT).order_by("read_at")
@@ -78,19 +78,26 @@ def forget_notifications() -> int:
 
 
 def _delete_portion(rows: QuerySet[Notification]) -> int:
-    """Delete the first of these; of those unread, count anew what their readers have not read."""
-    with transaction.atomic():
-        portion = list(rows.values_list("pk", "recipient", "read_at")[:PORTION])
-        readers = {recipient for _, recipient, read_at in portion if read_at is None}
-        people = list(User.objects.filter(pk__in=readers).order_by("pk"))
-        for person in people:
+    """Delete the first of these; of those unread, count anew what their readers have not read.
+
+    Those of one reader at a time: whoever tells several people of something locks them all, in an
+    order of its own, and would be waited for while it waits for us.
+    """
+    portion = list(rows.values_list("pk", "recipient", "read_at")[:PORTION])
+    read_keys = [pk for pk, _, read_at in portion if read_at]
+    unread_keys: dict[int, list[int]] = {}
+    for pk, reader, read_at in portion:
+        if read_at is None:
+            unread_keys.setdefault(reader, []).append(pk)
+    total, _ = rows.order_by().filter(pk__in=read_keys).delete()
+    for person in User.objects.filter(pk__in=unread_keys):
+        with transaction.atomic():
             lock_person(person)
-        # Those alone that are as old still: one that was not read may have been changed since.
-        keys = [pk for pk, _, _ in portion]
-        count, _ = rows.order_by().filter(pk__in=keys).delete()
-        for person in people:
+            # Those alone that are as old still: one that was not read may have been changed since.
+            count, _ = rows.order_by().filter(pk__in=unread_keys[person.pk]).delete()
             count_unread(person)
-    return count
+        total += count
+    return total
 
 
 def _list_readers(rows: QuerySet[NotificationDelivery]) -> set[tuple[User, str, Webhook | None]]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from experiments.models import Notification, User
 from experiments.models.database_time import database_now
 from experiments.notifications import count_unread, forget_notifications
 from experiments.notifications.expiry import PORTION
 from tests.factories import UserFactory
+from tests.runners.direct_jobs import until
 
 pytestmark = pytest.mark.django_db
 
@@ -66,3 +68,39 @@ def test_a_hundred_thousand_go_in_portions_by_an_index(django_assert_max_num_que
     with django_assert_max_num_queries(400):
         assert forget_notifications() == 100_000
     assert Notification.objects.count() == 3_000
+
+
+def is_somebody_waiting() -> bool:
+    """Return whether a statement waits for a lock that this connection holds."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_locks "
+            "WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+        )
+        return bool(cursor.fetchone()[0])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_reader_stays_locked_while_another_one_is_waited_for() -> None:
+    """An alert locks several people in one transaction, and would wait for ever otherwise."""
+    people = [UserFactory() for _ in range(2)]
+    for person in people:
+        write(person, changed_days=366)
+        count_unread(person)
+
+    def forget() -> None:
+        forget_notifications()
+        connection.close()
+
+    thread = threading.Thread(target=forget)
+    rows = User.objects.select_for_update(no_key=True, nowait=True)
+    try:
+        with transaction.atomic():
+            rows.get(pk=people[1].pk)
+            thread.start()
+            until(is_somebody_waiting)
+            rows.get(pk=people[0].pk)
+    finally:
+        thread.join()
+    assert not Notification.objects.exists()
+    assert set(User.objects.values_list("unread_notifications", flat=True)) == {0}
