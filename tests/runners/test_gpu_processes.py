@@ -144,9 +144,9 @@ def test_what_cannot_be_told_is_unknown(runner, block, program, tmp_path, home):
 
 
 def test_a_process_on_several_gpus_counts_once(runner, block, program, tmp_path, home, bystander):
-    lines = [f"'{bystander}, other'"] * 4 + ["'[N/A], [N/A]'"]
+    lines = [f"'{bystander}, other'"] * 4 + ["'[N/A], [N/A]'"] * 3 + ["'[N/A], one'"] * 2
     tool(tmp_path, home, list_on_gpus(*lines))
-    assert counts_of(run_watched(runner, block, program("true"))) == [(0, 1, 1)] * 2
+    assert counts_of(run_watched(runner, block, program("true"))) == [(0, 1, 2)] * 2
 
 
 def test_the_gpus_are_chosen_once(block, program) -> None:

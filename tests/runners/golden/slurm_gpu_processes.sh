@@ -410,8 +410,8 @@ sample_gpus() {
         --format=csv,noheader,nounits --loop="$1"
 }
 
-# Begin to sample this node and the GPUs that `choose_gpus` has chosen. Whatever is the matter with samples, no run hears of it, and no file of the
-# queue stays open because of them. SECONDS
+# Begin to sample this node and the GPUs that `choose_gpus` has chosen. Whatever is the matter with
+# samples, no run hears of it, and no file of the queue stays open because of them. SECONDS
 begin_samples() {
     mkdir -p "$job/samples" || return
     if ! grep -qs '^GPU [0-9A-Fa-f]' "$job/snapshot/nvidia-smi"; then
@@ -468,7 +468,7 @@ gpus_answer=yes # no: the tool has failed or hung once, and is not asked again
 # Write who computes on the job's GPUs into samples/processes.txt: "TIME OWN OTHERS UNKNOWN", numbers of
 # processes, each counted once on however many GPUs. No line where the tool does not tell.
 count_gpu_processes() {
-    local moment line code='' answer own=0 others=0 unknown=0 seen=' '
+    local moment line process code='' answer own=0 others=0 unknown=0 seen=$'\n'
     if [ "$gpus_answer" = no ] || [ -n "$terminated" ]; then return; fi # its last files come first
     now
     exec {answer}< <(
@@ -481,12 +481,16 @@ count_gpu_processes() {
         case $line in
             exit\ *) code=${line#exit } ;;
             *nvidia-cuda-mps-server) ;; # those whom it serves are listed too
-            [0-9]*,*) # once for each of its GPUs
-                if [[ $seen == *" ${line%%,*} "* ]]; then continue; fi
-                seen+="${line%%,*} "
-                count_process "${line%%,*}"
+            *,*) # once for each of its GPUs, which of one without a number its name alone tells
+                process=$line
+                if [[ $line == [0-9]* ]]; then process=${line%%,*}; fi
+                if [[ $seen == *$'\n'"$process"$'\n'* ]]; then continue; fi
+                seen+=$process$'\n'
+                case $line in
+                    [0-9]*) count_process "$process" ;;
+                    *) unknown=$((unknown + 1)) ;;
+                esac
                 ;;
-            *,*) unknown=$((unknown + 1)) ;;
         esac
     done
     exec {answer}<&-
@@ -555,8 +559,8 @@ watch_gpu_processes() {
     done
 }
 
-# Begin to count, if the job has GPUs, which `choose_gpus` has chosen. On a divided one (MIG) the tool lists the processes of all its parts
-# alike: nobody can tell who is beside the job and who has a part of his own.
+# Begin to count, if the job has GPUs, which `choose_gpus` has chosen. On a divided one (MIG) the tool
+# lists the processes of all its parts alike: who is beside the job and who has a part is not told.
 begin_process_counts() {
     if [ "$given" = no ] || [ -n "$divided" ] ||
         ! grep -qs '^GPU [0-9A-Fa-f]' "$job/snapshot/nvidia-smi"; then

@@ -409,8 +409,8 @@ sample_gpus() {
         --format=csv,noheader,nounits --loop="$1"
 }
 
-# Begin to sample this node and the GPUs that `choose_gpus` has chosen. Whatever is the matter with samples, no run hears of it, and no file of the
-# queue stays open because of them. SECONDS
+# Begin to sample this node and the GPUs that `choose_gpus` has chosen. Whatever is the matter with
+# samples, no run hears of it, and no file of the queue stays open because of them. SECONDS
 begin_samples() {
     mkdir -p "$job/samples" || return
     if ! grep -qs '^GPU [0-9A-Fa-f]' "$job/snapshot/nvidia-smi"; then
