@@ -1,13 +1,23 @@
 // Says when what is typed could not be kept; the next try follows the next key.
 "use strict";
 
+let isDeleted = false; // what the form is about: no try would find it again
+
+function describeFailure(status) {
+  if (status === 404 || status === 409) return "Not kept: this draft was deleted. What you typed is on this page alone.";
+  if (status >= 400 && status < 500) return "Not kept: Tare refuses it. What you typed is on this page alone.";
+  return "Not kept: Tare does not answer. It is tried again when you go on typing.";
+}
+
 for (const name of ["htmx:sendError", "htmx:responseError", "htmx:timeout"]) {
-  document.addEventListener(name, (event) => {
-    if (event.target.id !== "kept") return;
+  document.addEventListener(name, ({ target, detail }) => {
+    if (target.id !== "kept") return;
+    const status = name === "htmx:responseError" ? detail.xhr.status : 0;
+    isDeleted = status === 404 || status === 409;
     const message = document.createElement("span");
     message.className = "problem";
-    message.textContent = "Not kept: Tare does not answer. It is tried again when you go on typing.";
-    event.target.replaceChildren(message);
+    message.textContent = describeFailure(status);
+    target.replaceChildren(message);
   });
 }
 
@@ -32,7 +42,7 @@ document.addEventListener("submit", (event) => {
   window.htmx.trigger(kept, "htmx:abort");
 });
 document.addEventListener("htmx:beforeRequest", (event) => {
-  if (isSent && event.target.id === "kept") event.preventDefault();
+  if ((isSent || isDeleted) && event.target.id === "kept") event.preventDefault();
 });
 addEventListener("pageshow", () => { isSent = false; }); // by the button Back
 

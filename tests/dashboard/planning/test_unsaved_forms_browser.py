@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from experiments.models import UnsavedForm
-from tests.dashboard.conftest import Complaints, Open, Site
+from experiments.models import Experiment, UnsavedForm
+from tests.dashboard.conftest import Complaints, Open, People, Site
+from tests.factories import ExperimentFactory
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -31,11 +33,18 @@ def test_what_is_typed_is_there_after_a_reload(page: Page, open_page: Open, site
     assert not UnsavedForm.objects.exists()
 
 
+@pytest.mark.parametrize(
+    "refuse", [lambda route: route.abort(), lambda route: route.fulfill(status=503)]
+)
 def test_what_cannot_be_kept_is_said(
-    page: Page, open_page: Open, site: Site, complaints: Complaints
+    page: Page,
+    open_page: Open,
+    site: Site,
+    complaints: Complaints,
+    refuse: Callable[[Route], None],
 ) -> None:
     open_page("/experiments/new/")
-    page.route("**/keep/", lambda route: refuse(route))
+    page.route("**/keep/", refuse)
     page.get_by_label("Question").fill("Does it?")
     expect(page.locator("#kept")).to_contain_text("Not kept: Tare does not answer.")
     page.unroute("**/keep/")
@@ -44,5 +53,32 @@ def test_what_cannot_be_kept_is_said(
     complaints.lines.clear()  # of the request that had no answer
 
 
-def refuse(route: Route) -> None:
-    route.abort()
+def test_a_draft_that_was_deleted_in_another_tab_is_kept_no_more(
+    page: Page, open_page: Open, site: Site, people: People, complaints: Complaints
+) -> None:
+    draft = ExperimentFactory(
+        owner=people.owner, cluster=site.cluster, partition=site.partition, baseline=site.bare
+    )
+    open_page(f"/experiments/{draft.pk}/edit/")
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    Experiment.objects.filter(pk=draft.pk).delete()
+    page.get_by_label("Question").fill("Is it still there?")
+    kept = page.locator("#kept")
+    expect(kept).to_contain_text("Not kept: this draft was deleted.")
+    count = sum("/keep/" in url for url in requests)
+    page.evaluate("htmx.trigger('#kept', 'unanswered')")  # asks at once, where it may
+    page.evaluate("fetch('/healthz/')")  # whatever was asked before it is in the list by then
+    expect(kept).to_contain_text("Not kept: this draft was deleted.")
+    assert sum("/keep/" in url for url in requests) == count == 1
+    complaints.lines.clear()  # of the answers 404
+
+
+def test_a_refusal_is_not_taken_for_silence(
+    page: Page, open_page: Open, site: Site, complaints: Complaints
+) -> None:
+    open_page("/experiments/new/")
+    page.route("**/keep/", lambda route: route.fulfill(status=403))
+    page.get_by_label("Question").fill("May I?")
+    expect(page.locator("#kept")).to_contain_text("Not kept: Tare refuses it.")
+    complaints.lines.clear()
