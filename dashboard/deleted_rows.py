@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from http import HTTPStatus
 
-from django.core.exceptions import ObjectDoesNotExist
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template.loader import render_to_string
@@ -16,7 +15,7 @@ from experiments.clusters.visit_requests import NotStored
 
 logger = logging.getLogger(__name__)
 
-TOLD_BY = ("did not affect any rows", "is not present in table")
+DELETED_ROW_MESSAGES = ("did not affect any rows", "is not present in table")
 """How Django says that an update found no row, and PostgreSQL that a referenced one is gone."""
 
 
@@ -42,7 +41,10 @@ class AnswerDeleted:
 
 
 def is_of_deleted(error: Exception) -> bool:
-    """Return whether an error says that a row is not there any more."""
+    """Return whether an error says that what was to be saved is not there any more.
+
+    `DoesNotExist` does not: mistakes that search for what never was raise it, too.
+    """
     if isinstance(error, DatabaseError):
-        return any(text in str(error) for text in TOLD_BY)
-    return isinstance(error, NotStored | RowDeleted | ObjectDoesNotExist)
+        return any(text in str(error) for text in DELETED_ROW_MESSAGES)
+    return isinstance(error, NotStored | RowDeleted)

@@ -160,7 +160,7 @@ def test(request: Request, pk: int) -> HttpResponse:
         except drafts.NotDone as problem:
             messages.error(request, str(problem))
         return redirect("cluster_draft_test", pk)
-    latest = drafts.get_latest_offer(ClusterDraft.objects.get(pk=pk))
+    latest = drafts.get_latest_offer(_get_draft(request, pk))
     return _render(request, draft, "test", form=form, latest=latest)
 
 

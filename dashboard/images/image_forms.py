@@ -240,7 +240,7 @@ class StageForm(Styled, forms.Form):
             key, form, mode = cleaned["where"].split(" ", 2)
             cleaned |= {"cluster": self.clusters[int(key)], "form": form, "mode": mode}
             if cleaned.get("partition"):
-                row = Partition.objects.get(pk=cleaned["partition"])
+                row = audit.get_stored(Partition.objects.all(), pk=cleaned["partition"])
                 if row.cluster_id != cleaned["cluster"].pk:
                     self.add_error("partition", f"This is a partition of {row.cluster}.")
                 cleaned["partition"] = row

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from django.contrib.auth.models import AnonymousUser, Group
+from django.core.exceptions import ObjectDoesNotExist
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models, transaction
 
@@ -44,6 +45,17 @@ Row = TypeVar("Row", bound=models.Model)
 
 class RowDeleted(Exception):
     """What is to be saved was deleted by somebody else meanwhile."""
+
+
+def get_stored(rows: models.QuerySet[Row], **columns: Any) -> Row:
+    """Return the row of these that somebody has read before, as it is stored now.
+
+    Raises RowDeleted, which tells that it is gone from a mistake in the search for a row.
+    """
+    try:
+        return rows.get(**columns)
+    except ObjectDoesNotExist as error:
+        raise RowDeleted from error
 
 
 @contextmanager

@@ -297,7 +297,7 @@ def apply_differences(
     """
     try:
         with transaction.atomic():
-            locked = Cluster.objects.select_for_update(no_key=True).get(pk=cluster.pk)
+            locked = audit.get_stored(Cluster.objects.select_for_update(no_key=True), pk=cluster.pk)
             if reason := why_not_read(by, locked):
                 raise NotApplied(reason)
             last = find_last_reading(locked)

@@ -71,7 +71,7 @@ def pin(row: HostKey, by: User) -> None:
     """
     now = timezone.now()
     with transaction.atomic():
-        cluster = Cluster.objects.select_for_update().get(pk=row.cluster_id)
+        cluster = audit.get_stored(Cluster.objects.select_for_update(), pk=row.cluster_id)
         latest = cluster.hostkeys.exclude(key="").first()
         if not row.key or latest is None or latest.pk != row.pk:
             raise NotPinned("A newer key was fetched meanwhile: compare that one.")

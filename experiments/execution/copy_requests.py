@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import transaction
 from django.utils import timezone
 
+from experiments.access import audit
 from experiments.execution.removed_files import find_removal
 from experiments.images import store
 from experiments.models import Job, RunFile, User
@@ -25,7 +26,8 @@ def request_copy(row: RunFile, by: User) -> bool:
         return False
     with transaction.atomic():
         # The rule of the cluster may be choosing its directory for removal at this moment.
-        job = Job.objects.select_for_update(no_key=True).only("attempt").get(runs=row.run_id)
+        rows = Job.objects.select_for_update(no_key=True).only("attempt")
+        job = audit.get_stored(rows, runs=row.run_id)
         if find_removal(job):
             return False
         row.requested_at, row.asked_by, row.seen_at, row.done_bytes = timezone.now(), by, None, 0

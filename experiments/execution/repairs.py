@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from experiments.access import audit
 from experiments.comparisons import TRIED_AGAIN
 from experiments.execution.further_attempts import NotDone, find_further_attempts, require_use
 from experiments.execution.lifecycle import JOB_ANEW, RUN_ANEW, end_runs
@@ -51,7 +52,7 @@ def repair(job: Job, by: User, *, same_node: bool) -> Job:
     before is stamped, as when a job is tried again.
     """
     with transaction.atomic():
-        first = Job.objects.select_for_update().defer("script").get(pk=job.pk)
+        first = audit.get_stored(Job.objects.select_for_update().defer("script"), pk=job.pk)
         require_use(by, first.cluster, "Nothing is run.")
         if not find_further_attempts(first).missing:
             raise NotDone(
@@ -160,7 +161,8 @@ def allow_any_node(job: Job, by: User) -> None:
     """
     require_use(by, job.cluster)
     with transaction.atomic():
-        row = Job.objects.select_for_update(of=("self",)).defer("script").get(pk=job.pk)
+        rows = Job.objects.select_for_update(of=("self",)).defer("script")
+        row = audit.get_stored(rows, pk=job.pk)
         if not can_allow_any_node(row):
             raise NotDone("Not changed: it does not wait for a node any more.")
         columns = {} if row.state == Job.State.PLANNED else {"cancel_requested_at": Now()}

@@ -17,6 +17,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.views.decorators.debug import sensitive_variables
 
+from experiments.access import audit
 from experiments.encryption import Secret, WrongKey
 from experiments.models import (
     NotificationKind,
@@ -78,7 +79,7 @@ def rotate_secret(row: Webhook) -> Secret:
     secret = make_secret()
     with transaction.atomic():
         lock_person(row.owner)
-        stored = Webhook.objects.select_for_update(no_key=True).get(pk=row.pk)
+        stored = audit.get_stored(Webhook.objects.select_for_update(no_key=True), pk=row.pk)
         # One that cannot be read any more signs nothing, and would keep the new one from it.
         stored.previous_secret = stored.secret if stored.secret.opens() else ""
         stored.secret = secret

@@ -93,7 +93,7 @@ def keep_values(
         )
         if is_new and experiment is None:
             _drop_oldest(owner)
-    row.refresh_from_db()
+        row.refresh_from_db()
     return row
 
 

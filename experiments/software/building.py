@@ -103,7 +103,7 @@ def request_match(image: Image, cluster: Cluster, by: User) -> Operation:
     if twin := find_twin(image, cluster):
         raise NotDone(f"{twin} is there already.")
     with transaction.atomic():
-        Image.objects.select_for_update().get(pk=image.pk)
+        audit.get_stored(Image.objects.select_for_update(), pk=image.pk)
         alive = image.operations.filter(kind=Operation.Kind.MATCH, cluster=cluster)
         operation = alive.exclude(state__in=Operation.FINAL).first()
         if operation is None:

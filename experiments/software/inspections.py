@@ -12,6 +12,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from experiments.access import audit
 from experiments.access.permissions import why_not_use
 from experiments.design import compute_hash
 from experiments.models import Environment, EnvironmentInspection, Operation, Partition, User
@@ -124,7 +125,7 @@ def request_inspection(
     if staged and staged.state != staged.State.READY:
         raise NotRequested(f"{environment}: {staged} is {staged.state}.")
     with transaction.atomic():
-        Environment.objects.select_for_update().get(pk=environment.pk)
+        audit.get_stored(Environment.objects.select_for_update(), pk=environment.pk)
         alive = environment.operations.filter(kind=Operation.Kind.INSPECT).exclude(
             state__in=Operation.FINAL
         )

@@ -11,11 +11,13 @@ from django.db import models
 from dashboard.clusters.credential_forms import CredentialForm
 from dashboard.clusters.new_cluster_forms import AddressForm
 from dashboard.notifications.webhook_forms import WebhookForm
+from experiments.access.audit import RowDeleted
 from experiments.clusters import preflights
-from experiments.models import Cluster, ClusterDraft
+from experiments.execution.repairs import allow_any_node, repair
+from experiments.models import Cluster, ClusterDraft, HostKey, Job
 from experiments.notifications import webhooks
 from tests.dashboard.conftest import People
-from tests.factories import ClusterFactory, CredentialFactory
+from tests.factories import ClusterFactory, CredentialFactory, JobFactory
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -32,7 +34,7 @@ def make_credential(people: People) -> tuple[models.Model, str, dict[str, Any]]:
 
 def make_draft(people: People) -> tuple[models.Model, str, dict[str, Any]]:
     row = ClusterDraft.objects.create(owner=people.admin, name="new", host="a.example.org")
-    typed = {"name": "new", "host": "b.example.org", "port": "22"}
+    typed = {"name": "new", "host": "b.example.org", "port": "22", "user_name": "ada"}
     return row, f"/clusters/new/{row.pk}/", typed
 
 
@@ -86,11 +88,33 @@ def test_what_is_asked_of_a_cluster_that_was_just_deleted_is_no_error(
     assert "Deleted meanwhile" in answer.content.decode()
 
 
-def test_any_other_error_stays_one(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [KeyError, Job.DoesNotExist, Cluster.DoesNotExist])
+def test_any_other_error_stays_one(
+    people: People, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also that of a search which finds nothing, while what the address names is there."""
+
     def fail(*_: Any) -> str:
-        raise KeyError("a mistake")
+        raise error("a mistake")
 
     row = ClusterFactory(owner=people.admin)
     monkeypatch.setattr(preflights, "why_not_check", fail)
-    with pytest.raises(KeyError):
+    with pytest.raises(error):
         people.client("admin").post(f"/clusters/{row.pk}/check/")
+
+
+def test_what_saves_tells_that_its_row_was_deleted(people: People) -> None:
+    webhook, _ = webhooks.add_webhook(people.admin, "https://example.org/", ["ended"])
+    cluster = ClusterFactory(owner=people.admin)
+    key = HostKey(cluster=cluster, owner=people.admin, host="a.example.org", port=22)
+    job = JobFactory()
+    savers: list[tuple[models.Model, Callable[[], Any]]] = [
+        (webhook, lambda: webhooks.rotate_secret(webhook)),
+        (cluster, lambda: preflights.pin(key, people.admin)),
+        (job, lambda: repair(job, people.admin, same_node=False)),
+        (job, lambda: allow_any_node(job, people.admin)),
+    ]
+    for row, save in savers:
+        type(row)._base_manager.filter(pk=row.pk).delete()
+        with pytest.raises(RowDeleted):
+            save()
