@@ -1,7 +1,7 @@
 """Roles of the columns of a published table: recognised by name, unless a person chooses them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -32,7 +32,7 @@ ROLES = {
     "state": "",
     "arm": "",
     "label": "",
-    "ignore": "median min max minimum maximum user system",
+    "ignore": "median min max minimum maximum",
 }
 """Role -> the names by which it is recognised.
 
@@ -53,6 +53,8 @@ OF_ONE_COLUMN = {
     "n",
     "steps",
 }
+HYPERFINE = {"command", "mean", "stddev", "median", "user", "system", "min", "max"}
+"""The header of hyperfine's CSV, in which user and system are processor times."""
 SPREADS = ("sd", "se", "cv", "ci_low")
 """Roles of a spread; ci_high belongs to ci_low."""
 CI_WORDS = {"ci", "ci90", "ci95", "ci99", "confidence"}
@@ -64,6 +66,11 @@ SAY_WHICH = {"error", "err", "uncertainty", "spread", "plus_minus", "pm"}
 """Names of a spread that do not say whether it is an SD or an SE."""
 LABELS = {"gpus", "gpu", "nodes", "scale", "model", "workload", "epochs", "batch_size", "data"}
 """Columns that are never an environment in a table with a column for each environment."""
+LEVEL = re.compile(
+    r"(?<![\w.])([5-9]\d(?:\.\d+)?)\s*(?:%|pct|percent|(?=_?\s?ci\b|_?\s?ci_))"
+    r"|(?<![a-z])ci\s?_?([5-9]\d(?:\.\d+)?)(?![\d.])"
+)
+"""The level in the name of a bound: "95 % CI low", "ci95_low", "95 CI upper"."""
 RATE = re.compile(r"(?:(.+)_)?([a-z]+)_per_(?:s|sec|second)")
 TIME = re.compile(r"(?:(.+)_)?(ns|us|ms|s|sec|seconds|min|minutes|h|hours)")
 CLOCK = re.compile(r"(?:(.+)_)?(hh_mm_ss|hh_mm|mm_ss)")
@@ -115,9 +122,21 @@ def recognise(sheet: Sheet, chosen: Mapping[str, str]) -> dict[str, str]:
     if set(sheet.header) >= OUR_RUNS:
         return _roles_of_our_export(sheet, chosen)
     roles = {name: chosen.get(name) or _role_by_name(name) for name in sheet.header}
+    # A column of text is a label, whatever its name; what was one before is read as one again.
+    names_of_texts = [
+        name
+        for name, role in roles.items()
+        if role in ("ignore", "cv") and name not in chosen and _has_text(sheet, name)
+    ]
+    roles |= dict.fromkeys(names_of_texts, "label")
+    if set(sheet.header) >= HYPERFINE:
+        roles |= {name: "ignore" for name in ("user", "system") if name not in chosen}
     if sheet.spread:
-        said = {name: sheet.spread for name in sheet.header if name.endswith(SPREAD)}
-        roles |= {name: role for name, role in said.items() if name not in chosen}
+        roles |= {
+            name: sheet.spread
+            for name in sheet.header
+            if name.endswith(SPREAD) and name not in chosen
+        }
     if "sd" in roles.values() or "se" in roles.values():
         # The other spreads follow from the first.
         roles = {
@@ -272,8 +291,23 @@ def _roles_of_format(sheet: Sheet, chosen: Mapping[str, str]) -> dict[str, str]:
 
 def find_level(name: str) -> float | None:
     """Return the level of a confidence interval in a column's name: 0.95 of "95 % CI low"."""
-    level = re.search(r"(?<![\d.])(80|90|95|99)(?!\d)", name)
-    return int(level[1]) / 100 if level else None
+    matches = LEVEL.findall(name.casefold())
+    levels = {float(digits) / 100 for match in matches for digits in match if digits}
+    return levels.pop() if len(levels) == 1 else None
+
+
+def tells_decimals(names: Sequence[str]) -> list[str]:
+    """Return the columns whose numbers were measured, by their names: no label is among them."""
+    roles = {name: _role_by_name(name) for name in names}
+    if {"environment", "mean", "value"} & set(roles.values()):
+        measured = ("mean", "value", *SPREADS, "ci_high", "")
+        return [name for name, role in roles.items() if role in measured or name.endswith(SPREAD)]
+    return [name for name in names if name.casefold() not in LABELS]
+
+
+def _has_text(sheet: Sheet, name: str) -> bool:
+    texts = (text.removesuffix("%").strip() for text in sheet.column(name))
+    return any(text and not printed.is_number(text) for text in texts)
 
 
 def list_metrics(sheet: Sheet) -> list[str]:

@@ -38,7 +38,12 @@ def spread_from_interval(
     TableError: a level that nothing says, bounds on one side of the mean, or so uneven that it
     is no interval by Student's t.
     """
-    level = find_level(places[0].column) or find_level(places[1].column)
+    levels = {level for place in places if (level := find_level(place.column)) is not None}
+    if len(levels) > 1:
+        raise TableError(
+            f"{places[0]}: its bounds name two levels, {places[0].column} and {places[1].column}."
+        )
+    level = levels.pop() if levels else None
     if level is None:
         raise TableError(
             f"{places[0]}: of which level is the interval? Name the column 95 % CI low."

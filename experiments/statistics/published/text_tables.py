@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from experiments.statistics.published import cells
+from experiments.statistics.published.columns import split_column_name, tells_decimals
 from experiments.statistics.published.printed import TableError
 from experiments.statistics.published.sheets import MOST_COLUMNS, SPREAD, Sheet
 from experiments.statistics.published.systems import gather_systems
@@ -14,14 +15,18 @@ Rows = list[tuple[int, list[str]]]
 TWO_NUMBERS = re.compile(
     r"(?P<mean>.+?)\s*(?:(?:±|\+/-|\+-)\s*(?P<spread>.+)|\((?P<inside>[\d.,]+)\))"
 )
-CONCISE = re.compile(r"[\d.,]*[.,]\d+\(\d+\)")
+CONCISE = re.compile(r"[\d.,]*[.,]\d+\s*\(\d+\)")
 INDEX_NAMES = re.compile(r"(?:Unnamed: ?\d+|index)?", re.IGNORECASE)
 NOTE_START = re.compile(
     r"\W*(?:notes?|sources?|legend|values?|all|means?|each|where|times?|table|n\s*=|\d+ runs)\b"
     r"|[*#†‡]",
     re.IGNORECASE,
 )
-RUNS_IN_NOTE = re.compile(r"\bn\s*=\s*(\d+)\b", re.IGNORECASE)
+# N of a matrix, and "n = 2 nodes", count no runs: what else stands behind the number is asked for.
+RUNS_IN_NOTE = re.compile(
+    r"\bn\s*=\s*(\d+)(?=\s*(?:(?:runs?|repetitions?|repeats?|times|each|for (?:every|each|all)"
+    r"|per (?:mean|value|cell|row))\b|[.,;:)\]±*†]|\+/-|$))"
+)
 SPREAD_IN_NOTE = re.compile(
     r"(?:±|\+/-|\()\s*(?:(?P<sd>sd\b|s\.d\.|std|standard deviation)"
     r"|(?P<se>sem?\b|s\.e\.|standard error))",
@@ -84,7 +89,9 @@ def separate_notes(rows: Rows) -> tuple[Rows, list[str]]:
 def _is_title(fields: Sequence[str], width: int) -> bool:
     filled = [text for text in fields if text]
     if len(fields) == width:
-        return (width > 2 and len(filled) == 1 and bool(fields[0])) or fields[0].startswith("#")
+        is_alone = width > 2 and len(filled) == 1 and bool(fields[0])
+        # A header may begin with #gpus; a comment seldom fills as many columns as the table has.
+        return is_alone or (fields[0].startswith("#") and len(filled) < width)
     return len(filled) < width and not any(map(cells.find_decimal, filled))
 
 
@@ -153,6 +160,8 @@ def _name_units(
                 "column. Write all of them in the same unit."
             )
         unit = next(iter(units), "")
+        if unit and name.endswith(SPREAD):
+            _check_spread_unit(name, unit, columns, rows)
         new = name
         if unit and not name.endswith(SPREAD):
             new = f"{name} %" if unit == "%" else f"{name} ({unit})"
@@ -164,16 +173,37 @@ def _name_units(
     return result, said
 
 
+def _check_spread_unit(name: str, unit: str, columns: Mapping[str, list[str]], rows: Rows) -> None:
+    """Raise TableError where a spread has another unit than its mean: 3.71 s ± 50 ms."""
+    mean = name.removesuffix(SPREAD)
+    _, units = cells.split_units(columns.get(mean, []))
+    of_mean = next(iter(units), "") or split_column_name(mean)[1]
+    if unit == of_mean:
+        return
+    advice = (
+        "Give the coefficient of variation a column of its own, CV %."
+        if unit == "%"
+        else "Write both in the same unit."
+    )
+    raise TableError(
+        f"Row {rows[0][0]}, column {mean}: mixed units, {of_mean or 'none'} and {unit} in one "
+        f"column. {advice}"
+    )
+
+
 def _read_numbers(
     columns: Mapping[str, list[str]], decimal: str
 ) -> tuple[dict[str, list[str]], dict[str, str], list[str]]:
     """Return the columns with decimal points, why some are in doubt, and what was understood."""
     chosen: cells.Decimal | None = decimal if decimal in ("point", "comma") else None  # type: ignore[assignment]
+    measured = tells_decimals([*columns])
     signs = {name: cells.read_numbers(texts).decimal for name, texts in columns.items()}
     told: set[cells.Decimal] = {
         sign
         for name, sign in signs.items()
-        if sign and any(cells.find_decimal(text) == sign for text in columns[name])
+        if sign
+        and name in measured
+        and any(cells.find_decimal(text) == sign for text in columns[name])
     }
     result, doubts = {}, {}
     changed = ""

@@ -107,6 +107,16 @@ def _join_sheets(names: Sequence[str], sheets: Sequence[Sheet]) -> Sheet:
             f"{name} is {sheet.format}" for name, sheet in zip(names, sheets, strict=True)
         )
         raise TableError(f"The files are of several kinds: {kinds}. Choose files of one kind.")
+    for attribute, words in (("n", "numbers of runs"), ("spread", "kinds of spread")):
+        if len({getattr(sheet, attribute) for sheet in sheets}) > 1:
+            raise TableError(
+                f"The files say different {words}, or only some of them do: "
+                + ", ".join(
+                    f"{name} {getattr(sheet, attribute) or 'nothing'}"
+                    for name, sheet in zip(names, sheets, strict=True)
+                )
+                + ". Give them a column in each file."
+            )
     stems = [_make_stem(name, sheets[0].format) for name in names]
     if first.format != mlperf.FORMAT.name and len(set(stems)) < len(stems):
         raise TableError("Two files have the same name; the name is the environment.")
@@ -120,10 +130,14 @@ def _join_sheets(names: Sequence[str], sheets: Sequence[Sheet]) -> Sheet:
             rows.append([stem, *(cells.get(name, "") for name in header)])
     roles = {name: role for sheet in sheets for name, role in sheet.roles.items()}
     roles = roles or _roles_by_name(sheets)
+    differing: list[str] = []
     for name, role in roles.items():
         if role == "environment" and len(set(stems)) > 1:
             alone = all(len(set(sheet.column(name))) == 1 for sheet in sheets)
             roles[name] = "ignore" if alone else "label"
+            values = list(dict.fromkeys(next(iter(sheet.column(name))) for sheet in sheets))
+            if alone and len(values) > 1:
+                differing.append(f"Not compared, though it differs: {name} {', '.join(values)}.")
     file_role = "environment" if len(set(stems)) > 1 else "ignore"
     return replace(
         first,
@@ -131,7 +145,11 @@ def _join_sheets(names: Sequence[str], sheets: Sequence[Sheet]) -> Sheet:
         rows=list(enumerate(rows, 2)),
         roles={"file": file_role, **roles},
         metrics=tuple(dict.fromkeys(name for sheet in sheets for name in sheet.metrics)),
-        notes=(*first.notes, f"{len(sheets)} files; the name of a file is its environment."),
+        notes=(
+            *dict.fromkeys(note for sheet in sheets for note in sheet.notes),
+            f"{len(sheets)} files; the name of a file is its environment.",
+            *differing,
+        ),
         doubts={name: doubt for sheet in sheets for name, doubt in sheet.doubts.items()},
     )
 
