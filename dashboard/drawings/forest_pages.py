@@ -18,7 +18,7 @@ AROUND = 36.0
 NARROWEST = 86.0
 WIDE_LETTER = 1.6
 """Millimetres: few texts have wider letters on average."""
-LETTER = 1.15
+LETTER = 1.0
 """Millimetres of a letter on average."""
 MOST_LINES = 2
 BLOCK_PITCH, LEAST_BLOCKS, MOST_OF_BLOCKS = 1.25, 4.0, 16.0

@@ -20,7 +20,9 @@ A4 = {"width": 703, "height": 1033}
 def test_a_saved_report_opens_from_a_disk_and_asks_for_nothing(
     page: Page, open_page: Open, live_server: LiveServer, results: Experiment, tmp_path: Path
 ) -> None:
-    answer = page.request.get(f"{live_server.url}/experiments/{results.pk}/report.html")
+    answer = page.request.get(
+        f"{live_server.url}/experiments/{results.pk}/report.html", timeout=120_000
+    )
     assert answer.ok
     file = tmp_path / "report.html"
     file.write_bytes(answer.body())

@@ -12,7 +12,6 @@ from django.urls import reverse
 
 from dashboard.execution import verdict_panel
 from experiments.comparisons import keep_comparison, kept
-from experiments.comparisons import latest as latest_comparisons
 from experiments.execution import lifecycle
 from experiments.models import Experiment, KeptComparison, Run, User
 from tests.dashboard.conftest import People, Site, measured
@@ -144,7 +143,7 @@ def test_what_nobody_has_computed_yet_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     KeptComparison.objects.all().delete()
-    monkeypatch.setattr(latest_comparisons, "MANY_RUNS", 9)
+    monkeypatch.setattr(kept, "MANY_RUNS", 9)
     path = reverse(address, args=[] if address == "overview" else [slow.pk])
     text = read_text(as_owner, path)
     assert "being computed by a worker" in text
