@@ -25,7 +25,7 @@ NOTE_START = re.compile(
 # N of a matrix, and "n = 2 nodes", count no runs: what else stands behind the number is asked for.
 RUNS_IN_NOTE = re.compile(
     r"\bn\s*=\s*(\d+)(?=\s*(?:(?:runs?|repetitions?|repeats?|times|each|for (?:every|each|all)"
-    r"|per (?:mean|value|cell|row))\b|[.,;:)\]±*†]|\+/-|$))"
+    r"|per (?:mean|value|cell|row))\b|[;:)\]±*†]|\+/-|\.?\s*$))"
 )
 SPREAD_IN_NOTE = re.compile(
     r"(?:±|\+/-|\()\s*(?:(?P<sd>sd\b|s\.d\.|std|standard deviation)"
@@ -68,6 +68,14 @@ def make_sheet(rows: Rows, *, decimal: str = "", kind: str = "a table") -> Sheet
         doubts=doubts,
     )
     return gather_systems(_apply_notes(sheet, notes))
+
+
+def holds_number(text: str) -> bool:
+    """Return whether a cell is a number, perhaps with its unit or its spread, and no name."""
+    mean = _split_cell(text)[0]
+    return bool(
+        cells.NUMBER.fullmatch(cells.SPACES.sub("", mean)) or cells.WITH_UNIT.fullmatch(mean)
+    )
 
 
 def separate_notes(rows: Rows) -> tuple[Rows, list[str]]:

@@ -49,6 +49,8 @@ def test_other_times_do_tell() -> None:
         ("GEMM with N = 4096 on one node", None),
         ("Times on n = 2 nodes", None),
         ("Weak scaling, n = 4096 per GPU", None),
+        ("GEMM with n = 4096 and double precision", None),
+        ("Means of n = 1,000 runs", None),
         ("Mean times (n = 5)", 5),
         ("Means of n = 5 runs", 5),
         ("n = 5 ± SD", 5),

@@ -135,7 +135,7 @@ def _join_sheets(names: Sequence[str], sheets: Sequence[Sheet]) -> Sheet:
         if role == "environment" and len(set(stems)) > 1:
             alone = all(len(set(sheet.column(name))) == 1 for sheet in sheets)
             roles[name] = "ignore" if alone else "label"
-            values = list(dict.fromkeys(next(iter(sheet.column(name))) for sheet in sheets))
+            values = list(dict.fromkeys(value for sheet in sheets for value in sheet.column(name)))
             if alone and len(values) > 1:
                 differing.append(f"Not compared, though it differs: {name} {', '.join(values)}.")
     file_role = "environment" if len(set(stems)) > 1 else "ignore"

@@ -3,9 +3,14 @@ r"""Tables of LaTeX: rows with & and \\, inside or without their tabular."""
 import re
 
 from experiments.statistics.published.formats.base import Format
-from experiments.statistics.published.printed import TableError, is_number
+from experiments.statistics.published.printed import TableError
 from experiments.statistics.published.sheets import MOST_COLUMNS, MOST_ROWS, Sheet
-from experiments.statistics.published.text_tables import Rows, list_filled, make_sheet
+from experiments.statistics.published.text_tables import (
+    Rows,
+    holds_number,
+    list_filled,
+    make_sheet,
+)
 
 TABULAR = re.compile(r"\\begin\{(tabularx?\*?|longtable|tabulary)\}")
 RULES = re.compile(
@@ -61,7 +66,7 @@ def _read(text: str, decimal: str) -> Sheet:
     filled = [(row, wide) for row, wide in zip(rows, spans, strict=True) if any(row[1])]
     table = list_filled(iter([row for row, _ in filled]))
     has_two_headers = len(filled) > 2 and len(table[0][1]) == len(table[1][1])
-    if has_two_headers and filled[0][1] and not any(map(is_number, table[1][1])):
+    if has_two_headers and filled[0][1] and not any(map(holds_number, table[1][1])):
         # The first row names groups of columns, the second the columns of each.
         table = [_join_headers(table[0], table[1]), *table[2:]]
     table = _fill_down(text, table)
