@@ -332,10 +332,12 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         """Fill in what verdicts speak of, for a new draft and for one from before the choice."""
         if self.chosen_cluster is None:
             return
-        if not self.initial.get("estimand"):
+        if not self.initial.get("estimand") and self.instance.pk:
+            # Its blocks were not to be spread: on one node they would say nothing of a partition.
+            self.initial["estimand"] = str(Experiment.Estimand.NODES)
+        elif not self.initial.get("estimand"):
             self.initial["estimand"] = propose_estimand(self.chosen_cluster, partition)
-            if not self.instance.pk:
-                self.initial["spreads_nodes"] = self.initial["estimand"] == PARTITION
+            self.initial["spreads_nodes"] = self.initial["estimand"] == PARTITION
         if explain_why_not_spread(self.chosen_cluster, paired=True):
             self.initial["spreads_nodes"] = False
 
@@ -374,6 +376,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             looks=cleaned.get("looks") or 1,
             find_warm_up=cleaned.get("warm_up") == Experiment.WarmUp.FOUND,
             spreads_nodes=bool(cleaned.get("spreads_nodes")),
+            estimand=cleaned.get("estimand") or "",
             **asked,
         )
         for name in problems.keys() - self.errors.keys():
@@ -407,10 +410,9 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         return [self[name] for name in self.fields if name in self.base_fields or name in chosen]
 
     def clean_estimand(self) -> str:
-        """Return what was chosen; what is proposed where nothing was."""
-        cluster, partition = (self.cleaned_data.get(name) for name in ("cluster", "partition"))
+        """Return what was chosen; this node where nothing was, for which any nodes will do."""
         chosen: str = self.cleaned_data["estimand"]
-        return chosen or (propose_estimand(cluster, partition) if cluster else "")
+        return chosen or str(Experiment.Estimand.NODES)
 
     def clean_rejected_again(self) -> int:
         return self.cleaned_data["rejected_again"] or 0

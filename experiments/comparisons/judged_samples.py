@@ -31,6 +31,7 @@ def list_compared_samples(comparison: Comparison, group: Group, pair: Pair) -> l
         [sample for sample in samples if sample.environment == pair.baseline],
         [sample for sample in samples if sample.environment == pair.environment],
         paired=pair.paired,
+        estimand=pair.estimand,
     )
     return [*arms.baseline, *arms.environment]
 

@@ -119,6 +119,7 @@ def _list_refusals(experiment: Experiment, parity: Any, by: User) -> dict[str, l
         looks=experiment.looks,
         find_warm_up=experiment.warm_up == Experiment.WarmUp.FOUND,
         spreads_nodes=experiment.spreads_nodes,
+        estimand=experiment.estimand,
     )
     if waiting := rules.describe_unready_images(
         list(experiment.environments.select_related("staged_image__image__owner"))

@@ -166,7 +166,7 @@ def allow_any_node(job: Job, by: User) -> None:
         if not can_allow_any_node(row):
             raise NotDone("Not changed: it does not wait for a node any more.")
         columns = {} if row.state == Job.State.PLANNED else {"cancel_requested_at": Now()}
-        Job.objects.filter(pk=row.pk).update(node="", **columns)
+        Job.objects.filter(pk=row.pk).update(node="", excluded_nodes=[], **columns)
         Pause.objects.holding(row.experiment).update(retry_at=Now())
         record_event(row.experiment, ANY_NODE, job=row, why=f"instead of {row.node} alone", by=by)
 

@@ -33,6 +33,25 @@ def explain_why_not_spread(cluster: Cluster, *, paired: bool) -> str:
     return ""
 
 
+def explain_why_one_analysis(
+    estimand: str, partition: Partition | None, *, repeats: int, spreads: bool
+) -> str:
+    """Return why verdicts on a partition cannot have several analyses; "" if they can.
+
+    The levels of interim analyses hold where each brings new nodes. Where blocks come to the same
+    nodes again the degrees of freedom stay few while the looks go on: with 2 nodes and 5 analyses
+    false alarms come in 7.4 % of experiments, with 3 nodes in 6.8 %, and with 5 in 6.1 %.
+    """
+    if estimand != PARTITION or (spreads and count_planned_nodes(partition, repeats) == repeats):
+        return ""
+    return (
+        "Several analyses of a verdict on the partition need a node of its own for each of the "
+        f"{numbers.count(repeats, 'block')} (tick “One block a node”, in a partition of as many "
+        "nodes): on the same nodes again they would raise more false alarms than 5 %. Plan one "
+        "analysis, or let verdicts speak of this node."
+    )
+
+
 def count_planned_nodes(partition: Partition | None, repeats: int) -> int:
     """Return on how many nodes the blocks of a configuration run at most."""
     return min(repeats, partition.nodes if partition else 1)

@@ -112,6 +112,7 @@ def list_refusals(
     looks: int = 1,
     find_warm_up: bool = False,
     spreads_nodes: bool = False,
+    estimand: str = "",
 ) -> dict[str, list[str]]:
     """Return the reasons why this cannot run, by the form field to correct; empty if it can."""
     messages: defaultdict[str, list[str]] = defaultdict(list)
@@ -131,6 +132,12 @@ def list_refusals(
         )
     if spreads_nodes and (problem := estimands.explain_why_not_spread(cluster, paired=paired)):
         messages["spreads_nodes"].append(problem)
+    if looks > 1 and (
+        problem := estimands.explain_why_one_analysis(
+            estimand, partition, repeats=repeats, spreads=spreads_nodes
+        )
+    ):
+        messages["looks"].append(problem)
     if find_warm_up:
         _check_steps(messages, workloads, scales)
     if not workloads:

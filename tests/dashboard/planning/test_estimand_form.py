@@ -16,7 +16,7 @@ from experiments.models import Experiment, Run
 from experiments.presets.own_presets import describe_definition
 from tests.dashboard.conftest import People, Site, measured
 from tests.dashboard.planning.test_form import HTMX, NEW, asked, problems
-from tests.factories import block
+from tests.factories import ExperimentFactory, block
 
 pytestmark = pytest.mark.django_db
 
@@ -75,9 +75,42 @@ def test_the_choice_is_saved_copied_and_frozen(as_owner: Client, on_slurm: Site)
     assert re.search(r'value="partition"[^>]* checked', edited)
 
 
-def test_where_nothing_is_chosen_the_proposal_counts(as_owner: Client, on_slurm: Site) -> None:
+def test_where_nothing_is_chosen_verdicts_speak_of_this_node(
+    as_owner: Client, on_slurm: Site
+) -> None:
     as_owner.post(NEW, asked(on_slurm) | {"action": "save"})
-    assert Experiment.objects.get().estimand == "partition"
+    assert Experiment.objects.get().estimand == "nodes"
+
+
+def test_a_draft_from_before_the_choice_is_not_one_about_the_partition(
+    on_slurm: Site, people: People
+) -> None:
+    draft = ExperimentFactory(
+        cluster=on_slurm.cluster, partition=on_slurm.partition, owner=people.owner, estimand=""
+    )
+    assert ExperimentForm(user=people.owner, instance=draft)["estimand"].value() == "nodes"
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_refused"),
+    [
+        ({"estimand": "partition"}, True),
+        ({"estimand": "partition", "spreads_nodes": "on"}, True),
+        ({"estimand": "nodes"}, False),
+    ],
+)
+def test_several_analyses_on_the_same_nodes_are_refused_for_a_partition(
+    as_owner: Client, on_slurm: Site, changes: dict[str, str], is_refused: bool
+) -> None:
+    def is_refused_on(nodes: int) -> bool:
+        on_slurm.partition.nodes = nodes
+        on_slurm.partition.save()
+        form = asked(on_slurm, repeats="10", looks="2", **changes)
+        page = as_owner.post(NEW, form | {"action": "save"}).content.decode()
+        return "a node of its own for each of the 10 blocks" in page
+
+    assert is_refused_on(9) == is_refused
+    assert is_refused_on(10) == (is_refused and "spreads_nodes" not in changes)
 
 
 def test_blocks_are_not_spread_where_that_cannot_be(as_owner: Client, on_slurm: Site) -> None:
