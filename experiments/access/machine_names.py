@@ -58,7 +58,9 @@ def number_machines(
             *(node for names in NAMED_IN_ENDS.findall(message) for node in names),
         ]
     spread = experiment.jobs.exclude(excluded_nodes=None).order_by("pk")
-    nodes += [name for names in spread.values_list("excluded_nodes", flat=True) for name in names]
+    nodes += [
+        name for names in spread.values_list("excluded_nodes", flat=True) for name in names or ()
+    ]
     hops = experiment.cluster.list_hops()
     _number(machines, "node", (name for text in (*nodes, *hosts) for name in _nodes_in(text)))
     _number(machines, "host", (cluster.host for cluster in hops))
