@@ -67,7 +67,8 @@ def _run(postgres: Postgres, valkey: Valkey, supervisor: Supervisor) -> None:
     port = _port(patience=PREDECESSOR_SECONDS if supervisor.was_killed else 0)
     postgres.start()
     valkey.start()
-    environment = _environment(postgres.url, valkey.url, supervisor.file)
+    address = {"SITE_ADDRESS": f"http://localhost:{port}"}  # for links in what is posted
+    environment = address | _environment(postgres.url, valkey.url, supervisor.file)
     password = _first_password()
     answer = _manage("prepare_demo", environment | {"TARE_DEMO_PASSWORD": password})
     web = Service("web", lambda: _web(port, environment), LOGS / "web", ends_whole=True)

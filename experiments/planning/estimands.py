@@ -33,6 +33,15 @@ def explain_why_not_spread(cluster: Cluster, *, paired: bool) -> str:
     return ""
 
 
+def explain_why_one_node(partition: Partition | None) -> str:
+    """Return why a partition has no second node for a block; "" if it has."""
+    if partition is None:
+        return "Choose a partition: how many nodes the cluster’s default one has is not known."
+    if partition.nodes < 2:
+        return f"{partition.name} has one node: every block runs there."
+    return ""
+
+
 def explain_why_one_analysis(
     estimand: str, partition: Partition | None, *, repeats: int, spreads: bool
 ) -> str:

@@ -130,7 +130,10 @@ def list_refusals(
             f"{numbers.count(repeats, 'repeat')} "
             f"allow{'s' * (repeats == 1)} {most} interim analys{'i' if most == 1 else 'e'}s."
         )
-    if spreads_nodes and (problem := estimands.explain_why_not_spread(cluster, paired=paired)):
+    if spreads_nodes and (
+        problem := estimands.explain_why_not_spread(cluster, paired=paired)
+        or estimands.explain_why_one_node(partition)
+    ):
         messages["spreads_nodes"].append(problem)
     if looks > 1 and (
         problem := estimands.explain_why_one_analysis(

@@ -68,6 +68,7 @@ def test_one_folder_through_three_starts(folder: Path) -> None:
         assert "Overview" in log_in(first)
         assert len(first.processes()) > 5
         assert_taken_port_is_named(first)
+        assert "WARNINGS" not in first.output.read_text(), "a newcomer has nothing to mend"
         password = first.says(r"the password (\S+)")[1]
         keys = (folder / "environment").read_text()
     finally:

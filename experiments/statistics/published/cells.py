@@ -73,24 +73,24 @@ def read_numbers(
     `beside` it have. 1.234 alone has a decimal point, as everywhere else in Tare.
     """
     seen = {text: find_decimal(text) for text in texts}
-    told = {decimal for decimal in seen.values() if decimal in ("point", "comma")}
+    certain = {decimal for decimal in seen.values() if decimal in ("point", "comma")}
     unclear = [text for text, decimal in seen.items() if decimal == "either"]
-    if len(told) > 1 and not chosen:
+    if len(certain) > 1 and not chosen:
         first, second = (
             next(text for text, decimal in seen.items() if decimal == sign)
             for sign in ("point", "comma")
         )
         doubt = f"{first!r} has a decimal point and {second!r} a decimal comma"
         return Numbers(list(texts), doubt=doubt)
-    around = set(beside)
+    decimals_beside = set(beside)
     decimal: Decimal | None = chosen
-    if not decimal and told:
-        decimal = "comma" if "comma" in told else "point"
+    if not decimal and certain:
+        decimal = "comma" if "comma" in certain else "point"
     if not decimal and unclear:
         has_comma = any("," in text for text in unclear)
-        if len(around) == 1 and has_comma and all("," in text for text in unclear):
-            decimal = next(iter(around))
-        elif has_comma or "comma" in around:
+        if len(decimals_beside) == 1 and has_comma and all("," in text for text in unclear):
+            decimal = next(iter(decimals_beside))
+        elif has_comma or "comma" in decimals_beside:
             return Numbers(list(texts), doubt=_describe_doubt(unclear[0]))
         else:
             decimal = "point"

@@ -69,7 +69,7 @@ def gather_systems(sheet: Sheet) -> Sheet:
             if any(values):
                 rows.append((number, [*(texts[name] for name in labels), system, *values]))
     header = [_name(name, units[name]) for name in statistics]
-    said = f"Columns of {len(systems)} systems are read as a row for each: {', '.join(systems)}."
+    note = f"Columns of {len(systems)} systems are read as a row for each: {', '.join(systems)}."
     doubts = {
         new: sheet.doubts[column]
         for name, new in zip(statistics, header, strict=True)
@@ -80,7 +80,7 @@ def gather_systems(sheet: Sheet) -> Sheet:
         sheet,
         header=[*labels, "environment", *header],
         rows=rows,
-        notes=(*sheet.notes, said),
+        notes=(*sheet.notes, note),
         doubts={**sheet.doubts, **doubts},
     )
 

@@ -50,13 +50,13 @@ def make_sheet(rows: Rows, *, decimal: str = "", kind: str = "a table") -> Sheet
             raise TableError(f"Row {number} has {len(fields)} fields, the header has {len(names)}.")
     if not rows:
         raise TableError("The file has a header and no rows.")
-    names, rows, said = _without_index(names, rows)
+    names, rows, index_notes = _without_index(names, rows)
     if repeated := [name for i, name in enumerate(names) if not name or name in names[:i]]:
         raise TableError(f"Row 1: the column {repeated[0]!r} is nameless or there twice.")
     columns = {name: [fields[k] for _, fields in rows] for k, name in enumerate(names)}
     columns = _split_cells(columns)
-    columns, said_of_units = _name_units(columns, rows)
-    columns, doubts, said_of_numbers = _read_numbers(columns, decimal)
+    columns, unit_notes = _name_units(columns, rows)
+    columns, doubts, number_notes = _read_numbers(columns, decimal)
     sheet = Sheet(
         list(columns),
         [
@@ -64,7 +64,7 @@ def make_sheet(rows: Rows, *, decimal: str = "", kind: str = "a table") -> Sheet
             for (number, _), fields in zip(rows, zip(*columns.values(), strict=True), strict=True)
         ],
         format=kind,
-        notes=(*said, *said_of_units, *said_of_numbers),
+        notes=(*index_notes, *unit_notes, *number_notes),
         doubts=doubts,
     )
     return gather_systems(_apply_notes(sheet, notes))
@@ -120,8 +120,8 @@ def _without_index(names: list[str], rows: Rows) -> tuple[list[str], Rows, list[
         return names, rows, []
     index = [fields[0] for _, fields in rows]
     if all(text.isascii() and text.isdigit() for text in index):
-        said = f"The first column, {names[0] or 'without a name'}, is an index and left out."
-        return names[1:], [(number, fields[1:]) for number, fields in rows], [said]
+        note = f"The first column, {names[0] or 'without a name'}, is an index and left out."
+        return names[1:], [(number, fields[1:]) for number, fields in rows], [note]
     return [names[0] or "index", *names[1:]], rows, []
 
 
@@ -154,7 +154,7 @@ def _name_units(
 ) -> tuple[dict[str, list[str]], list[str]]:
     """Move the unit that every cell of a column has behind its number into the column's name."""
     result: dict[str, list[str]] = {}
-    said = []
+    notes = []
     for name, texts in columns.items():
         plain, units = cells.split_units(texts)
         if len(units) > 1:
@@ -174,11 +174,11 @@ def _name_units(
         if unit and not name.endswith(SPREAD):
             new = f"{name} %" if unit == "%" else f"{name} ({unit})"
         if unit and new not in columns and new not in result:
-            said.append(f"Unit of {name}: {unit}, from its cells.")
+            notes.append(f"Unit of {name}: {unit}, from its cells.")
             result[new] = plain
         else:
             result[name] = plain if unit else texts
-    return result, said
+    return result, notes
 
 
 def _check_spread_unit(name: str, unit: str, columns: Mapping[str, list[str]], rows: Rows) -> None:
@@ -206,7 +206,7 @@ def _read_numbers(
     chosen: cells.Decimal | None = decimal if decimal in ("point", "comma") else None  # type: ignore[assignment]
     measured = tells_decimals([*columns])
     signs = {name: cells.read_numbers(texts).decimal for name, texts in columns.items()}
-    told: set[cells.Decimal] = {
+    certain: set[cells.Decimal] = {
         sign
         for name, sign in signs.items()
         if sign
@@ -216,7 +216,7 @@ def _read_numbers(
     result, doubts = {}, {}
     changed = ""
     for name, texts in columns.items():
-        numbers = cells.read_numbers(texts, chosen=chosen, beside=told)
+        numbers = cells.read_numbers(texts, chosen=chosen, beside=certain)
         result[name] = numbers.texts
         concise = next((text for text in texts if CONCISE.fullmatch(text)), "")
         if concise:
@@ -238,17 +238,17 @@ def _apply_notes(sheet: Sheet, notes: Sequence[str]) -> Sheet:
         names = [*sheet.header]
         spread = _find_spread(names)
         return _replaced(sheet, None, spread, []) if spread else sheet
-    said = [f"Read as a title or note: {_shorten(note)}" for note in notes]
+    reading_notes = [f"Read as a title or note: {_shorten(note)}" for note in notes]
     counts = {int(count) for note in notes for count in RUNS_IN_NOTE.findall(note)[:99]}
     count = counts.pop() if len(counts) == 1 else None
     if count:
-        said.append(f"Runs behind each mean: {count}, from a note (n = {count}).")
+        reading_notes.append(f"Runs behind each mean: {count}, from a note (n = {count}).")
     elif counts:
-        said.append("The notes name several n; enter the runs behind each mean.")
+        reading_notes.append("The notes name several n; enter the runs behind each mean.")
     spread = _find_spread([*notes, *sheet.header])
     if spread:
-        said.append(f"Spreads are {spread.upper()}, as the text beside the table says.")
-    return _replaced(sheet, count, spread, said)
+        reading_notes.append(f"Spreads are {spread.upper()}, as the text beside the table says.")
+    return _replaced(sheet, count, spread, reading_notes)
 
 
 def _find_spread(texts: Sequence[str]) -> str:
@@ -262,8 +262,8 @@ def _find_spread(texts: Sequence[str]) -> str:
     return kinds.pop() if len(kinds) == 1 else ""
 
 
-def _replaced(sheet: Sheet, n: int | None, spread: str, said: Sequence[str]) -> Sheet:
-    return replace(sheet, n=n or None, spread=spread, notes=(*sheet.notes, *said))
+def _replaced(sheet: Sheet, n: int | None, spread: str, notes: Sequence[str]) -> Sheet:
+    return replace(sheet, n=n or None, spread=spread, notes=(*sheet.notes, *notes))
 
 
 def _shorten(text: str) -> str:

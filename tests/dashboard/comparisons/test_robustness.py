@@ -65,6 +65,8 @@ def test_nothing_is_said_before_the_verdict(site: Site, people: People, as_owner
         text = as_owner.get(reverse(name, args=[experiment.pk])).content.decode()
         assert "Wilcoxon" not in text
         assert "Shapiro" not in text
+    panel = as_owner.get(reverse("robustness", args=[experiment.pk])).content.decode()
+    assert "nothing to check before there is a verdict" in panel
 
 
 def test_json_has_every_companion(ten: Experiment, as_owner: Client) -> None:

@@ -75,6 +75,13 @@ def test_the_choice_is_saved_copied_and_frozen(as_owner: Client, on_slurm: Site)
     assert re.search(r'value="partition"[^>]* checked', edited)
 
 
+def test_blocks_are_not_spread_over_one_node(as_owner: Client, on_slurm: Site) -> None:
+    on_slurm.partition.nodes = 1
+    on_slurm.partition.save()
+    wrong = problems(as_owner, on_slurm, **SPREAD)
+    assert "has one node: every block runs there" in wrong["spreads_nodes"][0]
+
+
 def test_where_nothing_is_chosen_verdicts_speak_of_this_node(
     as_owner: Client, on_slurm: Site
 ) -> None:

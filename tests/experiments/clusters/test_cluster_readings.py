@@ -56,7 +56,7 @@ def draft() -> ClusterDraft:
         host_key=KEY,
         credential=key,
         scheduler="slurm",
-        work_directory="/work/jo",
+        work_directory="/scratch/jo",
     )
 
 
@@ -159,7 +159,7 @@ def test_what_was_changed_since_it_was_asked_for_is_not_read(
 def test_a_draft_is_read_at_its_address_with_its_key(draft: ClusterDraft, asked: Asked) -> None:
     row = of_draft(draft)
     assert read(row) == "ok"
-    options = {"scheduler": "slurm", "work_directory": "/work/jo"}
+    options = {"scheduler": "slurm", "work_directory": "/scratch/jo"}
     assert asked == [("login.example", options)]
     assert row.offer == FINE.found
 

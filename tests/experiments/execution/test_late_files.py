@@ -175,7 +175,7 @@ class TestEnding:
 
     @pytest.fixture
     def job(self) -> Job:
-        made: Job = JobFactory(experiment__cluster__name="far", directory="/work/jobs/a-1")
+        made: Job = JobFactory(experiment__cluster__name="far", directory="/scratch/jobs/a-1")
         return made
 
     def test_well_has_no_words(self, job: Job) -> None:
@@ -186,12 +186,12 @@ class TestEnding:
     def test_badly_says_where_its_files_are_or_were(self, job: Job) -> None:
         ending = make_ending(job, read_record({}), "lost", "no exit code...")
         assert (ending.reason, ending.message) == ("lost", "no exit code.")
-        assert ending.location == "Its files are in /work/jobs/a-1 on far."
+        assert ending.location == "Its files are in /scratch/jobs/a-1 on far."
         gone = make_ending(job, read_record({}), "lost", "no exit code", is_there=False)
         assert gone.message == "no exit code. Its directory on far is not there."
-        assert gone.location == "It was /work/jobs/a-1."
+        assert gone.location == "It was /scratch/jobs/a-1."
         assert describe_location(job, is_there=False) == (
-            "Its directory /work/jobs/a-1 on far is not there."
+            "Its directory /scratch/jobs/a-1 on far is not there."
         )
 
     def test_after_a_click_is_that_persons_unless_it_succeeded(self, job: Job) -> None:

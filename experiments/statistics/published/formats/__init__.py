@@ -86,14 +86,14 @@ def recognise_format(text: str) -> Format:
 def _read_file(text: str, decimal: str) -> Sheet:
     if not text.strip():
         raise TableError("The file is empty.")
-    found = recognise_format(text)
+    file_format = recognise_format(text)
     try:
-        return found.read(text, decimal)
+        return file_format.read(text, decimal)
     except TableError as error:
         message = str(error)
-        if found is FORMATS[-1] or message.startswith("This "):
+        if file_format is FORMATS[-1] or message.startswith("This "):
             raise
-        raise TableError(f"This is {found.name}. {message}", error.others) from None
+        raise TableError(f"This is {file_format.name}. {message}", error.others) from None
 
 
 def _join_sheets(names: Sequence[str], sheets: Sequence[Sheet]) -> Sheet:

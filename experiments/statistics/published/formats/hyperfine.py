@@ -50,7 +50,7 @@ def _read(text: str, decimal: str) -> Sheet:
         if has_times
         else {"mean (s)": "mean", "sd (s)": "sd"}
     )
-    said = (
+    note = (
         "Each of the times is one run, of a process of its own; those with another exit code than "
         "0 do not count. All runs of a command were before all of the next: drift is part of the "
         "difference."
@@ -62,7 +62,7 @@ def _read(text: str, decimal: str) -> Sheet:
         rows_from(header, rows),
         format=FORMAT.name,
         roles=roles,
-        notes=(said, "Unit: seconds, in which hyperfine stores times."),
+        notes=(note, "Unit: seconds, in which hyperfine stores times."),
     )
 
 

@@ -65,7 +65,7 @@ def _read(text: str, decimal: str) -> Sheet:
         if has_rounds
         else {"mean (s)": "mean", "sd (s)": "sd", "rounds": "n"}
     )
-    said = (
+    note = (
         "Each round is read as a run."
         if has_rounds
         else "Means, SD and the number of rounds are read: the file has no data of its rounds, or "
@@ -76,7 +76,7 @@ def _read(text: str, decimal: str) -> Sheet:
         rows_from(header, rows),
         format=FORMAT.name,
         roles=roles,
-        notes=(said, ONE_PROCESS, "Unit: seconds, in which pytest-benchmark stores times."),
+        notes=(note, ONE_PROCESS, "Unit: seconds, in which pytest-benchmark stores times."),
         one_process=ONE_PROCESS,
     )
 
