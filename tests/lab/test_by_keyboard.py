@@ -192,6 +192,8 @@ def watch(hands: Hands, made: Experiment, work: Work) -> None:
 
 
 def compare(hands: Hands, made: Experiment) -> None:
+    # The page of the run that was watched shows the end once: its parts move while that comes.
+    expect(hands.page.locator("[data-live]")).to_have_count(0, timeout=30_000)
     hands.follow(made.question)
     hands.follow("Open the comparison")
     hands.go("link", FULL_RESULTS)
