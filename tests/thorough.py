@@ -33,6 +33,7 @@ KEPT = {
     "tests/lab/test_demo.py::test_one_folder": "the first command of the README",
     "tests/lab/test_main_job.py::Test": "what the runners promise of a job on Slurm",
     "tests/lab/test_own_benchmark.py": "a newcomer's own script",
+    "tests/lab/test_presets.py": "a preset, from its form over its draft's to its page",
     "tests/test_promises.py": "what docs/ promises of the whole site",
     "tests/experiments/execution/test_execution.py": "the life of a run",
     "tests/experiments/execution/test_processes.py::test_a_worker_that_is_killed": "a real kill",

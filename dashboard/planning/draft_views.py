@@ -147,8 +147,8 @@ def _hash_shown(form: ExperimentForm) -> str:
     """Return the hash of the draft that the form was opened with; "" of a new one."""
     if not form.instance.pk:
         return ""
-    shown = {name: form.initial.get(name) for name in ExperimentForm.Meta.fields}
-    return hash_values(shown | describe_sweeps(form.instance))
+    stored = {name: form.stored.get(name) for name in ExperimentForm.Meta.fields}
+    return hash_values(stored | describe_sweeps(form.instance))
 
 
 @require_POST

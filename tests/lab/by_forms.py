@@ -79,8 +79,10 @@ class Person:
         answer = form.submit("action", value="launch") if "action" in form.fields else form.submit()
         answer = answer.maybe_follow()
         assert answer.status_code == 200
-        wrong = answer.html.select(".invalid-feedback, .errorlist, .alert-danger")
-        assert not wrong, [one.get_text(" ", strip=True) for one in wrong]
+        problems = answer.html.select(
+            ".invalid-feedback, .errorlist, .problem[role=alert], #summary li"
+        )
+        assert not problems, [problem.get_text(" ", strip=True) for problem in problems]
         self.workers.work()
         return answer
 

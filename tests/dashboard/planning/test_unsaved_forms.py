@@ -12,7 +12,7 @@ from django.urls import reverse
 from experiments.models import Experiment, UnsavedForm
 from tests.dashboard.conftest import People, Site
 from tests.dashboard.planning.test_form import HTMX, NEW, asked
-from tests.factories import WorkloadFactory
+from tests.factories import ClusterFactory, WorkloadFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -170,6 +170,35 @@ def test_saving_twice_from_one_page_after_another_is_no_conflict(
     address = reverse("experiment_edit", args=[draft_of(as_owner, site).pk])
     for question in ("One", "Two"):
         assert Tab(as_owner, address).save(site, question=question).status_code == 302
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"estimand": ""},
+        {"estimand": "partition", "spreads_nodes": True, "design": "independent"},
+        {"scales": ["2x1", "1x1"]},
+        {"warm_up": "found", "looks": 2, "margin": 0.05},
+    ],
+)
+def test_what_the_form_proposes_is_nobody_elses_change(
+    as_owner: Client, site: Site, changes: dict[str, Any]
+) -> None:
+    """A draft from a preset, or from before a choice, has fields that the form fills in."""
+    draft = draft_of(as_owner, site)
+    Experiment.objects.filter(pk=draft.pk).update(**changes)
+    tab = Tab(as_owner, reverse("experiment_edit", args=[draft.pk]))
+    assert tab.save(site, question="Mine alone").status_code == 302
+    assert Experiment.objects.get().question == "Mine alone"
+
+
+def test_another_cluster_in_the_address_is_nobody_elses_change(
+    as_owner: Client, site: Site
+) -> None:
+    draft = draft_of(as_owner, site)
+    elsewhere = ClusterFactory()
+    address = reverse("experiment_edit", args=[draft.pk]) + f"?cluster={elsewhere.pk}"
+    assert Tab(as_owner, address).save(site, question="Mine alone").status_code == 302
 
 
 def test_nobody_else_sees_or_changes_what_was_kept(
