@@ -187,6 +187,8 @@ def compare_many_runs(client: Client) -> None:
     measure("  its table, computed anew", "?part=numbers", KEPT_GOAL, KEPT_SIZE, **live)
     experiment = f"/experiments/{pk}/"
     measure_address("  experiment, live part", experiment, LIVE_GOAL, LIVE_SIZE, **live)
+    details = live | {"hx-target": "experiment-details"}
+    measure_address("  experiment, its details", experiment, KEPT_GOAL, KEPT_SIZE, **details)
     measure_address("  overview, new data", "/", KEPT_GOAL, KEPT_SIZE)
 
 

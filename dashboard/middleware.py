@@ -25,7 +25,9 @@ NUL = "\x00"
 QUEUES = "/admin/django_rq/"
 SHOWN = "X-Shown"
 """The header with the digest of what a live part shows."""
-DIFFERS_ALWAYS = re.compile(rb'(?:name="csrfmiddlewaretoken" value|nonce)="[^"]*"')
+DIFFERS_ALWAYS = re.compile(rb'(?:name="csrfmiddlewaretoken" value|nonce|data-seen)="[^"]*"')
+KEPT_HEADERS = ("HX-Trigger", "X-Seen")
+"""What an answer says beside its content."""
 
 
 def refuse_charsets(get_response: Answer) -> Answer:
@@ -102,7 +104,8 @@ def leave_unchanged(get_response: Answer) -> Answer:
         content = DIFFERS_ALWAYS.sub(b"", cast(HttpResponse, response).content)
         digest = hashlib.sha256(content).hexdigest()
         if request.headers.get(SHOWN) == digest:
-            return HttpResponse(status=HTTPStatus.NO_CONTENT)
+            kept_headers = {name: response[name] for name in KEPT_HEADERS if name in response}
+            return HttpResponse(status=HTTPStatus.NO_CONTENT, headers=kept_headers)
         response[SHOWN] = digest
         return response
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.contrib import messages
@@ -15,7 +16,18 @@ from dashboard.access.rights import by_link, get_editable, get_readable
 from dashboard.comparisons.export_list import list_exports
 from dashboard.comparisons.figure_files import list_printed_figures
 from dashboard.comparisons.forest_figure import count_pages
-from dashboard.execution.matrix import build_matrix
+from dashboard.execution.experiment_parts import (
+    DETAILS,
+    LIVE,
+    SEEN,
+    choose_part,
+    finish_answer,
+    is_behind,
+    mark_seen,
+    read_paces_for_part,
+    read_stage_for_part,
+)
+from dashboard.execution.matrix import Matrix, Pace, build_matrix, estimate_seconds_left
 from dashboard.execution.verdict_panel import make_panel, read_panel
 from dashboard.lists import Listing, make_listing
 from dashboard.software.parity_views import prepare_report
@@ -32,7 +44,6 @@ from experiments.execution.progress import Progress, explain_waiting, measure_pr
 from experiments.execution.removed_files import explain_removal
 from experiments.models import Experiment, Job, Run
 from experiments.notify import enqueue_tick
-from experiments.planning.interim import read_stage
 from experiments.software.frozen_parity import describe_known_differences, read_frozen
 from experiments.software.parity_reports import list_own_programs
 
@@ -56,44 +67,80 @@ COPIES_SHOWN = 5
 @by_link
 @require_GET
 def experiment(request: OpenRequest, pk: int) -> HttpResponse:
-    """Show one experiment; its fragment reloads until all runs have ended."""
-    tab = request.GET.get("tab", "runs")
-    row = get_readable(request, pk, with_plan=tab == "plan")
-    run_matrix = build_matrix(row)
-    progress = measure_progress([row], {row.pk: run_matrix.tally.states})[row.pk]
-    stage = read_stage(row)
+    """Show one experiment; its two parts are fetched anew until all runs have ended."""
+    part = choose_part(request)
+    asked_tab = request.GET.get("tab", "runs")
+    row = get_readable(request, pk, with_plan=asked_tab == "plan" and part != LIVE)
+    run_matrix = None if part == LIVE else build_matrix(row)
+    counts = {row.pk: run_matrix.tally.states} if run_matrix else None
+    progress = measure_progress([row], counts)[row.pk]
+    stage = read_stage_for_part(row, progress, part)
     tabs = IMPORTED_TABS if row.imported_at else TABS
+    seen = mark_seen(row, progress)
+    behind = part == LIVE and is_behind(request.headers.get(SEEN, ""), row, progress)
     context: dict[str, Any] = {
         "experiment": row,
-        "matrix": run_matrix,
-        "stage": stage,
-        "marks": {row.name: mark for row, mark in run_matrix.environments},
-        "tally": run_matrix.tally,
+        "tally": progress.tally,
         "status": progress.status,
-        "planned_jobs": progress.jobs[Job.State.PLANNED],
+        "stage": stage,
+        "can_edit": may_change(request.user, row),
+        "tab": asked_tab if asked_tab in tabs else "runs",
+        "tabs": tabs,
+        "seen": seen,
+        "details_behind": behind and progress.tally.total,
+    }
+    comparison = None
+    if part != DETAILS:
+        paces = run_matrix.paces if run_matrix else None
+        context |= _prepare_state(request, row, progress, paces)
+        if progress.tally.succeeded and any(stage.judgements):
+            if part == LIVE:
+                context["verdicts"] = read_panel(row)
+            else:
+                comparison, latest = read_latest(row)
+                context["verdicts"] = make_panel(comparison, latest)
+    if run_matrix:
+        context |= _prepare_details(request, row, run_matrix, progress, context)
+    if not part and not row.is_draft:
+        context["exports"] = list_exports(
+            row,
+            has_results=bool(progress.tally.succeeded),
+            pages=count_pages(comparison, request) if comparison else 0,
+            figures=list_printed_figures(comparison) if comparison else (),
+            configurations=len(comparison.groups) if comparison else 0,
+        )
+    fragment = {"": "", LIVE: "#live", DETAILS: "#details"}[part]
+    response = render(request, f"execution/detail.html{fragment}", context)
+    return finish_answer(response, part, seen=seen, details_behind=context["details_behind"])
+
+
+def _prepare_state(
+    request: OpenRequest, row: Experiment, progress: Progress, paces: Sequence[Pace] | None
+) -> dict[str, Any]:
+    """Return what the first part shows of an experiment's state, but for its verdicts."""
+    tally, planned_jobs = progress.tally, progress.jobs[Job.State.PLANNED]
+    if paces is None:
+        paces = read_paces_for_part(row, progress) if tally.alive else ()
+    context: dict[str, Any] = {
+        "planned_jobs": planned_jobs,
         # Those of a paused experiment wait for a person, not for the cluster.
-        "waiting_jobs": 0 if row.paused_at else progress.jobs[Job.State.PLANNED],
+        "waiting_jobs": 0 if row.paused_at else planned_jobs,
         "live_jobs": sum(progress.jobs[state] for state in Job.LIVE),
         "waiting": explain_waiting(row, progress.jobs, request.user) if row.launched_at else [],
-        "seconds_left": run_matrix.seconds_left(
-            at_once=progress.jobs[Job.State.RUNNING], cooldown_seconds=row.cooldown_seconds
+        "seconds_left": estimate_seconds_left(
+            paces,
+            at_once=progress.jobs[Job.State.RUNNING],
+            cooldown_seconds=row.cooldown_seconds,
         ),
-        "failed": list(_failed(row)[:FAILURES_SHOWN]) if run_matrix.tally.failed else [],
-        "can_edit": may_change(request.user, row),
-        "tab": tab if tab in tabs else "runs",
-        "tabs": tabs,
         "red": find_last_if_red(row.cluster) if row.is_draft else None,
         "pauses": [
             (pause, pause.jobs.filter(experiment=row).count())
-            for pause in (list_pauses(row) if progress.jobs[Job.State.PLANNED] else [])
+            for pause in (list_pauses(row) if planned_jobs else [])
         ],
-        "unsent": unsent_jobs.list_unsent_jobs(row, stage).count()
-        if run_matrix.tally.failed and progress.jobs[Job.State.FAILED]
-        else 0,
     }
     if context["waiting_jobs"] or context["live_jobs"]:
         context["overdue_since"] = find_overdue_visit(row, timezone.now())
-    if run_matrix.tally.states[Run.State.RUNNING]:
+    if tally.states[Run.State.RUNNING]:
         running = row.runs.filter(state=Run.State.RUNNING)
         context["finished_runs"] = running.filter(ended_at__isnull=False).count()
     if row.paused_at:
@@ -101,31 +148,34 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
     if context["pauses"] or row.cluster.retry_at:
         may_try = request.user.is_authenticated and not why_not_check(row.cluster, request.user)
         context["may_try"] = may_try
-    context |= _read_copies(request, row) | _tab(request, row, context["tab"], progress)
-    context["attempts"] = {}
-    context |= prepare_report(row)
-    if context["can_edit"]:
+    return context | _read_copies(request, row)
+
+
+def _prepare_details(
+    request: OpenRequest,
+    row: Experiment,
+    run_matrix: Matrix,
+    progress: Progress,
+    shown: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return what the second part shows; `shown` is what both parts know."""
+    has_failed, stage = bool(progress.tally.failed), shown["stage"]
+    context: dict[str, Any] = {
+        "matrix": run_matrix,
+        "marks": {environment.name: mark for environment, mark in run_matrix.environments},
+        "failed": list(_failed(row)[:FAILURES_SHOWN]) if has_failed else [],
+        "unsent": unsent_jobs.list_unsent_jobs(row, stage).count()
+        if has_failed and progress.jobs[Job.State.FAILED]
+        else 0,
+        "attempts": {},
+    }
+    context |= _tab(request, row, shown["tab"], progress) | prepare_report(row)
+    if shown["can_edit"]:
         jobs = {run.job_id for run in context["failed"]}
-        if context["tab"] == "jobs":
+        if shown["tab"] == "jobs":
             jobs |= {job.pk for job in context["listing"].page}
         context["attempts"] = find_attempts_of_jobs(jobs, stage) if jobs else {}
-    comparison = None
-    if run_matrix.tally.succeeded and any(stage.judgements):
-        if request.htmx:
-            context["verdicts"] = read_panel(row)
-        else:
-            comparison, latest = read_latest(row)
-            context["verdicts"] = make_panel(comparison, latest)
-    if not request.htmx and not row.is_draft:
-        context["exports"] = list_exports(
-            row,
-            has_results=bool(run_matrix.tally.succeeded),
-            pages=count_pages(comparison, request) if comparison else 0,
-            figures=list_printed_figures(comparison) if comparison else (),
-            configurations=len(comparison.groups) if comparison else 0,
-        )
-    template = "execution/detail.html" + ("#live" if request.htmx else "")
-    return render(request, template, context)
+    return context
 
 
 def _failed(row: Experiment) -> QuerySet[Run]:

@@ -126,6 +126,14 @@ def refreshed_every(context: Context, seconds: int, address: str = "") -> SafeSt
     )
 
 
+@register.simple_tag
+def refreshed_on(event: str, address: str) -> SafeString:
+    """Return the attributes of a part that fetches itself anew when an event is heard."""
+    return format_html(
+        ' hx-get="{}" hx-trigger="{} from:body" hx-swap="outerHTML" data-live', address, event
+    )
+
+
 def _classes(*names: str) -> str:
     return " ".join(filter(None, names))
 

@@ -58,10 +58,13 @@ def find_overdue(
 
 def find_overdue_visit(experiment: Experiment, now: datetime) -> datetime | None:
     """Return since when a visit that a launched, unfinished experiment waits for was due."""
+    cluster = experiment.cluster
+    was_visited = compute_due(cluster, cluster.interval_seconds) is not None
+    if was_visited and not find_overdue(cluster, now, is_followed=True):
+        return None  # nor is it then, whatever happened last
     newest = experiment.events.order_by("-at", "-pk").values_list("at", flat=True).first()
-    return find_overdue(
-        experiment.cluster, now, is_followed=True, asked_at=newest or experiment.launched_at
-    )
+    asked_at = newest or experiment.launched_at
+    return find_overdue(cluster, now, is_followed=True, asked_at=asked_at)
 
 
 def find_overdue_of_clusters(

@@ -34,12 +34,16 @@ document.addEventListener("htmx:beforeRequest", (event) => {
 
 // It says what it shows (dashboard/middleware.py): where that is all there is, it is left as it is.
 const SHOWN = "X-Shown";
+const SEEN = "X-Seen";
 const shown = new Map(); // what each live part was last replaced by, by its id
 document.addEventListener("htmx:configRequest", (event) => {
   const live = event.target;
   if (live.hasAttribute("data-live") && shown.has(live.id)) {
     event.detail.headers[SHOWN] = shown.get(live.id);
   }
+  // The part beside it is larger, and fetched when it is behind: that is found by what it says it shows.
+  const beside = live.dataset.beside && document.getElementById(live.dataset.beside);
+  if (beside) event.detail.headers[SEEN] = beside.dataset.seen;
 });
 
 // A part that is replaced leaves the focus where it was: on what has taken the place of what had it, or
@@ -69,7 +73,11 @@ function restoreFocus(part, { element, isLike, label, index, count }) {
 let replaced = null;
 document.addEventListener("htmx:beforeSwap", (event) => {
   const part = event.detail.target;
-  if (!event.detail.shouldSwap) return;
+  if (!event.detail.shouldSwap) {
+    const seen = event.detail.xhr.getResponseHeader(SEEN);
+    if (seen && event.detail.xhr.status === 204) part.dataset.seen = seen; // it shows that already
+    return;
+  }
   const isLive = part.hasAttribute("data-live");
   if (isLive && part.querySelector(BUSY)) { // it was begun while the answer was under way
     event.detail.shouldSwap = false;

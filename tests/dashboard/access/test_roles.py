@@ -316,7 +316,11 @@ def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
         ],
         "webhook": [
             Webhook.objects.create(
-                owner=owner, address="https://example.org/", secret="it", created_at=now
+                owner=owner,
+                address="https://example.org/",
+                host="example.org",
+                secret="it",
+                created_at=now,
             ).pk
         ],
         "saved view": [SavedView.objects.create(owner=owner, page="runs", name="mine").pk],

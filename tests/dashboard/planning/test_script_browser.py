@@ -23,7 +23,7 @@ def test_the_script_follows_what_is_typed(page: Page, open_page: Open, site: Sit
     page.get_by_role("checkbox", name="Apptainer").check()
     expect(script).to_contain_text("Block 1 of 5")
     expect(script.locator("pre")).to_contain_text("#!/bin/bash")
-    page.get_by_label("Block").fill("4")
+    page.get_by_role("spinbutton", name="Block").fill("4")
     expect(script).to_contain_text("Block 4 of 5")
     page.get_by_text("Design, warm-up and interim analyses").click()
     page.get_by_label("Cool-down between runs").fill("17")

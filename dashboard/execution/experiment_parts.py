@@ -1,0 +1,111 @@
+"""The two parts of an experiment's page, which are fetched anew while its runs live.
+
+The first has its state, what it waits for, verdicts and progress: small, and asked for every few
+seconds. The second has its table of configurations, failed runs and one tab with a page of rows.
+It is fetched when the first part says that it is behind: at once for few runs, for many every
+REFRESH_SECONDS, so that a page of 20,000 runs costs the site little while it is watched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.core.cache import cache
+from django.http import HttpResponse
+from django_htmx.http import trigger_client_event
+
+from dashboard.execution.matrix import MANY_VALUES, Pace, read_paces
+from dashboard.typed_requests import OpenRequest
+from experiments.execution.progress import Progress
+from experiments.models import Experiment
+from experiments.planning.interim import Stage, read_stage
+
+LIVE, DETAILS = "live", "experiment-details"
+"""The ids of the two parts."""
+CHANGED = "details-changed"
+"""The event by which the first part has the second one fetched."""
+SEEN = "X-Seen"
+"""The header with what the second part showed when it was fetched (static/js/page.js)."""
+REFRESH_SECONDS = 15
+Remembered = TypeVar("Remembered", Stage, list[Pace])
+
+
+def choose_part(request: OpenRequest) -> str:
+    """Return the part that is asked for; "" for the whole page."""
+    if not request.htmx:
+        return ""
+    return DETAILS if request.htmx.target == DETAILS else LIVE
+
+
+def has_many_runs(progress: Progress) -> bool:
+    return progress.tally.total > MANY_VALUES
+
+
+def read_stage_for_part(experiment: Experiment, progress: Progress, part: str) -> Stage:
+    """Return how far the experiment is; for the first part of many runs as it was lately."""
+    if part != LIVE or not has_many_runs(progress):
+        return read_stage(experiment)
+    return _remember("stage", experiment, progress, lambda: read_stage(experiment))
+
+
+def read_paces_for_part(experiment: Experiment, progress: Progress) -> list[Pace]:
+    """Return how long runs take and how many are left; of many runs as it was lately."""
+    if not has_many_runs(progress):
+        return read_paces(experiment)
+    return _remember("paces", experiment, progress, lambda: read_paces(experiment))
+
+
+def _remember(
+    what: str, experiment: Experiment, progress: Progress, read: Callable[[], Remembered]
+) -> Remembered:
+    """Return what was read for the same numbers of runs and jobs a moment ago, or read it."""
+    name = f"{what}-of-{experiment.pk}-{_hash_counts(experiment, progress)}"
+    remembered: Remembered | None = cache.get(name)
+    if remembered is None:
+        remembered = read()
+        cache.set(name, remembered, REFRESH_SECONDS)
+    return remembered
+
+
+def _hash_counts(experiment: Experiment, progress: Progress) -> str:
+    """Return a hash of how many runs and jobs are in which state, and of how it was ended."""
+    ends = [str(experiment.cancelled_at), experiment.stopped_at_look]
+    counts = [dict(progress.tally.states), dict(progress.jobs), ends]
+    return hashlib.sha256(json.dumps(counts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def mark_seen(experiment: Experiment, progress: Progress) -> str:
+    """Return what the second part shows now, to be sent back by the first one."""
+    return f"{_hash_counts(experiment, progress)}.{int(time.time())}"
+
+
+def is_behind(seen: str, experiment: Experiment, progress: Progress) -> bool:
+    """Return whether the second part is to be fetched anew, by what it showed when it was made.
+
+    What is no such mark, or one from the future, is behind. A page that sends none has no such
+    part.
+    """
+    if not seen:
+        return False
+    counts, _, made_at = seen.partition(".")
+    age = time.time() - int(made_at) if made_at.isdecimal() and len(made_at) < 12 else -1.0
+    if age < 0:
+        return True
+    if counts != _hash_counts(experiment, progress):
+        return age >= REFRESH_SECONDS or not (progress.tally.alive and has_many_runs(progress))
+    return progress.tally.alive and age >= REFRESH_SECONDS
+
+
+def finish_answer(
+    response: HttpResponse, part: str, *, seen: str, details_behind: bool
+) -> HttpResponse:
+    """Add to an answer what lets the two parts follow each other."""
+    if part == DETAILS:
+        response[SEEN] = seen
+    elif details_behind:
+        trigger_client_event(response, CHANGED)
+    return response
