@@ -450,7 +450,7 @@ def test_the_switch_darkens_page_and_plots_and_is_remembered(
     light = page.evaluate(ink)
     page.get_by_role("button", name="Switch between light and dark").click()
     expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
-    page.wait_for_function(f"{ink} !== {light!r}")
+    page.wait_for_function(f"() => {ink} !== {light!r}")
     page.reload()
     expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
 

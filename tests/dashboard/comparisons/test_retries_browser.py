@@ -71,9 +71,9 @@ def test_newer_numbers_are_fetched_again_with_growing_waits(
     refusing = Refusing(page, r"part=numbers", times=2)
     compute_anew(alive)
     page.clock.fast_forward(6_000)  # the live part asks, and has the numbers fetched
-    page.wait_for_function("window.sentences.length > 0", timeout=PATIENCE)
+    page.wait_for_function("() => window.sentences.length > 0", timeout=PATIENCE)
     page.clock.fast_forward(5_000)
-    page.wait_for_function("window.sentences.length > 1", timeout=PATIENCE)
+    page.wait_for_function("() => window.sentences.length > 1", timeout=PATIENCE)
     page.clock.fast_forward(10_000)
     expect(page.locator("#numbers:not([data-old])")).to_have_count(1, timeout=PATIENCE)
     expect(page.locator(".fetch-failed")).to_have_count(0, timeout=PATIENCE)

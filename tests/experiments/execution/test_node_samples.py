@@ -20,7 +20,7 @@ Make = Callable[..., Experiment]
 
 def test_runs_that_are_collected_keep_the_samples_of_their_time(experiment: Make) -> None:
     read = mock.Mock(side_effect=lambda files: files and every_tenth_of_a_second())
-    with mock.patch("experiments.execution.node_samples.read_samples", read):
+    with mock.patch("runners.records.read_samples", read):
         made = experiment(repeats=1)
         finish(made)
     runs = made.runs.filter(state=Run.State.SUCCEEDED)

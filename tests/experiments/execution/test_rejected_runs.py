@@ -48,7 +48,7 @@ def test_a_run_is_rejected_for_what_its_node_did_and_keeps_no_number(experiment:
 
     real = run_ends.judge
     with (
-        mock.patch.object(run_ends, "read_samples", swapping),
+        mock.patch("runners.records.read_samples", swapping),
         mock.patch.object(run_ends, "judge", judge_all),
     ):
         finish(made)
@@ -64,7 +64,7 @@ def test_a_run_is_rejected_for_what_its_node_did_and_keeps_no_number(experiment:
 
 def test_a_run_too_short_for_samples_counts_and_says_so(experiment: Make) -> None:
     made = experiment(repeats=1, reject_swap=True, reject_throttled=True)
-    with mock.patch.object(run_ends, "read_samples", return_value=Samples()):
+    with mock.patch("runners.records.read_samples", return_value=Samples()):
         finish(made)
     for run in made.runs.all():
         assert run.state == Run.State.SUCCEEDED
