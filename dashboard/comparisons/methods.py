@@ -171,11 +171,20 @@ def _design(comparison: ExperimentComparison) -> str:
 
 
 def _spreading(comparison: ExperimentComparison) -> Iterator[str]:
-    if comparison.experiment.spreads_nodes:
-        yield (
-            "By the plan each block of a configuration was kept off the nodes that earlier ones "
-            "had run on, as long as there were others."
+    """Yield how the plan spread blocks over nodes, and for how many that was not done."""
+    if not comparison.experiment.spreads_nodes:
+        return
+    text = (
+        "By the plan each block of a configuration was kept off the nodes that earlier ones had "
+        "run on, as long as there were others."
+    )
+    not_kept_off = comparison.experiment.jobs.filter(excluded_nodes=[]).order_by()
+    if count := not_kept_off.values("block").distinct().count():
+        text += (
+            f" {_count_as_subject(count, 'block was', 'blocks were')} allowed on any node, because "
+            "the scheduler refused the list of nodes or those that were left were not to be had."
         )
+    yield text
 
 
 def _seeds(comparison: ExperimentComparison) -> Iterator[str]:

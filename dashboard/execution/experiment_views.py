@@ -360,7 +360,8 @@ def allow_any_node(request: Request, uid: str) -> HttpResponse:
         messages.error(request, str(refusal))
     else:
         enqueue_tick(job.cluster_id)
-        messages.success(request, f"The rest of block {job.number} may run on any node.")
+        what = "The rest of block" if job.repairs_id else "Block"
+        messages.success(request, f"{what} {job.number} may run on any node.")
     return _back(request, job)
 
 

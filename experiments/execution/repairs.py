@@ -145,9 +145,12 @@ def _describe_second_job(plan: SecondJob) -> str:
 
 
 def can_allow_any_node(job: Job) -> bool:
-    """Return whether a job waits that must run on one node, which may be gone or drained."""
+    """Return whether a job waits that may not run on every node: those left may be gone or drained.
+
+    It must run on one node, or is kept off those of other blocks.
+    """
     return (
-        bool(job.node)
+        bool(job.node or job.excluded_nodes)
         and job.state in (Job.State.PLANNED, Job.State.QUEUED)
         and job.cancel_requested_at is None
         and job.experiment.cancelled_at is None
@@ -168,17 +171,20 @@ def allow_any_node(job: Job, by: User) -> None:
         columns = {} if row.state == Job.State.PLANNED else {"cancel_requested_at": Now()}
         Job.objects.filter(pk=row.pk).update(node="", excluded_nodes=[], **columns)
         Pause.objects.holding(row.experiment).update(retry_at=Now())
-        record_event(row.experiment, ANY_NODE, job=row, why=f"instead of {row.node} alone", by=by)
+        excluded = ", ".join(row.excluded_nodes or [])
+        why = (
+            f"instead of {row.node} alone" if row.node else f"those of other blocks too: {excluded}"
+        )
+        record_event(row.experiment, ANY_NODE, job=row, why=why, by=by)
 
 
 def is_taken_back(job: Job) -> bool:
-    """Return whether a job was only cancelled to be sent again, for any node."""
-    return bool(
-        job.cancel_requested_at
-        and job.repairs_id
-        and not job.node
-        and job.experiment.cancelled_at is None
-    )
+    """Return whether a job was only cancelled to be sent again, for any node.
+
+    A person can cancel an experiment and no job of it alone: what else cancels one is
+    `allow_any_node`.
+    """
+    return job.cancel_requested_at is not None and job.experiment.cancelled_at is None
 
 
 def release_started(jobs: Sequence[Job]) -> None:
@@ -195,8 +201,7 @@ def release_started(jobs: Sequence[Job]) -> None:
         taken_back = Job.objects.select_for_update().filter(
             pk__in=[job.pk for job in jobs],
             experiment__in=list(alive.values_list("pk", flat=True)),
-            repairs__isnull=False,
-            node="",
+            cancel_requested_at__isnull=False,
         )
         keys = set(taken_back.order_by("pk").values_list("pk", flat=True))
         released = [job for job in jobs if job.pk in keys]
@@ -215,7 +220,7 @@ def plan_on_any_node(job: Job) -> None:
         if not move(job, Job.State.FAILED, why=why, reason="cancelled", message=why, ended_at=now):
             return
         end_runs(job, Run.State.FAILED, reason=NOT_STARTED, message=why)
-        anew = {**JOB_ANEW, "attempt": job.attempt + 1}
+        anew = {**JOB_ANEW, "attempt": job.attempt + 1, "excluded_nodes": []}
         move(job, Job.State.PLANNED, why=why, **anew)
         for run in list_missing_runs(job):
             move(run, Run.State.PLANNED, why=why, **RUN_ANEW)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from experiments.models import Cluster, Experiment, Partition
 from experiments.statistics import numbers
 from experiments.statistics.verdicts import FEWEST
 from runners.schedulers import SCHEDULERS
 
+EXCLUDING = re.compile(r"\s*(#SBATCH\s+)?(-x|--exclude\b|-w|--nodelist\b)")
+"""Slurm's options that say on which nodes a job may run, as directives of a partition have them."""
 NODES, PARTITION = Experiment.Estimand.NODES, Experiment.Estimand.PARTITION
 
 
@@ -33,12 +37,18 @@ def explain_why_not_spread(cluster: Cluster, *, paired: bool) -> str:
     return ""
 
 
-def explain_why_one_node(partition: Partition | None) -> str:
-    """Return why a partition has no second node for a block; "" if it has."""
+def explain_why_same_node(partition: Partition | None) -> str:
+    """Return why a block cannot be kept off the nodes of others here; "" if it can."""
     if partition is None:
         return "Choose a partition: how many nodes the cluster’s default one has is not known."
     if partition.nodes < 2:
         return f"{partition.name} has one node: every block runs there."
+    for directive in partition.directives:
+        if EXCLUDING.match(directive):
+            return (
+                f"{partition.name} has the option “{directive}” of its own, which takes the place "
+                "of any other list of nodes to keep off."
+            )
     return ""
 
 

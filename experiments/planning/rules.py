@@ -132,7 +132,7 @@ def list_refusals(
         )
     if spreads_nodes and (
         problem := estimands.explain_why_not_spread(cluster, paired=paired)
-        or estimands.explain_why_one_node(partition)
+        or estimands.explain_why_same_node(partition)
     ):
         messages["spreads_nodes"].append(problem)
     if looks > 1 and (

@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.test import Client
+from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dashboard.comparisons.methods import describe_methods
+from experiments.comparisons import compare_experiment
 from experiments.execution import lifecycle
 from experiments.execution.lifecycle import NotLaunchable
 from experiments.execution.node_spreading import (
@@ -16,6 +20,7 @@ from experiments.execution.node_spreading import (
     decide_excluded_nodes,
     exclude_waiting_for_node,
 )
+from experiments.execution.repairs import ANY_NODE
 from experiments.execution.specs import make_job_spec
 from experiments.models import Experiment, Job, Pause
 from experiments.planning.freeze import freeze_definition
@@ -173,6 +178,51 @@ def test_a_launch_is_refused_where_no_node_can_be_excluded() -> None:
     with pytest.raises(NotLaunchable) as refused:
         lifecycle.launch(made, made.owner)
     assert "Grid Engine cannot keep a job off nodes" in refused.value.messages["spreads_nodes"][0]
+
+
+@pytest.mark.parametrize(
+    "directive", ["--exclude=n7", "-x n7", "#SBATCH --exclude n7", "--nodelist=n[1-3]", "-w n1"]
+)
+def test_a_launch_is_refused_where_the_partition_has_a_list_of_nodes_of_its_own(
+    directive: str,
+) -> None:
+    cluster = ClusterFactory(scheduler="slurm")
+    partition = PartitionFactory(cluster=cluster, nodes=9, directives=["--exclusive", directive])
+    made = ExperimentFactory(cluster=cluster, partition=partition, spreads_nodes=True)
+    with pytest.raises(NotLaunchable) as refused:
+        lifecycle.launch(made, made.owner)
+    assert directive in refused.value.messages["spreads_nodes"][0]
+
+
+def test_a_block_whose_other_nodes_are_gone_may_run_anywhere(
+    experiment: Make, client: Client
+) -> None:
+    """It waits in the scheduler's queue for nodes that are drained: a person lets it go."""
+    made = experiment(repeats=2)
+    partition = PartitionFactory(cluster=made.cluster, nodes=9)
+    Experiment.objects.update(spreads_nodes=True, partition=partition)
+    first, second = made.jobs.order_by("block")
+    Job.objects.filter(pk=second.pk).update(
+        state="queued",
+        scheduler_id="1-1",
+        directory="/tmp/none",
+        submitted_at=timezone.now(),
+        excluded_nodes=["n1", "n2"],
+    )
+    client.force_login(made.owner)
+    tab = client.get(f"/experiments/{made.pk}/?tab=jobs").content.decode()
+    assert f'aria-label="Let block {second.number} run on any node"' in tab
+    page = client.post(f"/jobs/{second.uid}/any-node/", follow=True).content.decode()
+    assert f"Block {second.number} may run on any node." in page
+    event = made.events.get(what=ANY_NODE)
+    assert event.why == "those of other blocks too: n1, n2"
+    finish(made)
+    second.refresh_from_db()
+    assert (second.state, second.attempt, second.excluded_nodes) == ("done", 2, [])
+    first.refresh_from_db()
+    assert (first.state, first.attempt) == ("done", 1)
+    methods = " ".join(describe_methods(compare_experiment(Experiment.objects.get(pk=made.pk))))
+    assert "1 block was allowed on any node" in methods
 
 
 def test_blocks_are_sent_one_after_the_other_and_a_refusal_lets_one_go_anywhere(

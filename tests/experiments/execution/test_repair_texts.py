@@ -101,6 +101,9 @@ def test_several_are_planned_in_their_order() -> None:
         ({"state": "submitting"}, False),
         ({"state": "running"}, False),
         ({"node": ""}, False),
+        ({"node": "", "excluded_nodes": []}, False),
+        ({"node": "", "excluded_nodes": ["n1"]}, True),
+        ({"node": "", "excluded_nodes": ["n1"], "state": "queued"}, True),
         ({"cancel_requested_at": NOON}, False),
     ],
 )
@@ -149,14 +152,9 @@ def test_what_waits_in_the_queue_is_taken_back_first() -> None:
 
 @pytest.mark.parametrize(
     ("columns", "is_so"),
-    [
-        ({}, True),
-        ({"cancel_requested_at": None}, False),
-        ({"repairs": None}, False),
-        ({"node": "n2"}, False),
-    ],
+    [({}, True), ({"repairs": None, "node": "n2"}, True), ({"cancel_requested_at": None}, False)],
 )
-def test_a_job_was_taken_back_if_it_repairs_on_any_node_and_was_cancelled(
+def test_a_job_was_taken_back_if_it_was_cancelled_and_its_experiment_was_not(
     columns: dict[str, Any], is_so: bool
 ) -> None:
     first = JobFactory()
@@ -183,6 +181,7 @@ def test_a_job_that_was_taken_back_is_planned_anew_with_what_it_had_to_run() -> 
     run.refresh_from_db()
     assert (job.state, job.attempt, job.reason, job.message) == ("planned", 2, "", "")
     assert (job.cancel_requested_at, job.cancel_sent_at, job.ended_at) == (None, None, None)
+    assert job.excluded_nodes == [], "any node, not those that no other block ran on"
     assert (run.state, run.reason, run.message) == ("planned", "", "")
     why = "taken back from the queue before it began, to run on any node"
     told = job.events.order_by("pk").values_list("what", "why")
