@@ -23,7 +23,7 @@ from dashboard.drawings.steps import Series, Steps, describe_steps
 from dashboard.typed_requests import OpenRequest, parse_whole_number
 from experiments.comparisons import Comparison, ExperimentComparison, Group
 from experiments.comparisons.anatomy import collect_anatomies
-from experiments.comparisons.companions import compute_companions, is_worth_asking
+from experiments.comparisons.companions import compute_companions, has_normal_quantiles
 from experiments.comparisons.scales import Scaling, compute_scalings
 from experiments.comparisons.series import read_series
 from experiments.statistics import Pair
@@ -235,7 +235,7 @@ FIGURES = {
         PrintedFigure("anatomy", "Phases", _describe_phases, ExperimentComparison),
         PrintedFigure("bars", "Ratios as bars", _describe_bars, is_by_configuration=False),
         PrintedFigure(
-            "robustness", "Normal quantiles", _describe_quantiles, is_offered=is_worth_asking
+            "robustness", "Normal quantiles", _describe_quantiles, is_offered=has_normal_quantiles
         ),
     )
 }

@@ -53,6 +53,16 @@ def is_worth_asking(comparison: Comparison) -> bool:
     )
 
 
+def has_normal_quantiles(comparison: Comparison) -> bool:
+    """Return whether any pair has enough runs for normal quantiles; published means have none."""
+    return any(
+        pair.ci95 is not None and pair.count_to_infer >= FEWEST
+        for group in comparison.groups
+        if group.samples
+        for pair in group.pairs
+    )
+
+
 def _has_enough(group: Group, pair: Pair) -> bool:
     if group.samples:
         return pair.count_to_infer >= FEWEST

@@ -270,6 +270,7 @@ class Rounds:
         share = pages.measure_cached_share(file, size)
         if share is not None:
             self.cached_shares.append(share)
+        pages.drop(file, written=False)  # what the probes have read
 
 
 def list_software_files(most: int) -> List[str]:

@@ -172,6 +172,17 @@ def test_pages_are_seen_to_be_dropped(tmp_path: Path) -> None:
         assert left in (None, 1.0) or left < 0.1
 
 
+def test_a_probe_reads_nothing_ahead_of_it(tmp_path: Path) -> None:
+    """Else the first of them would have what the others look for brought in."""
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 64_000_000)
+    with path.open("rb+") as file:
+        for _ in range(5):
+            drop(file.fileno(), written=True)
+            left = measure_cached_share(file.fileno(), 1_000_000)
+            assert left in (None, 1.0) or left < 0.1
+
+
 def test_the_file_system_of_a_place_is_known() -> None:
     assert find_file_system("/proc/self/status") == "proc"
     assert find_file_system("/dev/null") in ("devtmpfs", "tmpfs")
