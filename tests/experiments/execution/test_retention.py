@@ -411,6 +411,7 @@ def test_a_removal_asks_the_scheduler_for_an_hour(launched: Experiment) -> None:
     assert retention_operations.CleanUp().work(operation).seconds == 3600
 
 
+@pytest.mark.timeout(700)
 def test_five_thousand_directories_go_a_bounded_number_at_a_time(launched: Experiment) -> None:
     folder = Path(launched.cluster.work_directory, "jobs")
     first = ended(launched)
@@ -424,7 +425,7 @@ def test_five_thousand_directories_go_a_bounded_number_at_a_time(launched: Exper
         template.pk, template.uid, template.directory = None, uid, str(directory)
         jobs.append(Job(**{f.attname: getattr(template, f.attname) for f in Job._meta.fields}))
     Job.objects.bulk_create(jobs, batch_size=1000)
-    tick_until(launched.cluster, lambda: Removal.objects.done().count() >= 5000, seconds=240)
+    tick_until(launched.cluster, lambda: Removal.objects.done().count() >= 5000, seconds=600)
     assert len(list(folder.iterdir())) == 1, "the rest goes with tomorrow's"
     most = max(operation.removals.count() for operation in Operation.objects.all())
     assert most == retention_operations.MOST_AT_A_TIME
