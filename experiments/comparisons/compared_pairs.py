@@ -14,7 +14,8 @@ from experiments.comparisons.warm_ups import WarmUps
 from experiments.models import Experiment
 from experiments.planning.interim import Judgement, Stage
 from experiments.software import frozen_parity
-from experiments.statistics import Estimand, Measured, Pair, Sample, Stamp, compare
+from experiments.statistics import Estimand, Measured, Pair, Sample, Stamp, Verdict, compare
+from experiments.statistics.unsteadiness import describe_unsteadiness, find_unsteadiness
 from experiments.statistics.values import InterimAnalysis
 
 TRIED_AGAIN = "tried again after a verdict"
@@ -99,7 +100,38 @@ def compare_group(
     ]
     if trained:
         pairs = [_stamp_trained_differently(pair, trained) for pair in pairs]
-    return Group(configuration, metric, samples, pairs, warm_ups=starts, trained=trained)
+    last = max(stage.judgements, key=lambda judgement: judgement.number, default=None)
+    unsteady = _describe_unsteadiness(pairs, samples, metric, last.repeats if last else 0)
+    return Group(
+        configuration,
+        metric,
+        samples,
+        pairs,
+        warm_ups=starts,
+        trained=trained,
+        unsteady=unsteady,
+    )
+
+
+def _describe_unsteadiness(
+    pairs: Sequence[Pair], samples: Sequence[Sample], metric: Measured, repeats: int | None
+) -> str:
+    """Return what was unsteady in the runs that were judged, where a pair is inconclusive; or "".
+
+    Those of the first `repeats`, or all: later ones would tell of verdicts before their time.
+    """
+    open_pairs = [pair for pair in pairs if pair.verdict is Verdict.INCONCLUSIVE]
+    if not open_pairs:
+        return ""
+    baseline = open_pairs[0].baseline
+    names = {baseline, *(pair.environment for pair in open_pairs)}
+    judged = [
+        sample
+        for sample in samples
+        if sample.environment in names and (repeats is None or sample.repeat <= repeats)
+    ]
+    unsteady = find_unsteadiness(judged, baseline)
+    return describe_unsteadiness(unsteady, baseline, metric) if unsteady else ""
 
 
 def _keep_first_verdicts(

@@ -36,6 +36,8 @@ class Group:
     """The start-ups of its runs; None where no steps were recorded, or they do not matter."""
     trained: Trainings | None = None
     """The ends of its trainings; None where no run recorded a loss."""
+    unsteady: str = ""
+    """What its runs did beside what is compared, where that left a verdict inconclusive."""
 
     @property
     def values(self) -> list[str]:
@@ -86,6 +88,11 @@ class Comparison:
     @property
     def pairs(self) -> list[Pair]:
         return [pair for group in self.groups for pair in group.pairs]
+
+    @property
+    def unsteady_groups(self) -> list[Group]:
+        """Return the configurations whose machine varied so much that a verdict is inconclusive."""
+        return [group for group in self.groups if group.unsteady]
 
     @property
     def verdicts(self) -> dict[str, int]:

@@ -1,0 +1,63 @@
+"""A page says what varied beside what is compared, where that left a verdict inconclusive."""
+
+from __future__ import annotations
+
+import pytest
+from bs4 import BeautifulSoup
+from django.test import Client
+from django.urls import reverse
+
+from experiments.comparisons import compare_experiment, keep_comparison, read_comparison
+from experiments.models import Experiment, Measurement
+from tests.dashboard.conftest import People, Site, measured
+
+pytestmark = pytest.mark.django_db
+NOISE = (1.0, 1.9, 1.1, 1.6, 0.9, 1.3, 2.1, 1.2, 0.8, 1.7)
+"""Of the runs of one environment; the other has them in another order."""
+
+
+def make_noisy(site: Site, people: People, **columns: object) -> Experiment:
+    made = measured(site, people.owner, blocks=10, repeats=10, **columns)
+    for environment, shift in ((site.bare, 0), (site.container, 3)):
+        for run in made.runs.filter(environment=environment):
+            value = NOISE[(run.repeat - 1 + shift) % 10]
+            Measurement.objects.filter(run=run).update(value=value)
+    return made
+
+
+def read_notes(client: Client, address: str) -> list[str]:
+    page = BeautifulSoup(client.get(address).content, "html.parser")
+    return [" ".join(note.text.split()) for note in page.select(".note.warning")]
+
+
+@pytest.mark.parametrize("page", ["comparison", "report"])
+def test_it_stands_beside_the_verdict(
+    page: str, site: Site, people: People, as_owner: Client
+) -> None:
+    made = make_noisy(site, people)
+    (note,) = read_notes(as_owner, reverse(page, args=[made.pk]))
+    assert note.startswith("bare metal itself varied between 0.800 s and 2.10 s in 10 runs")
+    assert "more blocks will hardly help" in note
+
+
+def test_a_steady_machine_has_no_such_note(results: Experiment, as_owner: Client) -> None:
+    assert read_notes(as_owner, reverse("comparison", args=[results.pk])) == []
+
+
+def test_a_kept_comparison_says_the_same(site: Site, people: People) -> None:
+    made = make_noisy(site, people)
+    computed = compare_experiment(made).groups[0].unsteady
+    assert computed
+    assert keep_comparison(made.pk) == "kept"
+    assert read_comparison(made).groups[0].unsteady == computed
+
+
+def test_runs_that_no_analysis_has_judged_are_not_told_of(site: Site, people: People) -> None:
+    made = make_noisy(site, people, looks=2)
+    Measurement.objects.filter(run__experiment=made, run__repeat__gt=5).update(value=77.0)
+    last = made.runs.filter(repeat=10).order_by("pk").first()
+    assert last
+    made.runs.filter(pk=last.pk).update(state="running")
+    (group,) = compare_experiment(made).groups
+    assert "in 5 runs" in group.unsteady
+    assert "77" not in group.unsteady
