@@ -217,9 +217,11 @@ def describe_unsteadiness(unsteady: Unsteadiness, baseline: str, metric: Measure
     """Return sentences on what was unsteady, and whether more blocks would help."""
     ends = (unsteady.low, unsteady.high)
     low, high = (numbers.beside(end, ends, metric.unit) for end in ends)
+    runs = numbers.count(unsteady.runs, "run")
+    deviation = numbers.percent(math.expm1(unsteady.variation), decimals=0)
     parts = [
-        f"{baseline} itself varied between {low} and {high} in {numbers.count(unsteady.runs, 'run')} "
-        f"(standard deviation {numbers.percent(math.expm1(unsteady.variation), decimals=0)})."
+        f"{baseline} itself varied between {low} and {high} in {runs} (standard deviation "
+        f"{deviation})."
     ]
     if unsteady.change:
         parts.append(_describe_change(unsteady.change, metric))
