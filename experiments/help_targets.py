@@ -104,6 +104,7 @@ PANELS: dict[str, dict[str, str]] = {
         "training": "comparison-page#training-equivalence",
         "accuracy": "comparison-page#accuracy",
         "steadiness": "comparison-page#steadiness",
+        "variance": "comparison-page#components-of-variance",
         "anatomy": "comparison-page#phases",
         "full_results": "comparison-page#full-results",
         "sides": "comparison-page#side-by-side",

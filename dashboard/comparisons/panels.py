@@ -56,6 +56,12 @@ from experiments.comparisons.step_spreads import (
     has_spreads,
     list_steadiness_rows,
 )
+from experiments.comparisons.variance import (
+    GroupVariance,
+    has_variance,
+    list_variance_rows,
+    split_groups,
+)
 from experiments.statistics.published.sheets import Sheet
 from experiments.statistics.scaling import Batch
 
@@ -272,6 +278,25 @@ class StepSpread(ExperimentPanel):
         return {"steadiness": list_steadiness_rows(comparison)}
 
 
+class Variance(ExperimentPanel):
+    """What nodes, blocks, runs and steps add to the spread, and which to have more of."""
+
+    name = "variance"
+    heading = "Components of variance"
+    at_once = 1
+
+    def compute(
+        self, comparison: ExperimentComparison, request: OpenRequest
+    ) -> list[GroupVariance] | None:
+        return split_groups(self.narrow(comparison, request)) or None
+
+    def is_offered(self, comparison: ExperimentComparison) -> bool:
+        return has_variance(comparison)
+
+    def export(self, comparison: ExperimentComparison) -> dict[str, Rows]:
+        return {"variance": list_variance_rows(comparison)}
+
+
 class Anatomy(ExperimentPanel):
     """The phases of the runs, by environment."""
 
@@ -425,6 +450,7 @@ PANELS: tuple[Panel[Any], ...] = (
     Accuracy(),
     Steps(),
     StepSpread(),
+    Variance(),
     Anatomy(),
     WarmUp(),
     Bars(),

@@ -14,6 +14,7 @@ from experiments.statistics import Pair, PointsPair, numbers
 from experiments.statistics.across_configurations import Everywhere
 from experiments.statistics.robust import Companion
 from experiments.statistics.step_spread import Ratio
+from experiments.statistics.values import Interval
 
 register = template.Library()
 
@@ -106,6 +107,12 @@ def estimate(ratio: Ratio | None) -> SafeString:
     if not ratio.flaw:
         return SafeString(ratio.text)
     return format_html('{}<br><small class="muted">no interval: {}</small>', ratio.text, ratio.flaw)
+
+
+@register.filter
+def component(fraction: float | None, interval: Interval | None) -> str:
+    """Return a component of variance in per cent with its interval: "0.31 % [0.1, 0.8]"."""
+    return unbroken(numbers.percent_between(fraction, interval))
 
 
 @register.filter

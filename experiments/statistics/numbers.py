@@ -171,6 +171,17 @@ def percent(fraction: float | None, *, decimals: int = 1) -> str:
     return MISSING if fraction is None else f"{fixed(100 * fraction, decimals)} %"
 
 
+def percent_between(fraction: float | None, interval: Sequence[float] | None) -> str:
+    """Return a fraction with its interval, whose upper end sets the digits: "12 % [0, 58]"."""
+    if fraction is None:
+        return MISSING
+    if interval is None:
+        return percent(fraction, decimals=_decimals(100 * fraction, 2))
+    decimals = max(min(_decimals(100 * interval[1], 2), 3), 0)
+    low, high = (fixed(100 * end, decimals) for end in interval)
+    return f"{percent(fraction, decimals=decimals)} [{low}, {high}]"
+
+
 def provable(fraction: float | None, *, decimals: int = 1) -> str:
     """Return a provable margin, rounded up so that it is proved: 0.000421 -> "0.043 %"."""
     if fraction is None:

@@ -20,11 +20,15 @@ import numpy as np
 
 COARSE, FINE, REST = range(3)
 POINTS = 33
-"""Points of the grid along each angle."""
-CLOSE = 1e-9
-"""Radians between the points of the last grid around the estimate."""
+"""Points of a grid along each angle."""
+FEWER_POINTS = 13
+"""The same of the grids that close in on the estimate, once its neighbourhood is known."""
+CLOSE = 1e-8
+"""Width of the last grid around the estimate, in radians."""
 STEEPEST = np.pi / 2 - 1e-5
 """Values alone add at least a hundred-thousandth of what groups add: none is singular."""
+NOTHING = 1e-6
+"""Radians: a component of a millionth of the whole SD is 0, as the search ends about there."""
 ROUNDING = 1e-25
 """Shares below are what rounding leaves of a right angle: 0."""
 MOST_ROUNDS = 12
@@ -85,12 +89,28 @@ class NestedLikelihood:
                 for place in range(count)
             ]
         )
-        # The sums of each coarse group, apart by the size of its fine groups.
+        # Coarse groups with as many fine groups of each size are weighted alike at any variances:
+        # what is needed of a kind are its products of the sums over fine groups of two sizes.
         keys = coarse_of_fine * count + size_places
         pad = (coarse_of_fine.max() + 1) * count
-        sums = np.zeros((pad, width + 1))
-        np.add.at(sums, keys, np.column_stack([fine_sums, sizes]))
-        self.coarse_sums = sums.reshape(-1, count, width + 1).transpose(1, 0, 2)
+        sums = np.zeros((pad, width))
+        np.add.at(sums, keys, fine_sums)
+        sums = sums.reshape(-1, count * width)
+        numbers = np.bincount(keys, minlength=pad).reshape(-1, count)
+        kinds, kind_of_coarse, self.kind_counts = np.unique(
+            numbers, axis=0, return_inverse=True, return_counts=True
+        )
+        self.kind_sizes = kinds * self.sizes
+        self.kind_products = np.array(
+            [
+                (own.T @ own)
+                .reshape(count, width, count, width)
+                .transpose(0, 2, 1, 3)
+                .reshape(count, count, width * width)
+                for kind in range(len(kinds))
+                for own in [sums[kind_of_coarse == kind]]
+            ]
+        ).reshape(-1, width * width)
         self.n = len(table)
 
     def compute(self, shares: Any) -> tuple[Any, Any]:
@@ -98,7 +118,7 @@ class NestedLikelihood:
 
         `shares` is an array (points, 3) of shares of that sum.
         """
-        portion = max(1, AT_ONCE // self.coarse_sums.size)
+        portion = max(1, AT_ONCE // len(self.kind_products))
         parts = [
             self._compute_portion(shares[start : start + portion])
             for start in range(0, len(shares), portion)
@@ -110,10 +130,14 @@ class NestedLikelihood:
         inside = rest[:, None] + fine[:, None] * self.sizes
         products = self.products - np.tensordot(fine[:, None] / inside, self.fine_products, axes=1)
         products = products / rest[:, None, None]
-        weighted = np.tensordot(1 / inside, self.coarse_sums, axes=1)
-        sums, weights = weighted[..., :-1], weighted[..., -1]
-        shrinkage = coarse[:, None] / (1 + coarse[:, None] * weights)
-        products = products - (sums * shrinkage[..., None]).transpose(0, 2, 1) @ sums
+        weights = 1 / inside
+        kind_weights = weights @ self.kind_sizes.T
+        shrinkage = coarse[:, None] / (1 + coarse[:, None] * kind_weights)
+        factors = (
+            shrinkage[:, :, None, None] * weights[:, None, :, None] * weights[:, None, None, :]
+        )
+        lost = factors.reshape(len(shares), -1) @ self.kind_products
+        products = products - lost.reshape(products.shape)
         log_all = np.linalg.slogdet(products)[1]
         log_fixed = np.linalg.slogdet(products[:, :-1, :-1])[1]
         total = np.exp(log_all - log_fixed) / self.df
@@ -121,7 +145,7 @@ class NestedLikelihood:
             self.df * np.log(total)
             + (self.n - self.size_counts.sum()) * np.log(rest)
             + (np.log(inside) * self.size_counts).sum(axis=1)
-            + np.log1p(coarse[:, None] * weights).sum(axis=1)
+            + (np.log1p(coarse[:, None] * kind_weights) * self.kind_counts).sum(axis=1)
             + log_fixed
         )
         return deviance, total
@@ -177,14 +201,17 @@ class NestedLikelihood:
 
     @cached_property
     def _best_angles(self) -> tuple[float, float]:
-        box = self._whole
+        box, points = self._whole, POINTS
         while True:
-            grid = _Grid(self, box)
+            grid = _Grid(self, box, points)
             best = np.unravel_index(np.argmin(grid.deviance), grid.deviance.shape)
             if all(high - low < CLOSE for low, high in box):
-                return float(grid.axes[0][best[0]]), float(grid.axes[1][best[1]])
-            box = tuple(
-                _pad(axis, place, place) for axis, place in zip(grid.axes, best, strict=True)
+                return _snap(grid.axes[0][best[0]]), _snap(grid.axes[1][best[1]])
+            box, points = (
+                tuple(
+                    _pad(axis, place, place) for axis, place in zip(grid.axes, best, strict=True)
+                ),
+                FEWER_POINTS,
             )
 
 
@@ -195,8 +222,8 @@ Box = tuple[tuple[float, float], ...]
 class _Grid:
     """The deviance on a grid of directions in a box of angles."""
 
-    def __init__(self, likelihood: NestedLikelihood, box: Box) -> None:
-        self.axes = [np.linspace(*ends, POINTS if ends[0] < ends[1] else 1) for ends in box]
+    def __init__(self, likelihood: NestedLikelihood, box: Box, points: int = POINTS) -> None:
+        self.axes = [np.linspace(*ends, points if ends[0] < ends[1] else 1) for ends in box]
         self.angles = np.stack(np.meshgrid(*self.axes, indexing="ij"), axis=-1)
         deviance, _ = likelihood.compute(_shares_of(self.angles.reshape(-1, 2)))
         self.deviance = deviance.reshape(self.angles.shape[:2])
@@ -224,6 +251,11 @@ class _Grid:
             angles.append((1 - part) * places[:-1][crosses] + part * places[1:][crosses])
             deviances.append(np.full(len(part), limit))
         return np.concatenate(angles), np.concatenate(deviances)
+
+
+def _snap(angle: float) -> float:
+    """Return the right angle or the 0 that an angle cannot be told from: a component of 0."""
+    return next((end for end in (0.0, np.pi / 2) if abs(angle - end) < NOTHING), float(angle))
 
 
 def _pad(axis: Any, first: int, last: int) -> tuple[float, float]:

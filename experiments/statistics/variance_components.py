@@ -29,7 +29,7 @@ class Component:
     sd: float | None = None
     sd_ci95: Interval | None = None
     share: float | None = None
-    """Of the variance of all levels that are seen."""
+    """Of the variance of all levels that are seen; None where that is one alone."""
     share_ci95: Interval | None = None
     why_unseen: str = ""
 
@@ -158,12 +158,13 @@ def _estimate(values: Any, levels: list[_Level], environments: Any) -> list[_Lev
                     math.sqrt(region.low[:, place].min()),
                     math.sqrt(region.high[:, place].max()),
                 ),
-                share=variances[place] / sum(variances),
-                share_ci95=(
-                    float(region.shares[:, place].min()),
-                    float(region.shares[:, place].max()),
-                ),
+                share=variances[place] / sum(variances) if above else None,
+                share_ci95=_range(region.shares[:, place]) if above else None,
             ),
         )
         for level, place in zip(levels, places, strict=True)
     ]
+
+
+def _range(values: Any) -> Interval:
+    return float(values.min()), float(values.max())

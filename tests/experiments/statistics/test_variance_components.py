@@ -184,27 +184,49 @@ def test_estimates_lie_in_their_intervals_and_shares_add_up(seed: int) -> None:
     components = split_variance(logs, groups, names)
     seen = [component for component in components if component.sd is not None]
     assert all((component.sd is None) == bool(component.why_unseen) for component in components)
-    assert not seen or math.fsum(c.share or 0 for c in seen) == pytest.approx(1)
     for component in seen:
-        assert component.sd_ci95
+        low, high = component.sd_ci95 or (1, 0)
+        assert low * (1 - 1e-9) <= (component.sd or 0) <= high * (1 + 1e-9)
+    if len(seen) == 1:
+        assert seen[0].share is None, "The only level that is seen has no share to be told."
+        return
+    assert not seen or math.fsum(component.share or 0 for component in seen) == pytest.approx(1)
+    for component in seen:
+        assert component.share is not None
         assert component.share_ci95
-        assert component.sd_ci95[0] <= component.sd * (1 + 1e-9)
-        assert component.sd <= component.sd_ci95[1] * (1 + 1e-9)
         assert 0 <= component.share_ci95[0] <= component.share + 1e-9
         assert component.share <= component.share_ci95[1] + 1e-9 <= 1 + 2e-9
 
 
-def test_the_intervals_hold_the_truth_as_often_as_they_say() -> None:
-    """300 data sets of 5 nodes with 2 blocks of 4 runs: at least 91 % by chance (binomial)."""
-    spread, held = (1.0, 1.0, 1.0), np.zeros(3)
-    for seed in range(300):
-        components = split_variance(*draw_nested(seed, [[4, 4]] * 5, spread))
-        held += [
-            component.sd_ci95[0] <= true <= component.sd_ci95[1]
-            for component, true in zip(components, spread, strict=True)
-            if component.sd_ci95
-        ]
-    assert (held / 300 > 0.91).all(), held / 300
+def count_held(
+    sizes: list[list[int]], spread: tuple[float, float, float], times: int
+) -> list[float]:
+    """Return in which share of simulated data sets each component's interval holds the truth.
+
+    The table in docs/statistics.md is from this, with 1,000 data sets each.
+    """
+    held: dict[str, int] = {}
+    true = dict(zip(("node", "block", "run"), spread, strict=True))
+    for seed in range(times):
+        for component in split_variance(*draw_nested(seed, sizes, spread)):
+            if component.sd_ci95:
+                low, high = component.sd_ci95
+                own = math.sqrt(sum(true[level] ** 2 for level in component.levels))
+                held[component.name] = held.get(component.name, 0) + (low <= own <= high)
+    return [count / times for count in held.values()]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "spread"),
+    [([[4, 4]] * 5, (1.0, 1.0, 1.0)), ([[2] * 4, [2] * 3, [2]], (1.0, 0.5, 0.7))],
+)
+def test_the_intervals_hold_the_truth_as_often_as_they_say(
+    sizes: list[list[int]], spread: tuple[float, float, float]
+) -> None:
+    """Of 200 data sets at least 90 %: fewer by chance once in a thousand, were it 95 %."""
+    held = count_held(sizes, spread, 200)
+    assert len(held) == 3
+    assert min(held) >= 0.9, held
 
 
 def test_a_component_that_is_not_there_may_be_zero_but_the_interval_says_how_large_it_can_be() -> (
