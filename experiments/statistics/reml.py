@@ -22,7 +22,7 @@ COARSE, FINE, REST = range(3)
 POINTS = 33
 """Points of a grid along each angle."""
 FEWER_POINTS = 13
-"""The same of the grids that close in on the estimate, once its neighbourhood is known."""
+"""The same of the grids that close in, once the whole plane is known."""
 CLOSE = 1e-8
 """Width of the last grid around the estimate, in radians."""
 STEEPEST = np.pi / 2 - 1e-5
@@ -167,9 +167,8 @@ class NestedLikelihood:
         from scipy.special import lambertw  # lazily, as in estimates
 
         limit = self.least_deviance + slack
-        box = self._whole
+        box, grid = self._whole, self._whole_grid
         for _ in range(MOST_ROUNDS):
-            grid = _Grid(self, box)
             closer = grid.surround(grid.deviance <= limit, self._best_angles)
             is_close = all(
                 new[1] - new[0] > 0.7 * (old[1] - old[0])
@@ -179,7 +178,8 @@ class NestedLikelihood:
             box = closer
             if is_close:
                 break
-        grid = _Grid(self, box)
+            grid = _Grid(self, box, FEWER_POINTS)
+        grid = _Grid(self, box, POINTS)
         angles, deviance = grid.trace(limit)
         angles = np.vstack([angles, [self._best_angles]])
         deviance = np.append(deviance, self.least_deviance)
@@ -200,19 +200,20 @@ class NestedLikelihood:
         return elevation, ((0.0, 0.0) if has_coarse else (np.pi / 2, np.pi / 2))
 
     @cached_property
+    def _whole_grid(self) -> _Grid:
+        return _Grid(self, self._whole, POINTS)
+
+    @cached_property
     def _best_angles(self) -> tuple[float, float]:
-        box, points = self._whole, POINTS
+        box, grid = self._whole, self._whole_grid
         while True:
-            grid = _Grid(self, box, points)
             best = np.unravel_index(np.argmin(grid.deviance), grid.deviance.shape)
             if all(high - low < CLOSE for low, high in box):
                 return _snap(grid.axes[0][best[0]]), _snap(grid.axes[1][best[1]])
-            box, points = (
-                tuple(
-                    _pad(axis, place, place) for axis, place in zip(grid.axes, best, strict=True)
-                ),
-                FEWER_POINTS,
+            box = tuple(
+                _pad(axis, place, place) for axis, place in zip(grid.axes, best, strict=True)
             )
+            grid = _Grid(self, box, FEWER_POINTS)
 
 
 Box = tuple[tuple[float, float], ...]
@@ -222,8 +223,13 @@ Box = tuple[tuple[float, float], ...]
 class _Grid:
     """The deviance on a grid of directions in a box of angles."""
 
-    def __init__(self, likelihood: NestedLikelihood, box: Box, points: int = POINTS) -> None:
-        self.axes = [np.linspace(*ends, points if ends[0] < ends[1] else 1) for ends in box]
+    def __init__(self, likelihood: NestedLikelihood, box: Box, points: int) -> None:
+        free = [ends[0] < ends[1] for ends in box]
+        along = points if all(free) else points**2  # on a line as many points as in a plane
+        self.axes = [
+            np.linspace(*ends, along if is_free else 1)
+            for ends, is_free in zip(box, free, strict=True)
+        ]
         self.angles = np.stack(np.meshgrid(*self.axes, indexing="ij"), axis=-1)
         deviance, _ = likelihood.compute(_shares_of(self.angles.reshape(-1, 2)))
         self.deviance = deviance.reshape(self.angles.shape[:2])

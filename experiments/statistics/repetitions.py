@@ -227,6 +227,6 @@ def _steps_in_words(design: Design) -> str:
     if math.isinf(best):
         return " Runs differ by no more than their steps explain: longer runs do as well as more."
     return (
-        f" For a given time about {best:,.3g} steps a run are best (Kalibera and Jones); "
-        f"now {design.steps:,.4g} count."
+        f" For a given time about {numbers.count(max(round(best), 1), 'step')} a run would be best "
+        f"(Kalibera and Jones); now {design.steps:,.0f} count."
     )

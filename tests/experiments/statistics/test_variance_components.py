@@ -93,7 +93,7 @@ def test_the_profile_has_its_ends_where_the_deviance_has_risen_by_the_quantile()
         math.sqrt(brentq(lambda batch: least(batch) - level, low, high, xtol=1e-6))
         for low, high in ((1, 1700), (1800, 40_000))
     ]
-    assert components[0].sd_ci95 == pytest.approx(expected, rel=2e-3)
+    assert components[0].sd_ci95 == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(4))
