@@ -12,7 +12,7 @@ from typing import Any
 from experiments.comparisons.comparison import Group
 from experiments.comparisons.experiment_comparison import ExperimentComparison
 from experiments.comparisons.judged_samples import list_compared_samples, list_judged_samples
-from experiments.models import Series
+from experiments.comparisons.run_steps import RunSteps, read_run_steps
 from experiments.statistics import Estimand, Pair, Sample, numbers
 from experiments.statistics.nodes import name_nodes
 from experiments.statistics.repetitions import (
@@ -20,22 +20,8 @@ from experiments.statistics.repetitions import (
     Steps,
     advise,
     average_steps,
-    estimate_variance_of_mean,
 )
 from experiments.statistics.variance_components import Component, split_variance
-
-
-@dataclass(frozen=True)
-class RunSteps:
-    """What is known of the steps of one run that count."""
-
-    variance: float
-    """What they give the log of the run's value."""
-    count: int
-    seconds: float
-    """Of one of them."""
-    rest: float | None
-    """Seconds of the run beside them; None where its times are not known."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +85,7 @@ def split_groups(comparison: ExperimentComparison) -> list[GroupVariance]:
     groups = [
         group for group in comparison.groups if any(pair.ci95 is not None for pair in group.pairs)
     ]
-    steps = _read_steps(comparison, groups)
+    steps = read_run_steps(comparison, groups)
     return [_split_group(comparison, group, steps) for group in groups]
 
 
@@ -198,54 +184,6 @@ def _describe_steps(
         "run_seconds": fmean(rests) if len(rests) == len(runs) else 0.0,
         "step_seconds": fmean(run.seconds for run in runs),
     }
-
-
-def _read_steps(comparison: ExperimentComparison, groups: Sequence[Group]) -> dict[str, RunSteps]:
-    """Return what is known of the steps of each run of these groups, by its uid; one query.
-
-    Of the times per step alone, on which the metric of a group with a warm-up rests: their
-    summaries say enough, so no step is read.
-    """
-    warm_ups = {
-        (group.configuration["workload"], group.configuration["scale"]): group.warm_ups
-        for group in groups
-        if group.warm_ups
-    }
-    if not warm_ups:
-        return {}
-    known = {}
-    rows = Series.objects.filter(
-        run__experiment=comparison.experiment,
-        run__workload__name__in={workload for workload, _ in warm_ups},
-        run__scale__in={scale for _, scale in warm_ups},
-        steps=None,
-        unit="s",
-    ).exclude(shape="")
-    for uid, workload, scale, tails, size, steps, began, ended in rows.values_list(
-        "run__uid",
-        "run__workload__name",
-        "run__scale",
-        "tail_means",
-        "block_steps",
-        "values__len",
-        "run__began_at",
-        "run__ended_at",
-    ):
-        warm_up = warm_ups.get((workload, scale))
-        start = warm_up.starts.get(uid) if warm_up else None
-        if warm_up is None or start is None:
-            continue
-        cut = warm_up.common_cut if warm_up.common_cut is not None else warm_up.fixed_warm_up
-        if warm_up.decides and warm_up.common_cut is None and start.warm_up is not None:
-            cut = start.warm_up
-        variance = estimate_variance_of_mean(tails, size or start.block_steps, steps, cut)
-        if variance is None:
-            continue
-        seconds = start.measured
-        whole = (ended - began).total_seconds() if began and ended else None
-        rest = None if whole is None else max(whole - seconds * (steps - cut), 0.0)
-        known[uid] = RunSteps(variance, steps - cut, seconds, rest)
-    return known
 
 
 def list_variance_rows(comparison: ExperimentComparison) -> list[dict[str, Any]]:

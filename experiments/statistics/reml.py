@@ -76,7 +76,7 @@ class NestedLikelihood:
         fine = alone if fine is None else np.asarray(fine)
         fine_sums = _sum_by(fine, table)
         sizes = np.bincount(fine)
-        coarse_of_fine = np.zeros(len(sizes), dtype=int)
+        coarse_of_fine: Any = np.zeros(len(sizes), dtype=int)
         if coarse is not None:
             coarse_of_fine[fine] = coarse
         self.sizes, size_places = np.unique(sizes, return_inverse=True)
@@ -123,7 +123,7 @@ class NestedLikelihood:
             self._compute_portion(shares[start : start + portion])
             for start in range(0, len(shares), portion)
         ]
-        return tuple(np.concatenate(part) for part in zip(*parts, strict=True))  # type: ignore[return-value]
+        return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
 
     def _compute_portion(self, shares: Any) -> tuple[Any, Any]:
         coarse, fine, rest = shares.T
@@ -211,7 +211,8 @@ class NestedLikelihood:
             if all(high - low < CLOSE for low, high in box):
                 return _snap(grid.axes[0][best[0]]), _snap(grid.axes[1][best[1]])
             box = tuple(
-                _pad(axis, place, place) for axis, place in zip(grid.axes, best, strict=True)
+                _pad(axis, int(place), int(place))
+                for axis, place in zip(grid.axes, best, strict=True)
             )
             grid = _Grid(self, box, FEWER_POINTS)
 

@@ -89,8 +89,8 @@ def _find_levels(
     import numpy as np
 
     columns = (environments[:, None] == np.arange(environments.max() + 1)).astype(float)
-    everything = np.zeros(len(environments), dtype=int)
-    codes, rank = everything, columns.shape[1]
+    codes: Any = np.zeros(len(environments), dtype=int)
+    rank = columns.shape[1]
     seen: list[_Level] = []
     unseen: list[Component] = []
     for name, labels in [*groupings.items(), (finest, None)]:
