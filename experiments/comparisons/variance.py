@@ -70,7 +70,7 @@ class GroupVariance:
             return (
                 f"Pairing cancels what {names} add to all environments alike: {part} of the "
                 "variance of a run. What an environment adds on one node or in one block is part "
-                "of the run here, and stands in the ratios below."
+                "of the run there, and has rows of its own as part of the ratio."
             )
         return f"Runs paired in one job would not have what {names} add: {part} of their variance."
 

@@ -216,7 +216,7 @@ def advise(design: Design) -> str:
     return (
         f"{names[0].upper()}{names[1:]} would narrow the interval of the ratio "
         f"{'most' if len(alike) == 1 else 'alike'}: twice the machine time leaves "
-        f"{numbers.listed(widths)} of its width.{_steps_in_words(design)}"
+        f"{' or '.join(widths)} of its width.{_steps_in_words(design)}"
     )
 
 
