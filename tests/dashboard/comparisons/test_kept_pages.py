@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from experiments.comparisons import keep_comparison, kept
-from experiments.execution import lifecycle
+from experiments.execution import excluded_runs
 from experiments.models import Experiment, KeptComparison
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import UserFactory, link_to
@@ -43,7 +43,7 @@ def never_computed(monkeypatch: pytest.MonkeyPatch) -> None:
 def several(site: Site, people: People) -> Experiment:
     experiment = measured(site, people.owner, scales=["1x1", "1x2"])
     run = experiment.runs.latest("pk")
-    assert lifecycle.exclude(run, UserFactory(username="zoe.quimby"), "the fan of zoe.quimby")
+    assert excluded_runs.exclude(run, UserFactory(username="zoe.quimby"), "the fan of zoe.quimby")
     return experiment
 
 
