@@ -349,6 +349,11 @@ def _completeness(comparison: ExperimentComparison) -> str:
     runs = f"{planned} planned, {comparison.ended} {ended} ended{ends}."
     if comparison.experiment.imported_at:
         runs = f"{planned} found in the logs{ends}."
+    else:
+        runs += (
+            " A run fails whose numbers do not pass the sanity check of its workload, or whose node "
+            "failed by the word of its scheduler; neither depends on the environment."
+        )
     without = "Runs that failed, were cancelled or were excluded have no say"
     if comparison.experiment.is_paired:
         without += "; blocks in which one side is missing are left out of that pair"

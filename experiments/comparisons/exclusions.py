@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from django.db.models import Q
+from django.db.models import FilteredRelation, Q
 
-from experiments.models import Event, Experiment, Run
+from experiments.models import Experiment, Run
 from experiments.statistics import Pair, Stamp, numbers
 from experiments.statistics.values import Before, Verdict
 
@@ -20,9 +20,6 @@ EXCLUDED_AFTER = "excluded after a verdict"
 """The event of one that is excluded when the last verdict of its experiment could be read. Before
 there were two events this was the one for both, which count as the worse."""
 EXCLUDING = f"{Run.State.SUCCEEDED} → {Run.State.EXCLUDED}"
-ByAndAt = tuple[str, datetime | None]
-UNKNOWN: ByAndAt = ("", None)
-"""For a run that was excluded without a page, such as in a shell."""
 NAMED = 5
 """More runs than this are counted, not named, in the reason of a stamp."""
 WHY_AFTER = "Whoever can read a verdict and then choose the runs can choose the verdict."
@@ -86,54 +83,36 @@ def filter_counted(*, with_excluded: bool = False, prefix: str = "run__") -> Q:
 
 
 def list_exclusions(experiment: Experiment) -> list[Exclusion]:
-    """Return the runs that persons have excluded, in the order of the plan; one query, or two."""
-    rows = list(
+    """Return the runs that persons have excluded, in the order of the plan; one query."""
+    told = FilteredRelation("events", condition=Q(events__what__in=(EXCLUDING, *MOMENTS)))
+    rows = (
         experiment.runs.filter(state=Run.State.EXCLUDED)
-        .order_by("job__block", "position")
+        .annotate(told=told)
+        .order_by("job__block", "position", "pk", "told__pk")
         .values_list(
-            "pk",
-            "uid",
-            "workload",
-            "scale",
-            "environment__name",
-            "job__block",
-            "repeat",
-            "message",
+            *("pk", "uid", "workload", "scale", "environment__name", "job__block", "repeat"),
+            *("message", "told__what", "told__actor__username", "told__at"),
         )
     )
-    if not rows:
-        return []
-    excluded_by_and_at: dict[int | None, ByAndAt] = {}
-    moments: dict[int | None, Moment] = {}
-    events = Event.objects.filter(
-        experiment=experiment,
-        run__state=Run.State.EXCLUDED,
-        what__in=(EXCLUDING, *MOMENTS),
-    ).order_by("pk")
-    # A run may have been excluded, included again and excluded again: the last time counts.
-    for run, what, actor, time in events.values_list("run", "what", "actor__username", "at"):
-        if what == EXCLUDING:
-            excluded_by_and_at[run] = (actor or "", time)
-        else:
-            moments[run] = MOMENTS[what]
-    exclusions_in_order = []
-    for pk, uid, workload, scale, environment, block, repeat, why in rows:
-        by, at = excluded_by_and_at.get(pk, UNKNOWN)
-        exclusions_in_order.append(
-            Exclusion(
-                pk=pk,
-                run=uid,
-                place=(workload, scale),
-                environment=environment,
-                block=block + 1,
-                repeat=repeat,
-                why=why,
-                by=by,
-                at=at,
-                moment=moments.get(pk, Moment.BEFORE),
-            )
+    exclusions: dict[int, Exclusion] = {}
+    for pk, uid, workload, scale, environment, block, repeat, why, what, actor, time in rows:
+        known = exclusions.get(pk) or Exclusion(
+            pk=pk,
+            run=uid,
+            place=(workload, scale),
+            environment=environment,
+            block=block + 1,
+            repeat=repeat,
+            why=why,
         )
-    return exclusions_in_order
+        # A run may have been excluded, included again and excluded again: the last time counts,
+        # and a verdict that could be read at the first one could be at the last.
+        if what == EXCLUDING:
+            known = replace(known, by=actor or "", at=time)
+        elif what:
+            known = replace(known, moment=MOMENTS[what])
+        exclusions[pk] = known
+    return list(exclusions.values())
 
 
 def stamp_excluded(

@@ -6,9 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from experiments.comparisons import keep_comparison
 from experiments.execution import excluded_runs
 from experiments.models import Event, Experiment, Run
 from tests.dashboard.access.test_links import body, visitor
@@ -156,3 +159,33 @@ def test_a_link_that_hides_names_hides_who_excluded(results: Experiment, as_owne
         assert "with the run that was excluded by hand" in text, name
         assert "neil" not in text, name
     assert "neil" not in body(client.get(run.get_absolute_url())).casefold()
+
+
+def test_with_all_runs_excluded_everything_still_has_both_verdicts(
+    results: Experiment, as_owner: Client
+) -> None:
+    for run in results.runs.all():
+        assert excluded_runs.exclude(run, results.owner, CAUSE)
+    page = read_report(as_owner, results)
+    assert "NO INFERENCE" in page
+    assert "with excluded runs: SLOWER (ratio 1.10" in page
+    for name in ("report", "comparison_csv", "comparison_json", "comparison_tex", "robustness"):
+        get(as_owner, name, results)
+    row = json.loads(get(as_owner, "comparison_json", results))["comparison"][0]
+    assert (row["verdict"], row["before_exclusion_verdict"]) == ("NO INFERENCE", "SLOWER")
+
+
+def test_pages_of_kept_verdicts_ask_no_more_often_because_of_exclusions(
+    results: Experiment, as_owner: Client
+) -> None:
+    counts = []
+    for is_excluded in (False, True):
+        if is_excluded:
+            assert excluded_runs.exclude(results.runs.latest("pk"), results.owner, CAUSE)
+        keep_comparison(results.pk)
+        for name in ("comparison", "experiment"):
+            get(as_owner, name, results)
+            with CaptureQueriesContext(connection) as queries:
+                get(as_owner, name, results)
+            counts.append(len(queries))
+    assert max(counts) <= 15
