@@ -68,7 +68,7 @@ def describe_rules(rules: Mapping[str, Any]) -> list[str]:
     if rules.get(OTHERS_CPUS):
         count = _count_cpus_in_words(rules[OTHERS_CPUS])
         texts.append(
-            f"at least {count} of the node were busy, on the mean, beyond all that the run could use"
+            f"at least {count} of the node were busy, on the mean, beyond all that the run may use"
         )
     return texts
 

@@ -351,8 +351,8 @@ def _completeness(comparison: ExperimentComparison) -> str:
         runs = f"{planned} found in the logs{ends}."
     else:
         runs += (
-            " A run fails whose numbers do not pass the sanity check of its workload, or whose node "
-            "failed by the word of its scheduler; neither depends on the environment."
+            " A run fails, by the same rules in all environments, whose numbers do not pass the "
+            "sanity check of its workload, or whose node failed by the word of its scheduler."
         )
     without = "Runs that failed, were cancelled or were excluded have no say"
     if comparison.experiment.is_paired:

@@ -233,8 +233,9 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             "reject_others": "A process that is not the job’s own was on it before, during or "
             "after the run.",
             "reject_below_mhz": "A GPU had a lower mean clock while it was in use. Empty: any.",
-            "reject_others_cpus": "So many CPUs were busy, on the mean, beyond all that the run may "
-            "use. Empty: any. Not applied where a run may use the whole node, or has several processes.",
+            "reject_others_cpus": "So many CPUs were busy, on the mean, beyond all that the run "
+            "may use. Empty: any. Not applied where it may use the whole node, or has several "
+            "processes.",
             "rejected_again": "In their block, by another job on the same node, at most so often "
             "for each block. 0: they stay failed.",
             "repeats": "Independent repetitions, n. With fewer than five, every verdict is "
