@@ -194,6 +194,7 @@ urlpatterns = [
     path("runs/selected/", selection_views.selected_runs, name="runs_selected"),
     path("runs/<slug:uid>/", run_views.run, name="run"),
     path("runs/<slug:uid>/exclude/", run_views.exclude, name="run_exclude"),
+    path("runs/<slug:uid>/include/", run_views.include, name="run_include"),
     path("runs/<slug:uid>/files/<int:pk>/", run_views.run_file, name="run_file"),
     path("runs/<slug:uid>/files/<int:pk>/fetch/", run_views.fetch_file, name="run_file_fetch"),
     path("catalogue/", catalogue_views.catalogue, name="catalogue"),

@@ -37,6 +37,7 @@ FIELDS: dict[str, dict[str, str]] = {
             (
                 "reject_below_mhz",
                 "reject_others",
+                "reject_others_cpus",
                 "reject_swap",
                 "reject_throttled",
                 "rejected_again",

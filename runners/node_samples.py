@@ -98,6 +98,8 @@ class Samples:
     process_counts: list[ProcessCount] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     """Of the lines about the node."""
+    ticks: list[tuple[float, int, int]] = field(default_factory=list)
+    """A time, the ticks that its CPUs have been busy since it was started, and all their ticks."""
     odd_lines: int = 0
     left_out: list[str] = field(default_factory=list)
     """What of the files was not read because it is too much, in words."""
@@ -114,6 +116,7 @@ def read_samples(files: Mapping[str, bytes]) -> Samples:
     for track in (*samples.tracks.values(), *samples.reasons.values()):
         track.sort()
     samples.times.sort()
+    samples.ticks.sort()
     return samples
 
 
@@ -155,6 +158,7 @@ def _read_node(content: bytes, samples: Samples) -> None:
             continue
         time, busy, ticks = float(fields[0]), int(fields[1]), int(fields[2])
         samples.times.append(time)
+        samples.ticks.append((time, busy, ticks))
         if before and time > before[0] and 0 <= busy - before[1] <= ticks - before[2] > 0:
             share = 100 * (busy - before[1]) / (ticks - before[2])
             samples.tracks.setdefault((CPU, None), []).append((time, share))

@@ -9,6 +9,7 @@ from functools import singledispatch
 
 from dashboard.comparisons.nodes_in_methods import describe_nodes
 from experiments.comparisons import Comparison, ExperimentComparison
+from experiments.comparisons.exclusions import Moment
 from experiments.comparisons.published_tables import TableComparison
 from experiments.models import Run
 from experiments.planning.interim import Stage
@@ -348,6 +349,11 @@ def _completeness(comparison: ExperimentComparison) -> str:
     runs = f"{planned} planned, {comparison.ended} {ended} ended{ends}."
     if comparison.experiment.imported_at:
         runs = f"{planned} found in the logs{ends}."
+    else:
+        runs += (
+            " A run fails, by the same rules in all environments, whose numbers do not pass the "
+            "sanity check of its workload, or whose node failed by the word of its scheduler."
+        )
     without = "Runs that failed, were cancelled or were excluded have no say"
     if comparison.experiment.is_paired:
         without += "; blocks in which one side is missing are left out of that pair"
@@ -394,20 +400,21 @@ def _rejections(comparison: ExperimentComparison) -> Iterator[str]:
 
 
 def _exclusions(comparison: ExperimentComparison) -> Iterator[str]:
-    """Yield who excluded which runs and why, and the verdicts before that."""
+    """Yield who excluded which runs, when and why, and the verdicts with them."""
     exclusions = comparison.exclusions
     if not exclusions:
         return
-    late = sum(exclusion.after_verdict for exclusion in exclusions)
+    moments = Counter(exclusion.moment for exclusion in exclusions)
     named = "; ".join(exclusion.description for exclusion in exclusions[:NAMED])
     more = f"; and {len(exclusions) - NAMED} more" if len(exclusions) > NAMED else ""
     count = _count_as_subject(len(exclusions), "run was", "runs were")
     sentences = [f"{count} excluded by a person: {named}{more}."]
-    if late:
-        when = _count_as_subject(late, "of them was", "of them were")
-        sentences.append(f"{when} excluded when a verdict could be read.")
+    when = ", ".join(f"{moments[moment]:,} {moment}" for moment in Moment if moments[moment])
+    sentences.append(f"Of these, {when}.")
+    if comparison.paired:
+        sentences.append("A block that lacks a run of either side is left out of that pair.")
     before = [
-        f"{group.name}, {pair.environment}: {pair.verdict} now. {pair.before.sentence}"
+        f"{group.name}, {pair.environment}: {pair.verdict} without them. {pair.before.sentence}"
         for group in comparison.groups
         for pair in group.pairs
         if pair.before

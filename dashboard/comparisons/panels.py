@@ -355,7 +355,10 @@ class Exclusions(ExperimentPanel):
         return len(comparison.exclusions)
 
     def export(self, comparison: ExperimentComparison) -> dict[str, Rows]:
-        rows = [{"run": excluded.run, **excluded.columns} for excluded in comparison.exclusions]
+        rows = [
+            {"run": excluded.run, **excluded.columns, "excluded_when": excluded.moment}
+            for excluded in comparison.exclusions
+        ]
         return {"exclusions": rows}
 
 

@@ -415,6 +415,8 @@ def _list_notes(pair: Pair, low: float, high: float) -> Iterator[str]:
     """Yield what is to be said of a row beside its numbers."""
     for stamp in pair.stamps:
         yield _say_stamp(stamp.label)
+    if pair.before:
+        yield f"with excluded runs: {pair.before.description}"
     if pair.verdict is Verdict.NO_INFERENCE and pair.detail:
         yield pair.detail
     ends = _known_interval(pair.ci_difference)

@@ -19,7 +19,7 @@ from dashboard.execution.run_facts import draw_traces, list_measurements, list_p
 from dashboard.lists import make_listing
 from dashboard.typed_requests import OpenRequest, Request, read_posted_text
 from experiments.access.permissions import may_change
-from experiments.execution import lifecycle
+from experiments.execution import excluded_runs
 from experiments.execution.copy_requests import MOST_WANTED, request_copy
 from experiments.execution.further_attempts import MAY_CHANGE, find_attempts_of_jobs
 from experiments.execution.live_readings import watch
@@ -125,12 +125,25 @@ def exclude(request: Request, uid: str) -> HttpResponse:
     get_editable(request, row.experiment_id)
     # Stamps and papers print the reason.
     why = " ".join(read_posted_text(request, "why").split())[:MOST_OF_CAUSE]
-    if lifecycle.exclude(row, request.user, why):
+    if excluded_runs.exclude(row, request.user, why):
         messages.success(request, "Excluded from the comparison. The run and its numbers stay.")
     else:
         messages.error(
             request, "Not excluded: a run that succeeded and a written cause are needed."
         )
+    return redirect(row)
+
+
+@require_POST
+def include(request: Request, uid: str) -> HttpResponse:
+    """Undo the exclusion of a run, with a written cause."""
+    row = _visible(request, uid)
+    get_editable(request, row.experiment_id)
+    why = " ".join(read_posted_text(request, "why").split())[:MOST_OF_CAUSE]
+    if excluded_runs.include_again(row, request.user, why):
+        messages.success(request, "Included again: the comparison counts the run as before.")
+    else:
+        messages.error(request, "Not included: an excluded run and a written cause are needed.")
     return redirect(row)
 
 

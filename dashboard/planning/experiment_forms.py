@@ -58,7 +58,10 @@ from runners.workloads import WORKLOADS
 from runners.workloads.results import Metric
 
 PARTITION = Experiment.Estimand.PARTITION
-RULES = ("reject_swap", "reject_throttled", "reject_others", "reject_below_mhz")
+RULES = (
+    *("reject_swap", "reject_throttled", "reject_others"),
+    *("reject_below_mhz", "reject_others_cpus"),
+)
 """Fields of the rules that reject runs."""
 
 
@@ -191,6 +194,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             "reject_throttled",
             "reject_others",
             "reject_below_mhz",
+            "reject_others_cpus",
             "rejected_again",
             "visibility",
             "groups",
@@ -213,6 +217,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             "reject_throttled": "A GPU was slowed down.",
             "reject_others": "Others used a GPU of the job.",
             "reject_below_mhz": "Least clock of GPUs",
+            "reject_others_cpus": "Load of others on the node",
             "rejected_again": "Try rejected runs again",
         }
         help_texts: ClassVar = {
@@ -228,6 +233,9 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             "reject_others": "A process that is not the job’s own was on it before, during or "
             "after the run.",
             "reject_below_mhz": "A GPU had a lower mean clock while it was in use. Empty: any.",
+            "reject_others_cpus": "So many CPUs were busy, on the mean, beyond all that the run "
+            "may use. Empty: any. Not applied where it may use the whole node, or has several "
+            "processes.",
             "rejected_again": "In their block, by another job on the same node, at most so often "
             "for each block. 0: they stay failed.",
             "repeats": "Independent repetitions, n. With fewer than five, every verdict is "
@@ -242,6 +250,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         self.user = user
         self.fields["cooldown_seconds"].unit = "s"  # type: ignore[attr-defined]
         self.fields["reject_below_mhz"].unit = "MHz"  # type: ignore[attr-defined]
+        self.fields["reject_others_cpus"].unit = "CPUs"  # type: ignore[attr-defined]
         self.fields["rejected_again"].unit = "times"  # type: ignore[attr-defined]
         self.fields["rejected_again"].required = False
         self.fields["warm_up"].required = False  # the model knows the usual one

@@ -10,7 +10,12 @@ from experiments.comparisons.comparison import (
     list_everywhere_rows,
     list_pooled_rows,
 )
-from experiments.comparisons.exclusions import EXCLUDED_AFTER, Exclusion
+from experiments.comparisons.exclusions import (
+    EXCLUDED_AFTER,
+    EXCLUDED_AFTER_INTERIM,
+    EXCLUDING,
+    Exclusion,
+)
 from experiments.comparisons.experiment_comparison import ExperimentComparison, compare_experiment
 from experiments.comparisons.kept import (
     keep_comparison,
@@ -30,6 +35,8 @@ from experiments.comparisons.run_tables import (
 __all__ = [
     "COLLECTED_AFTER",
     "EXCLUDED_AFTER",
+    "EXCLUDED_AFTER_INTERIM",
+    "EXCLUDING",
     "TRIED_AGAIN",
     "Comparison",
     "Exclusion",

@@ -191,21 +191,21 @@ def _stamp_trained_differently(pair: Pair, trained: Trainings) -> Pair:
     return pair
 
 
-def stamp_late_exclusions(group: Group, before: Group, late: Sequence[Exclusion]) -> Group:
-    """Return the group, its verdicts stamped where `late` exclusions took part in them.
+def stamp_exclusions(
+    group: Group, before: Group, own: Sequence[Exclusion], others: Sequence[Exclusion]
+) -> Group:
+    """Return the group, its verdicts stamped where exclusions took part in them.
 
-    `before` is the same group with all late exclusions undone.
+    `own` are those of its configuration, `others` those of all other ones, and `before` is the
+    same group with all of them undone.
     """
     pairs_before = {pair.environment: pair for pair in before.pairs}
     pairs = [
         stamp_excluded(
             pair,
             pairs_before.get(pair.environment),
-            [
-                exclusion
-                for exclusion in late
-                if exclusion.environment in (pair.environment, pair.baseline)
-            ],
+            [row for row in own if row.environment in (pair.environment, pair.baseline)],
+            [*others, *(row for row in own if row.environment != pair.environment)],
             problem=before.problem,
         )
         for pair in group.pairs

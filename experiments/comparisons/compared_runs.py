@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from experiments.comparisons.exclusions import filter_counted
 from experiments.comparisons.warm_ups import GroupKey, WarmUps
@@ -27,14 +27,15 @@ def read_samples(
     experiment: Experiment,
     metrics: Mapping[int, Metric],
     starts: Mapping[GroupKey, WarmUps],
-    also: Collection[int] = (),
+    *,
+    with_excluded: bool = False,
 ) -> dict[GroupKey, list[Sample]]:
     """Return the values of each group in the order of the plan, after the warm-up that decides.
 
-    Failed, cancelled and excluded runs do not count, except those in `also`.
+    Failed and cancelled runs do not count, nor those that a person has excluded unless asked for.
     """
     rows = Measurement.objects.filter(
-        filter_counted(also),
+        filter_counted(with_excluded=with_excluded),
         run__experiment=experiment,
         metric__in={metric.name for metric in metrics.values()},
     ).order_by("run__job__block", "run__position")
@@ -82,14 +83,15 @@ def read_samples(
 
 
 def read_facts(
-    experiment: Experiment, also: Collection[int]
+    experiment: Experiment, *, with_excluded: bool
 ) -> dict[GroupKey, dict[str, list[Mapping[str, str]]]]:
     """Return the facts of the runs' snapshots, by group and environment.
 
     The query drops duplicates: most runs of an environment have the same facts.
     """
+    counted = filter_counted(with_excluded=with_excluded, prefix="")
     rows = (
-        experiment.runs.filter(filter_counted(also, prefix=""), snapshot__isnull=False)
+        experiment.runs.filter(counted, snapshot__isnull=False)
         .order_by()
         .values_list("workload_id", "scale", "environment__name", "snapshot__facts")
         .distinct()

@@ -14,7 +14,13 @@ from experiments.statistics import Measured, Pair, Sample, Verdict, numbers
 from experiments.statistics.across_configurations import Everywhere, summarise_environments
 from experiments.statistics.pooling import Pooled, pool_environments
 from experiments.statistics.training.outcomes import TrainingComparison
-from experiments.statistics.values import ALPHA
+from experiments.statistics.values import ALPHA, Before
+
+BEFORE_COLUMNS = (
+    *("runs", "verdict", "stamps", "size", "ratio", "ci_difference", "level"),
+    *("p_difference", "p_equivalence", "p_difference_holm", "p_equivalence_holm"),
+)
+"""Columns of the verdict with the excluded runs; their names begin with `before_exclusion_`."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,11 @@ class Comparison:
         """Return how many pairs have each stamp, the most frequent first."""
         return _count_by_frequency(stamp for pair in self.pairs for stamp in pair.stamps)
 
+    @property
+    def pairs_with_excluded_runs(self) -> int:
+        """Return how many pairs lack runs that persons have excluded."""
+        return sum(pair.before is not None for pair in self.pairs)
+
     @cached_property
     def everywhere(self) -> list[Everywhere]:
         """Return the result of all groups together for each environment; empty for one group."""
@@ -169,7 +180,12 @@ def list_comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
 def list_everywhere_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """Return one flat row for each environment that is compared in several configurations."""
     return [
-        {**comparison.about, **_flat(summary.columns), "sentence": summary.sentence}
+        {
+            **comparison.about,
+            **_flat(summary.columns),
+            "sentence": summary.sentence,
+            "excluded_by_hand": summary.excluded_by_hand,
+        }
         for summary in comparison.everywhere
     ]
 
@@ -204,6 +220,7 @@ def _row(about: Mapping[str, Any], group: Group, pair: Pair) -> dict[str, Any]:
         "sentence": pair.sentence,
         **(group.warm_ups.columns(pair) if group.warm_ups else {}),
         **(group.trained.columns(pair.environment) if group.trained else {}),
+        **(_describe_excluded(pair.before) if pair.before else {}),
     }
     # A table's labels may have the name of an exported column.
     taken = about.keys() | rest.keys()
@@ -212,6 +229,18 @@ def _row(about: Mapping[str, Any], group: Group, pair: Pair) -> dict[str, Any]:
         for name, value in group.configuration.items()
     }
     return {**about, **labels, **rest}
+
+
+def _describe_excluded(before: Before) -> dict[str, Any]:
+    """Return how many runs persons have excluded, and when."""
+    return {
+        "excluded_by_hand": before.runs,
+        "excluded_before_any_verdict": before.before_verdict,
+        "excluded_after_an_interim_analysis": before.after_interim,
+        "excluded_after_the_final_analysis": before.after_final,
+        "excluded_blocks": before.blocks,
+        "before_exclusion_problem": before.problem,
+    }
 
 
 def is_decided(pair: Pair) -> bool:
@@ -226,7 +255,9 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
         if name == "interim_analysis":
             row |= _flat({f"look_{key}": part for key, part in (value or {}).items()})
         elif name == "before":
-            row |= _flat({f"before_exclusion_{key}": part for key, part in (value or {}).items()})
+            # The newer ones stand at the end of the row.
+            parts = {key: value[key] for key in BEFORE_COLUMNS} if value else {}
+            row |= _flat({f"before_exclusion_{key}": part for key, part in parts.items()})
         elif not {"ci", "ci95", "ci90"}.isdisjoint(name.split("_")):
             row[f"{name}_low"], row[f"{name}_high"] = value or (None, None)
         elif name in {"claim", "evidence"} or (name == "software" and not value):

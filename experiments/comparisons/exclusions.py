@@ -1,24 +1,39 @@
-"""Runs that a person has excluded, and what the verdicts were before that."""
+"""Runs that persons have excluded, and what the verdicts are with them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from enum import StrEnum
 
-from django.db.models import Q
+from django.db.models import FilteredRelation, Q
 
-from experiments.models import Event, Experiment, Run
+from experiments.models import Experiment, Run
 from experiments.statistics import Pair, Stamp, numbers
 from experiments.statistics.values import Before, Verdict
 
+EXCLUDED_AFTER_INTERIM = "excluded after an interim analysis"
+"""The event of a run that is excluded when the verdict of an interim analysis could be read."""
 EXCLUDED_AFTER = "excluded after a verdict"
-"""The event of a run that is excluded although a verdict on it could be read."""
-ByAndAt = tuple[str, datetime | None]
-UNKNOWN: ByAndAt = ("", None)
-"""For a run that was excluded without a page, such as in a shell."""
+"""The event of one that is excluded when the last verdict of its experiment could be read. Before
+there were two events this was the one for both, which count as the worse."""
+EXCLUDING = f"{Run.State.SUCCEEDED} → {Run.State.EXCLUDED}"
 NAMED = 5
 """More runs than this are counted, not named, in the reason of a stamp."""
+WHY_AFTER = "Whoever can read a verdict and then choose the runs can choose the verdict."
+
+
+class Moment(StrEnum):
+    """When a run was excluded: the later, the worse."""
+
+    BEFORE = "before any verdict"
+    INTERIM = "after an interim analysis"
+    FINAL = "after the final analysis"
+
+
+MOMENTS = {EXCLUDED_AFTER_INTERIM: Moment.INTERIM, EXCLUDED_AFTER: Moment.FINAL}
 
 
 @dataclass(frozen=True)
@@ -35,8 +50,12 @@ class Exclusion:
     why: str
     by: str = ""
     at: datetime | None = None
-    after_verdict: bool = False
-    """Whether a verdict that rested on the run could be read at that time."""
+    moment: Moment = Moment.BEFORE
+    """Which verdict of the experiment could be read at that time."""
+
+    @property
+    def after_verdict(self) -> bool:
+        return self.moment is not Moment.BEFORE
 
     @property
     def columns(self) -> dict[str, object]:
@@ -57,95 +76,111 @@ class Exclusion:
         return f"run {self.run[:8]} ({where}){by}{when}: “{self.why}”"
 
 
-def filter_counted(also: Collection[int] = (), prefix: str = "run__") -> Q:
-    """Return the filter for runs that count: those that succeeded, and `also` (primary keys)."""
-    succeeded = Q(**{f"{prefix}state": Run.State.SUCCEEDED})
-    return succeeded | Q(**{f"{prefix}pk__in": also}) if also else succeeded
+def filter_counted(*, with_excluded: bool = False, prefix: str = "run__") -> Q:
+    """Return the filter for runs that count: those that succeeded, and those excluded if asked."""
+    states = [Run.State.SUCCEEDED, *([Run.State.EXCLUDED] if with_excluded else [])]
+    return Q(**{f"{prefix}state__in": states})
 
 
 def list_exclusions(experiment: Experiment) -> list[Exclusion]:
-    """Return the runs that persons have excluded, in the order of the plan; one query, or two."""
-    rows = list(
+    """Return the runs that persons have excluded, in the order of the plan; one query."""
+    told = FilteredRelation("events", condition=Q(events__what__in=(EXCLUDING, *MOMENTS)))
+    rows = (
         experiment.runs.filter(state=Run.State.EXCLUDED)
-        .order_by("job__block", "position")
+        .annotate(told=told)
+        .order_by("job__block", "position", "pk", "told__pk")
         .values_list(
-            "pk",
-            "uid",
-            "workload",
-            "scale",
-            "environment__name",
-            "job__block",
-            "repeat",
-            "message",
+            *("pk", "uid", "workload", "scale", "environment__name", "job__block", "repeat"),
+            *("message", "told__what", "told__actor__username", "told__at"),
         )
     )
-    if not rows:
-        return []
-    excluded_by_and_at: dict[int | None, ByAndAt] = {}
-    late = set()
-    events = Event.objects.filter(
-        experiment=experiment,
-        run__state=Run.State.EXCLUDED,
-        what__in=(f"{Run.State.SUCCEEDED} → {Run.State.EXCLUDED}", EXCLUDED_AFTER),
-    ).values_list("run", "what", "actor__username", "at")
-    for run, what, actor, time in events:
-        if what == EXCLUDED_AFTER:
-            late.add(run)
-        else:
-            excluded_by_and_at[run] = (actor or "", time)
-    exclusions_in_order = []
-    for pk, uid, workload, scale, environment, block, repeat, why in rows:
-        by, at = excluded_by_and_at.get(pk, UNKNOWN)
-        exclusions_in_order.append(
-            Exclusion(
-                pk=pk,
-                run=uid,
-                place=(workload, scale),
-                environment=environment,
-                block=block + 1,
-                repeat=repeat,
-                why=why,
-                by=by,
-                at=at,
-                after_verdict=pk in late,
-            )
+    exclusions: dict[int, Exclusion] = {}
+    for pk, uid, workload, scale, environment, block, repeat, why, what, actor, time in rows:
+        known = exclusions.get(pk) or Exclusion(
+            pk=pk,
+            run=uid,
+            place=(workload, scale),
+            environment=environment,
+            block=block + 1,
+            repeat=repeat,
+            why=why,
         )
-    return exclusions_in_order
+        # A run may have been excluded, included again and excluded again: the last time counts,
+        # and a verdict that could be read at the first one could be at the last.
+        if what == EXCLUDING:
+            known = replace(known, by=actor or "", at=time)
+        elif what:
+            known = replace(known, moment=MOMENTS[what])
+        exclusions[pk] = known
+    return list(exclusions.values())
 
 
 def stamp_excluded(
-    pair: Pair, before: Pair | None, late: Sequence[Exclusion], *, problem: str = ""
+    pair: Pair,
+    before: Pair | None,
+    own: Sequence[Exclusion],
+    others: Sequence[Exclusion],
+    *,
+    problem: str = "",
 ) -> Pair:
-    """Return the pair, stamped if exclusions after a verdict took part in it.
+    """Return the pair, stamped with its other verdict if exclusions took part in it.
 
-    `late` are those of its own runs, and `before` is the pair as it is with all late exclusions
-    undone, or None where nothing could be compared then, because of `problem`. Without exclusions
-    of its own a pair is stamped where those of other configurations change the result of Holm's
-    correction for it.
+    `own` are the exclusions of its own runs, `others` those of the experiment's other runs, and
+    `before` is the pair with all of them undone, or None where nothing could be compared then,
+    because of `problem`. Without exclusions of its own a pair is stamped where those of other
+    configurations change the result of Holm's correction for it.
     """
     holm_changed = before is not None and _after_holm(pair) != _after_holm(before)
-    if not late and not holm_changed:
+    if not own and not holm_changed:
         return pair
-    then = _before(before or replace(pair, verdict=Verdict.NO_INFERENCE, ratio=None), len(late))
-    known = ", ".join(filter(None, (then.description, problem)))
-    whose = _describe_runs(late) if late else "They are runs of other configurations."
-    runs = numbers.count(len(late), "run") if late else "Runs"
-    was = "was" if len(late) == 1 else "were"
+    then = _describe_with_excluded(pair, before, own, others, problem)
+    blocks = ""
+    if then.blocks:
+        count = numbers.count(then.blocks, "block")
+        blocks = f"A block that lacks a run of either side is left out: {count} fewer. "
+    runs = numbers.count(len(own), "run") if own else "Runs"
+    was = "was" if len(own) == 1 else "were"
     reason = (
-        f"{runs} {was} excluded when a verdict could be read. Before: {known}. "
-        f"Now: {_before(pair).description}. {whose}"
+        f"{runs} {was} excluded by hand, {then.moments}. With them: {then.description}. "
+        f"Without them: {_take_verdict(pair).description}. {blocks}"
+        f"{_describe_runs(own) if own else 'They are runs of other comparisons.'}"
     )
+    if then.is_late:
+        reason = f"{reason} {WHY_AFTER}"
     return replace(
         pair,
         before=then,
-        stamps=(*pair.stamps, Stamp.EXCLUDED_AFTER),
+        stamps=(*pair.stamps, Stamp.EXCLUDED_AFTER if then.is_late else Stamp.EXCLUDED),
         reasons=(*pair.reasons, reason),
     )
 
 
-def _before(pair: Pair, runs: int = 0) -> Before:
+def _describe_with_excluded(
+    pair: Pair,
+    before: Pair | None,
+    own: Sequence[Exclusion],
+    others: Sequence[Exclusion],
+    problem: str,
+) -> Before:
+    """Return the verdict with the excluded runs, and when they were excluded."""
+    moments = Counter(exclusion.moment for exclusion in own or others)
+    then = before or replace(
+        pair, verdict=Verdict.NO_INFERENCE, ratio=None, ci95=None, stamps=(), interim_analysis=None
+    )
+    return replace(
+        _take_verdict(then),
+        runs=len(own),
+        before_verdict=moments[Moment.BEFORE],
+        after_interim=moments[Moment.INTERIM],
+        after_final=moments[Moment.FINAL],
+        blocks=max(then.n_blocks - pair.n_blocks, 0) if pair.paired else 0,
+        problem="" if before else problem.rstrip("."),
+    )
+
+
+def _take_verdict(pair: Pair) -> Before:
     return Before(
-        runs=runs,
+        runs=0,
         verdict=pair.verdict,
         stamps=pair.stamps,
         size=pair.size,
@@ -163,7 +198,7 @@ def _after_holm(pair: Pair) -> bool:
     return Stamp.NOT_AFTER_HOLM not in pair.stamps
 
 
-def _describe_runs(late: Sequence[Exclusion]) -> str:
-    more = f"; and {len(late) - NAMED} more" if len(late) > NAMED else ""
-    names = "; ".join(exclusion.description for exclusion in late[:NAMED])
+def _describe_runs(exclusions: Sequence[Exclusion]) -> str:
+    more = f"; and {len(exclusions) - NAMED:,} more" if len(exclusions) > NAMED else ""
+    names = "; ".join(exclusion.description for exclusion in exclusions[:NAMED])
     return f"{names[0].upper()}{names[1:]}{more}."

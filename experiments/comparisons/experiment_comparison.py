@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ from experiments.comparisons.compared_pairs import (
     COLLECTED_AFTER,
     TRIED_AGAIN,
     compare_group,
-    stamp_late_exclusions,
+    stamp_exclusions,
 )
 from experiments.comparisons.compared_runs import (
     choose_primary_metric,
@@ -55,7 +55,7 @@ class ExperimentComparison(Comparison):
     stage: Stage
     """The interim analyses: before the first one is due there are runs, but no pairs."""
     exclusions: list[Exclusion]
-    """The runs that persons have excluded; no samples contain them."""
+    """The runs that persons have excluded; no samples contain them. Each pair has both verdicts."""
     rejections: list[Rejections]
     """What the rules of the plan have rejected; empty where they rejected nothing."""
     repaired: tuple[int, int]
@@ -70,8 +70,11 @@ class ExperimentComparison(Comparison):
 
     @property
     def has_numbers(self) -> bool:
-        """Return whether any run counts: pairs without runs show only what the plan shows."""
-        return any(group.samples for group in self.groups)
+        """Return whether any run counts, or did until a person excluded it.
+
+        Pairs without runs show only what the plan shows.
+        """
+        return bool(self.exclusions) or any(group.samples for group in self.groups)
 
     @cached_property
     def measured(self) -> set[str]:
@@ -144,15 +147,17 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
         if not experiment.imported_at or is_compared(names, environments[0])
     ]
 
-    def groups(also: Collection[int] = ()) -> list[Group]:
-        """Compare the runs that succeeded, and those in `also` (primary keys)."""
-        starts = collect_warm_ups(experiment, workloads, metrics, environments, also)
-        samples = read_samples(experiment, metrics, starts, also)
-        facts = read_facts(experiment, also)
+    def groups(*, with_excluded: bool = False) -> list[Group]:
+        """Compare the runs that succeeded, and those that persons have excluded if asked."""
+        starts = collect_warm_ups(
+            experiment, workloads, metrics, environments, with_excluded=with_excluded
+        )
+        samples = read_samples(experiment, metrics, starts, with_excluded=with_excluded)
+        facts = read_facts(experiment, with_excluded=with_excluded)
         differences = {
             place: _compare_facts_with_baseline(experiment, rows) for place, rows in facts.items()
         }
-        trained = compare_all_trainings(experiment, environments, also)
+        trained = compare_all_trainings(experiment, environments, with_excluded=with_excluded)
         compared = [
             compare_group(
                 experiment,
@@ -186,16 +191,16 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
         )
 
     compared_groups = groups()
-    if left_out := [exclusion for exclusion in excluded if exclusion.after_verdict]:
-        groups_before = groups({exclusion.pk for exclusion in left_out})
+    if excluded:
         compared_groups = [
-            stamp_late_exclusions(
+            stamp_exclusions(
                 group,
                 group_before,
-                [exclusion for exclusion in left_out if exclusion.place == (workload.pk, scale)],
+                [exclusion for exclusion in excluded if exclusion.place == (workload.pk, scale)],
+                [exclusion for exclusion in excluded if exclusion.place != (workload.pk, scale)],
             )
             for (workload, scale), group, group_before in zip(
-                places, compared_groups, groups_before, strict=True
+                places, compared_groups, groups(with_excluded=True), strict=True
             )
         ]
     return ExperimentComparison(

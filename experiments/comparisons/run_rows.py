@@ -31,7 +31,7 @@ def list_run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
     starts = collect_warm_ups(experiment, workloads, metrics, list_baseline_first(experiment))
     samples = read_samples(experiment, metrics, starts)
     compared = {sample.run: sample.value for group in samples.values() for sample in group}
-    excluded = {exclusion.run: exclusion.columns for exclusion in list_exclusions(experiment)}
+    exclusions = {exclusion.run: exclusion for exclusion in list_exclusions(experiment)}
     start_of_run = {uid: start for group in starts.values() for uid, start in group.starts.items()}
     runs = experiment.runs.select_related("job__repairs", "workload", "environment")
     runs = runs.annotate(snapshot_hash=F("snapshot__content_hash"))
@@ -63,6 +63,7 @@ def list_run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
             "snapshot": run.snapshot_hash,
             **numbers,
             "compared": compared.get(run.uid),
-            **excluded.get(run.uid, {}),
+            **(exclusions[run.uid].columns if run.uid in exclusions else {}),
             **(start_of_run[run.uid].columns if run.uid in start_of_run else {}),
+            **({"excluded_when": exclusions[run.uid].moment} if run.uid in exclusions else {}),
         }

@@ -56,6 +56,7 @@ COMPARED = (
     TypedColumn("warm_up_steps", "whole"),
     TypedColumn("trend"),
     TypedColumn("mean_after_warm_up (s)", "number", "s"),
+    TypedColumn("excluded_when", about="before any verdict, or after which analysis"),
 )
 NODE = TypedColumn("node")
 METRIC, UNIT = TypedColumn("metric"), TypedColumn("unit", about="1 for a bare number")

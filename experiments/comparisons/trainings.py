@@ -5,7 +5,7 @@ Each run counts with its last value and a hash of its losses. A difference stamp
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,18 +71,19 @@ class Trainings:
 
 
 def compare_all_trainings(
-    experiment: Experiment, environments: Sequence[str], also: Collection[int] = ()
+    experiment: Experiment, environments: Sequence[str], *, with_excluded: bool = False
 ) -> dict[GroupKey, Trainings]:
     """Return the trainings of each group whose runs recorded losses; one query, or two.
 
-    All runs that succeeded count, and those in `also` (primary keys), even before an interim
-    analysis has judged them: wrong training must be visible at once.
+    All runs that succeeded count, and those that persons have excluded if asked for, even before an
+    interim analysis has judged them: wrong training must be visible at once.
     """
-    series = Series.objects.filter(filter_counted(also), metric=LOSS).exclude(digest="")
+    counted = filter_counted(with_excluded=with_excluded)
+    series = Series.objects.filter(counted, metric=LOSS).exclude(digest="")
     losses = _read_endings(experiment, series, F("last_value"), "first_value", "digest")
     if not losses:
         return {}
-    rows = Measurement.objects.filter(filter_counted(also), metric__in=ACCURACIES, unit="1")
+    rows = Measurement.objects.filter(counted, metric__in=ACCURACIES, unit="1")
     accuracies = _read_endings(experiment, rows, F("value"), needs_labels=True)
     undecided = {
         place: Trainings(

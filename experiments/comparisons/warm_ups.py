@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Any
@@ -233,18 +233,19 @@ def collect_warm_ups(
     workloads: Sequence[Workload],
     metrics: Mapping[int, Metric],
     environments: Sequence[str],
-    also: Collection[int] = (),
+    *,
+    with_excluded: bool = False,
 ) -> dict[GroupKey, WarmUps]:
     """Return the start-ups of each group whose metric rests on times per step; at most two queries.
 
-    The runs are those that succeeded, and those in `also` (primary keys).
+    The runs are those that succeeded, and those that persons have excluded if asked for.
     """
     rests_on = {
         row.pk: KNOWN_WORKLOADS[row.kind].find_base_series(metrics[row.pk].name)
         for row in workloads
     }
     rows = Series.objects.filter(
-        filter_counted(also),
+        filter_counted(with_excluded=with_excluded),
         run__experiment=experiment,
         metric__in=set(rests_on.values()),
         run__measurements__metric=models.F("metric"),

@@ -1,4 +1,4 @@
-"""What people do with experiments, jobs and runs: launch, cancel, stop, retry, exclude. No network.
+"""What people do with experiments, jobs and runs: launch, cancel, stop, retry. No network.
 
 Each change of state goes through `experiments.execution.moves`.
 """
@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from django.db import transaction
-from django.db.models import Model, Q
+from django.db.models import Model
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from experiments.access.permissions import why_not_use
-from experiments.comparisons import EXCLUDED_AFTER, TRIED_AGAIN, compare_experiment
+from experiments.comparisons import TRIED_AGAIN, compare_experiment
 from experiments.design import compute_hash, draw_seed
 from experiments.execution.further_attempts import NotDone, find_further_attempts, require_use
 from experiments.execution.moves import move, move_all, record_event
@@ -277,35 +277,3 @@ def plan_next_attempt(job: Job, *, why: str, by: User | None = None, avoided_nod
 def _never_started(job: Job) -> bool:
     """Return whether the job ended before its start: nobody can have chosen by its outcome."""
     return job.started_at is None and job.reason in NEVER_STARTED
-
-
-def exclude(run: Run, by: User, why: str) -> bool:
-    """Take a succeeded run out of the comparison, with a written reason. It stays visible."""
-    if run.state != Run.State.SUCCEEDED or not why.strip():
-        return False
-    verdicts = _readable_verdicts(run)
-    with transaction.atomic():
-        moved = move(
-            run, Run.State.EXCLUDED, why=why, by=by, reason=f"excluded by {by}"[:40], message=why
-        )
-        if moved and verdicts:
-            why_excluded_after = "; ".join(verdicts)
-            record_event(
-                run.experiment, EXCLUDED_AFTER, job=run.job, run=run, why=why_excluded_after, by=by
-            )
-    return moved
-
-
-def _readable_verdicts(run: Run) -> list[str]:
-    """Return the verdicts that use a run and can be read now, or could be read earlier."""
-    verdicts = [
-        f"{pair.environment}: {pair.verdict}"
-        for group in compare_experiment(run.experiment).groups
-        if group.configuration == {"workload": run.workload.name, "scale": run.scale}
-        for pair in group.pairs
-        if run.environment.name in (pair.environment, pair.baseline)
-    ]
-    tried_again = Q(what=TRIED_AGAIN, job__workload=run.workload_id, job__scale=run.scale)
-    if not verdicts and run.experiment.events.filter(tried_again).exists():
-        verdicts = ["a verdict that could be read before a job was tried again"]
-    return verdicts

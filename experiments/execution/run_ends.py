@@ -211,4 +211,17 @@ def judge_node(run: Run, run_record: RunRecord, record: Record) -> Judgement:
     began, ended = run_record.began, run_record.ended
     if began is None or ended is None:
         began = ended = 0.0  # the journal is damaged: no sample can be told to be of this run
-    return judge(rules, record.node_samples, began, ended)
+    return judge(rules, record.node_samples, began, ended, count_cpus(run, run_record))
+
+
+def count_cpus(run: Run, run_record: RunRecord) -> int | None:
+    """Return on how many CPUs of its node the run may run, by its own snapshot.
+
+    None of one with several processes: each may have CPUs of its own, and one of them tells.
+    """
+    scale = Scale.parse(run.scale)
+    cpus = run_record.snapshot.get("cpus")
+    if scale.launcher or scale.is_packed or scale.nodes > 1 or not isinstance(cpus, list):
+        return None
+    known = {cpu for cpu in cpus if type(cpu) is int and cpu >= 0}
+    return len(known) or None

@@ -22,6 +22,7 @@ from runners.workloads import choose_repeat_seed
 
 MOST_AGAIN = 5
 MOST_MHZ = 100_000
+MOST_CPUS = 100_000
 MOST_ANALYSES = 5
 """Interim analyses, as many as `statistics.interim_analyses` has levels for."""
 
@@ -154,6 +155,12 @@ class Experiment(Shared):
     reject_others = models.BooleanField(
         default=False, help_text="Reject runs beside which others had a process on the job's GPUs."
     )
+    reject_others_cpus = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(MOST_CPUS)],
+        help_text="Reject runs beside which so many CPUs were busy beyond all those of the run.",
+    )
     rejected_again = models.PositiveSmallIntegerField(
         default=0,
         validators=[MaxValueValidator(MOST_AGAIN)],
@@ -271,6 +278,7 @@ class Experiment(Shared):
             node_rules.THROTTLED: self.reject_throttled,
             node_rules.LEAST_MHZ: self.reject_below_mhz,
             node_rules.OTHERS: self.reject_others,
+            node_rules.OTHERS_CPUS: self.reject_others_cpus,
         }
         rules = {name: value for name, value in rules.items() if value}
         if rules and self.rejected_again:

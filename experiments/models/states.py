@@ -62,5 +62,6 @@ RUN_NEXT: dict[str, Set[str]] = {
     # Or its files arrived late, and say that it had succeeded.
     RunState.FAILED: {RunState.PLANNED, RunState.SUCCEEDED},
     RunState.CANCELLED: {RunState.SUCCEEDED},
-    RunState.EXCLUDED: set(),
+    # A person has undone the exclusion.
+    RunState.EXCLUDED: {RunState.SUCCEEDED},
 }

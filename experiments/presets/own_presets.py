@@ -23,7 +23,7 @@ SETTINGS = (
     *("question", "scales", "repeats", "looks", "design", "margin", "primary_metric"),
     *("estimand", "spreads_nodes", "warm_up", "cooldown_seconds"),
     *("reject_swap", "reject_throttled", "reject_others"),
-    *("reject_below_mhz", "rejected_again", "sweeps"),
+    *("reject_below_mhz", "reject_others_cpus", "rejected_again", "sweeps"),
 )
 """What a draft has of a definition beside rows of the catalogue."""
 

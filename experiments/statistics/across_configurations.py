@@ -9,7 +9,10 @@ from experiments.statistics import numbers
 from experiments.statistics.estimates import Arm, Estimate
 from experiments.statistics.values import ALPHA, Better, Interval, Pair, Verdict
 
-EXCLUDED = " Runs were excluded after verdicts could be read; each comparison says what it was."
+EXCLUDED_AFTER = (
+    " Runs were excluded after verdicts could be read; each comparison says what it is with them."
+)
+EXCLUDED = " Runs were excluded by hand; each comparison says what it is with them."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,13 +54,18 @@ class Everywhere:
     p_equivalence: float | None = None
     excluded_after_verdict: bool = False
     """True if any of the pairs lacks runs that were excluded after its verdict could be read."""
+    excluded_by_hand: bool = False
+    """True if any of the pairs lacks runs that a person has excluded, whenever that was."""
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Return all fields under the names that they have in data files."""
+        """Return all fields under the names that they have in data files; `excluded_by_hand` is
+        a column of its own at the end.
+        """
         return {
             "cells" if name == "configurations" else name: value
             for name, value in asdict(self).items()
+            if name != "excluded_by_hand"
         }
 
     @property
@@ -97,7 +105,9 @@ class Everywhere:
                 f"({numbers.level(1 - self.alpha)} CI; p of equivalence "
                 f"{numbers.p_value(self.p_equivalence)})."
             )
-        excluded = EXCLUDED if self.excluded_after_verdict else ""
+        excluded = EXCLUDED if self.excluded_by_hand else ""
+        if self.excluded_after_verdict:
+            excluded = EXCLUDED_AFTER
         largest = numbers.p_value(self.largest_p_equivalence)
         return f" (largest p of equivalence {largest}). {mean}{excluded}"
 
@@ -138,7 +148,8 @@ def _summaries(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
             p_same_ratio=p_same,
             ratios_differ=differ,
             alpha=alpha,
-            excluded_after_verdict=any(pair.before for pair in own_pairs),
+            excluded_after_verdict=any(pair.before and pair.before.is_late for pair in own_pairs),
+            excluded_by_hand=any(pair.before for pair in own_pairs),
         )
         if not differ:
             summary = _with_mean(summary, _geometric_mean(estimates, signs))

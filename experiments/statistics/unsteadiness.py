@@ -98,7 +98,7 @@ def _center(samples: Sequence[Sample]) -> dict[str, float]:
     cells: defaultdict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in samples:
         cells[sample.environment, sample.node].append(sample)
-    deviations = {}
+    deviations: dict[str, float] = {}
     for cell in cells.values():
         if len(cell) < 2:
             continue

@@ -46,6 +46,7 @@ class Stamp(StrEnum):
     STOPPED_EARLY = "STOPPED EARLY"
     TRIED_AGAIN = "TRIED AGAIN AFTER A VERDICT"
     COLLECTED_AFTER = "COLLECTED AFTER A VERDICT"
+    EXCLUDED = "EXCLUDED BY HAND"
     EXCLUDED_AFTER = "EXCLUDED AFTER A VERDICT"
     ACROSS_JOBS = "PAIRED ACROSS JOBS"
     WAIVED = "DIFFERENCES WAIVED"
@@ -119,10 +120,10 @@ class InterimAnalysis:
 
 @dataclass(frozen=True, kw_only=True)
 class Before:
-    """A verdict as it could be read before runs were excluded."""
+    """A verdict as it is with the runs that persons have excluded."""
 
     runs: int
-    """How many runs of this pair were excluded since; 0 where only other pairs lost some."""
+    """How many runs of this pair were excluded; 0 where only other pairs lost some."""
     verdict: Verdict
     stamps: tuple[Stamp, ...]
     size: str
@@ -134,6 +135,33 @@ class Before:
     p_equivalence: float | None
     p_difference_holm: float | None
     p_equivalence_holm: float | None
+    before_verdict: int = 0
+    after_interim: int = 0
+    after_final: int = 0
+    """How many were excluded before any verdict could be read, after an interim analysis, and after
+    the final one: of this pair's runs, or of all others where this pair lost none."""
+    blocks: int = 0
+    """How many blocks the pair lacks without them."""
+    problem: str = ""
+    """Why nothing can be compared with them."""
+
+    @property
+    def is_late(self) -> bool:
+        """Return whether any run was excluded when a verdict could be read."""
+        return self.after_interim + self.after_final > 0
+
+    @property
+    def moments(self) -> str:
+        """Return when the runs were excluded, as part of a sentence, the worst first."""
+        counts = {
+            "after the final analysis": self.after_final,
+            "after an interim analysis": self.after_interim,
+            "before any verdict could be read": self.before_verdict,
+        }
+        known = {when: count for when, count in counts.items() if count}
+        if len(known) == 1:
+            return next(iter(known))
+        return ", ".join(f"{count:,} {when}" for when, count in known.items())
 
     @property
     def description(self) -> str:
@@ -145,16 +173,16 @@ class Before:
             low, high = (numbers.fixed(end, decimals) for end in self.ci_difference)
             known.append(f"{self.level} CI {low} to {high}")
         stamped = f"; {', '.join(stamp.label for stamp in self.stamps)}" if self.stamps else ""
-        return f"{self.verdict} ({', '.join([*known, self.size])}{stamped})"
+        return f"{self.verdict} ({', '.join([*known, self.problem or self.size])}{stamped})"
 
     @property
     def sentence(self) -> str:
-        """Return a sentence with that verdict, and why it is not the verdict any more."""
+        """Return a sentence with that verdict, and which runs it has that now are left out."""
         if not self.runs:
-            who = "runs of other configurations were"
+            who = "runs of other comparisons that were"
         else:
-            who = "1 run was" if self.runs == 1 else f"{self.runs} runs were"
-        return f"Before {who} excluded, when a verdict could be read, it was {self.description}."
+            who = "run that was" if self.runs == 1 else f"{self.runs:,} runs that were"
+        return f"With the {who} excluded by hand ({self.moments}) it is {self.description}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +241,7 @@ class Pair:
     software: str = ""
     """What was known of the software of both before the launch; "" if it was not recorded."""
     before: Before | None = None
-    """The verdict before runs were excluded although it could be read; None if none were."""
+    """The verdict with the runs that persons have excluded; None if they excluded none."""
 
     @property
     def trained_differently(self) -> bool:

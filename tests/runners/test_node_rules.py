@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from runners.node_rules import (
     LEAST_MHZ,
+    OTHERS_CPUS,
     SWAP,
     THROTTLED,
     Judgement,
@@ -17,7 +18,7 @@ from runners.node_rules import (
     judge,
     name_violated_rules,
 )
-from runners.node_samples import PAGED, Samples
+from runners.node_samples import PAGED, SAMPLES, Samples, read_samples
 
 ALL = {SWAP: True, THROTTLED: True, LEAST_MHZ: 1500}
 GOOD = Judgement()
@@ -118,3 +119,54 @@ def test_rules_are_described_in_words() -> None:
     assert describe_rules({}) == []
     assert describe_rules(ALL)[2] == "a GPU in use had a mean clock below 1,500 MHz"
     assert len(describe_rules(ALL)) == len(ALL)
+
+
+class TestLoadOfOthers:
+    """CPUs of the node that were busy beyond all that the run may use."""
+
+    RULE: ClassVar = {OTHERS_CPUS: 2}
+
+    @staticmethod
+    def busy(*cpus: float, of: int = 16, every: float = 5.0) -> Samples:
+        """Return samples of a node on which so many CPUs were busy in each interval."""
+        lines = ["0 1000 50000 1 9 0 0 1"]
+        busy, total = 1000.0, 50_000.0
+        for number, count in enumerate(cpus, start=1):
+            busy, total = busy + 100 * every * count, total + 100 * every * of
+            lines.append(f"{number * every:.2f} {busy:.0f} {total:.0f} 1 9 0 0 1")
+        return read_samples({SAMPLES[0]: "".join(f"{line}\n" for line in lines).encode()})
+
+    def test_what_is_beyond_the_runs_own_cpus_is_of_others(self) -> None:
+        judgement = judge(self.RULE, self.busy(6, 7, 6.5), 0, 15, 4)
+        (why,) = judgement.violations
+        assert why == "others kept at least 2.5 CPUs busy beside the 4 of the run"
+        assert name_violated_rules(why) == ["load of others on the node"]
+        assert judge({OTHERS_CPUS: 3}, self.busy(6, 7, 6.5), 0, 15, 4) == GOOD
+
+    def test_what_the_run_may_have_used_itself_rejects_nothing(self) -> None:
+        assert judge(self.RULE, self.busy(8, 8, 8), 0, 15, 8) == GOOD
+        assert judge(self.RULE, self.busy(1, 1), 0, 10, 8) == GOOD, "at least 0, not less"
+
+    def test_only_the_time_of_the_run_counts(self) -> None:
+        samples = self.busy(16, 16, 3, 3, 16)
+        assert judge(self.RULE, samples, 10, 20, 4) == GOOD
+        assert judge(self.RULE, samples, 0, 25, 4).violations
+
+    @pytest.mark.parametrize("cpus", [None, 16, 64])
+    def test_who_may_use_the_whole_node_cannot_be_told_from_others(self, cpus: int | None) -> None:
+        judgement = judge(self.RULE, self.busy(16, 16), 0, 10, cpus)
+        assert judgement == Judgement((), ("load of others on the node",))
+
+    def test_without_two_samples_it_is_not_applied(self) -> None:
+        unknown = Judgement((), ("load of others on the node",))
+        assert judge(self.RULE, self.busy(16, 16), 6, 9, 4) == unknown
+        assert judge(self.RULE, self.busy(16, 16), 4, 9, 4) == unknown
+        assert judge(self.RULE, Samples(), 0, 10, 4) == unknown
+
+    def test_a_counter_that_was_set_back_says_nothing(self) -> None:
+        samples = Samples(ticks=[(0, 900, 9000), (5, 100, 17_000)])
+        assert judge(self.RULE, samples, 0, 10, 4).not_applied
+        samples = Samples(ticks=[(5, 100, 9000), (5, 200, 9000)])
+        assert judge(self.RULE, samples, 0, 10, 4).not_applied
+        samples = Samples(ticks=[(0, 0, 0), (5, 900, 800)])
+        assert judge(self.RULE, samples, 0, 10, 4).not_applied

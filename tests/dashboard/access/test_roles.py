@@ -172,6 +172,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "job_any_node": (POST, "job", Role.RESEARCHER),
     "job_collect": (POST, "job", Role.RESEARCHER),
     "run_exclude": (POST, "run", Role.RESEARCHER),
+    "run_include": (POST, "run", Role.RESEARCHER),
     "run_file": (GET, "file", Role.RESEARCHER),
     "run_file_fetch": (POST, "file", Role.RESEARCHER),
     "experiment_retry_unsent": (POST, "results", Role.RESEARCHER),

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from dashboard.execution import verdict_panel
 from experiments.comparisons import keep_comparison, kept
-from experiments.execution import lifecycle
+from experiments.execution import excluded_runs
 from experiments.models import Experiment, KeptComparison, Run, User
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import EventFactory, JobFactory, RunFactory, UserFactory
@@ -108,7 +108,7 @@ def test_names_of_people_are_not_remembered(slow: Experiment) -> None:
 
     person = UserFactory(username="ada.quimby")
     run = slow.runs.filter(state=Run.State.SUCCEEDED).earliest("pk")
-    assert lifecycle.exclude(run, person, "the fan was broken")
+    assert excluded_runs.exclude(run, person, "the fan was broken")
     KeptComparison.objects.all().delete()
     assert "ada.quimby" in read_verdicts()
     User.objects.filter(pk=person.pk).update(username="eve")

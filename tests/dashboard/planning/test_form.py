@@ -403,9 +403,11 @@ def test_metrics_of_the_workloads_chosen_come_first(as_owner: Client, site: Site
 
 def test_rules_that_reject_runs_are_part_of_the_draft(as_owner: Client, site: Site) -> None:
     typed = {"reject_swap": "on", "reject_below_mhz": "1500", "rejected_again": "2"}
+    typed |= {"reject_others_cpus": "3"}
     as_owner.post(NEW, asked(site, **typed) | {"action": "save"})
     draft = Experiment.objects.get()
-    assert draft.rejection_rules == {"swap": True, "least_mhz": 1500, "again": 2}
+    rules = {"swap": True, "least_mhz": 1500, "others_cpus": 3, "again": 2}
+    assert draft.rejection_rules == rules
     page = as_owner.get(f"{draft.get_absolute_url()}edit/").content.decode()
     assert re.search(r'<details[^>]* id="reject" open>', page)
     as_owner.post(reverse("experiment_clone", args=[draft.pk]))
@@ -440,7 +442,8 @@ def test_what_is_unusual_or_wrong_is_not_folded_away(
 
 
 @pytest.mark.parametrize("typed", ["0", "-1", "1.5", "1e9", "9" * 30, "x", "\0"])
-def test_a_clock_that_is_none_is_refused_at_its_field(
-    as_owner: Client, site: Site, typed: str
+@pytest.mark.parametrize("name", ["reject_below_mhz", "reject_others_cpus"])
+def test_what_is_no_clock_or_number_of_cpus_is_refused_at_its_field(
+    as_owner: Client, site: Site, typed: str, name: str
 ) -> None:
-    assert list(problems(as_owner, site, reject_below_mhz=typed)) == ["reject_below_mhz"]
+    assert list(problems(as_owner, site, **{name: typed})) == [name]

@@ -12,10 +12,11 @@ from django.apps import apps
 
 from experiments.comparisons import (
     EXCLUDED_AFTER,
+    EXCLUDED_AFTER_INTERIM,
     list_comparison_rows,
     list_run_rows,
 )
-from experiments.execution import lifecycle
+from experiments.execution import excluded_runs, lifecycle
 from experiments.models import Event, Experiment, Measurement, Run, Series
 from experiments.statistics import Pair, Stamp, Verdict
 from tests.experiments.planning.test_stages import SLOW, WILD, end, end_all, fail, launched, read
@@ -33,12 +34,18 @@ def container_runs(experiment: Experiment, *repeats: int) -> list[Run]:
 
 
 def reason(pair: Pair) -> str:
-    return dict(zip(pair.stamps, pair.reasons, strict=True))[Stamp.EXCLUDED_AFTER]
+    """The reason of its stamp for exclusions, of which it has one."""
+    (why,) = (
+        reason
+        for stamp, reason in zip(pair.stamps, pair.reasons, strict=True)
+        if stamp in (Stamp.EXCLUDED, Stamp.EXCLUDED_AFTER)
+    )
+    return why
 
 
 def exclude(runs: list[Run], why: str = "the fan was broken", by: Any = None) -> None:
     for run in runs:
-        assert lifecycle.exclude(run, by or run.experiment.owner, why)
+        assert excluded_runs.exclude(run, by or run.experiment.owner, why)
 
 
 class TestAfterTheVerdict:
@@ -63,12 +70,17 @@ class TestAfterTheVerdict:
         assert (pair.before.ratio, pair.before.ci_difference) == (before.ratio, before.ci95)
         said = reason(pair)
         assert said.startswith(
-            "3 runs were excluded when a verdict could be read. Before: INCONCLUSIVE (ratio 1.0"
+            "3 runs were excluded by hand, after the final analysis. With them: INCONCLUSIVE (ratio"
         )
-        assert "Now: EQUIVALENT (ratio 1.000" in said
+        assert "Without them: EQUIVALENT (ratio 1.000" in said
+        assert "A block that lacks a run of either side is left out: 3 blocks fewer." in said
         assert said.count("by ada on ") == 3
         assert said.count("“the fan was broken”") == 3
-        assert "Before 3 runs were excluded" in pair.sentence
+        assert Stamp.EXCLUDED_AFTER in pair.stamps
+        assert (
+            "With the 3 runs that were excluded by hand (after the final analysis) it is INCON"
+            in pair.sentence
+        )
 
     def test_the_files_have_both_verdicts(self, experiment: Experiment) -> None:
         exclude(container_runs(experiment, 2, 4, 6))
@@ -78,8 +90,19 @@ class TestAfterTheVerdict:
         assert row["before_exclusion_runs"] == 3
         assert row["before_exclusion_ci_difference_low"] < 1 < row["ratio"] + 0.02
         assert "EXCLUDED AFTER A VERDICT" in row["stamps"]
+        assert list(row.items())[-6:] == [
+            ("excluded_by_hand", 3),
+            ("excluded_before_any_verdict", 0),
+            ("excluded_after_an_interim_analysis", 0),
+            ("excluded_after_the_final_analysis", 3),
+            ("excluded_blocks", 3),
+            ("before_exclusion_problem", ""),
+        ]
         rows = [row for row in list_run_rows(experiment) if row["state"] == "excluded"]
         assert [row["excluded_after_a_verdict"] for row in rows] == [True] * 3
+        assert {list(row.items())[-1] for row in rows} == {
+            ("excluded_when", "after the final analysis")
+        }
         assert {row["excluded_because"] for row in rows} == {"the fan was broken"}
         assert {row["excluded_by"] for row in rows} == {str(experiment.owner)}
 
@@ -106,9 +129,10 @@ class TestAfterTheVerdict:
         exclude(list(experiment.runs.all()))
         (pair,) = read(experiment).pairs
         assert pair.verdict is Verdict.NO_INFERENCE
-        assert "Before: INCONCLUSIVE" in reason(pair)
-        assert "Now: NO INFERENCE (0 blocks)" in reason(pair)
+        assert "With them: INCONCLUSIVE" in reason(pair)
+        assert "Without them: NO INFERENCE (0 blocks)" in reason(pair)
         assert "; and 13 more." in reason(pair)
+        assert read(experiment).has_numbers
 
     def test_what_stood_beside_the_verdict_is_not_forgotten(self, experiment: Experiment) -> None:
         """Without the run in which it trained wrongly the stamp for that is gone, not its trace."""
@@ -134,20 +158,22 @@ class TestAfterTheVerdict:
 
 
 class TestBeforeTheVerdict:
-    def test_it_is_listed_and_not_stamped(self) -> None:
+    def test_both_verdicts_stand_there_with_the_milder_stamp(self) -> None:
         experiment = launched(repeats=5, looks=1)
         end_all(experiment, SLOW[:4])
         exclude(container_runs(experiment, 2))
         end(experiment, 5, SLOW[4])
         found = read(experiment)
         (pair,) = found.pairs
-        assert (pair.n_blocks, pair.before) == (4, None)
+        assert (pair.n_blocks, pair.before and pair.before.size) == (4, "5 blocks")
+        assert Stamp.EXCLUDED in pair.stamps
         assert Stamp.EXCLUDED_AFTER not in pair.stamps
+        assert reason(pair).startswith("1 run was excluded by hand, before any verdict could be")
         (one,) = found.exclusions
         assert (one.repeat, one.why, one.after_verdict) == (2, "the fan was broken", False)
         assert one.by == str(experiment.owner)
 
-    def test_what_was_excluded_before_does_not_come_back_as_before(self) -> None:
+    def test_the_other_verdict_has_all_of_them_and_says_how_many_came_when(self) -> None:
         experiment = launched(repeats=9, looks=1)
         end_all(experiment, ODD[:8])
         exclude(container_runs(experiment, 2, 4))
@@ -155,7 +181,12 @@ class TestBeforeTheVerdict:
         exclude(container_runs(experiment, 6))
         (pair,) = read(experiment).pairs
         assert pair.before
-        assert (pair.before.runs, pair.before.size, pair.size) == (1, "7 blocks", "6 blocks")
+        assert (pair.before.runs, pair.before.size, pair.size) == (3, "9 blocks", "6 blocks")
+        assert (
+            pair.before.moments == "1 after the final analysis, 2 before any verdict could be read"
+        )
+        assert (pair.before.before_verdict, pair.before.after_final) == (2, 1)
+        assert Stamp.EXCLUDED_AFTER in pair.stamps
 
     def test_a_value_that_stopped_the_comparison_hid_its_verdict(self) -> None:
         experiment = launched(repeats=5, looks=1)
@@ -165,7 +196,11 @@ class TestBeforeTheVerdict:
         assert read(experiment).pairs == []
         exclude([run], "it measured nothing")
         (pair,) = read(experiment).pairs
-        assert pair.before is None
+        assert pair.before
+        assert (pair.before.verdict, pair.before.is_late) == (Verdict.NO_INFERENCE, False)
+        assert "With them: NO INFERENCE (" in reason(pair)
+        assert pair.before.problem
+        assert pair.before.problem in reason(pair)
 
 
 class TestPlannedLooks:
@@ -182,6 +217,9 @@ class TestPlannedLooks:
         )
         assert pair.before
         assert (pair.before.verdict, pair.before.level) == (Verdict.INCONCLUSIVE, "97.06 %")
+        assert experiment.events.filter(what=EXCLUDED_AFTER_INTERIM).count() == 1
+        assert pair.before.moments == "after an interim analysis"
+        assert Stamp.EXCLUDED_AFTER in pair.stamps
 
     def test_a_run_of_the_next_look_is_stamped_where_it_would_have_counted(self) -> None:
         experiment = launched()
@@ -236,8 +274,8 @@ class TestOtherPairs:
         assert pair.before
         assert pair.before.runs == 0
         assert Stamp.NOT_AFTER_HOLM in pair.before.stamps
-        assert "They are runs of other configurations." in reason(pair)
-        assert "Before runs of other configurations were excluded" in pair.sentence
+        assert "They are runs of other comparisons." in reason(pair)
+        assert "With the runs of other comparisons that were excluded by hand" in pair.sentence
 
     def test_what_holm_says_alike_is_not_stamped(self) -> None:
         first, second = WorkloadFactory(), WorkloadFactory()
@@ -265,7 +303,7 @@ def test_exclusions_of_an_older_tare_are_known_by_their_times(looks: int) -> Non
     ended = experiment.launched_at + timedelta(hours=1)
     experiment.jobs.update(ended_at=ended)
     exclude([late])
-    Event.objects.filter(what=EXCLUDED_AFTER).delete()
+    Event.objects.filter(what__in=(EXCLUDED_AFTER, EXCLUDED_AFTER_INTERIM)).delete()
     Event.objects.filter(run=early).update(at=ended - timedelta(minutes=1))
     Event.objects.filter(run=late).update(at=ended + timedelta(minutes=1))
     migration = import_module("experiments.migrations.0021_late_exclusions")

@@ -30,7 +30,7 @@ from experiments.comparisons import (
 )
 from experiments.comparisons.comparison_keys import list_method_files
 from experiments.comparisons.plain_values import write_plain
-from experiments.execution import lifecycle, tasks
+from experiments.execution import excluded_runs, lifecycle, tasks
 from experiments.models import (
     Environment,
     Event,
@@ -108,7 +108,7 @@ def with_exclusions() -> Experiment:
     experiment = ended()
     person = UserFactory(username="ada")
     for run in experiment.runs.filter(repeat=2):
-        assert lifecycle.exclude(run, person, "the fan was broken")
+        assert excluded_runs.exclude(run, person, "the fan was broken")
     return experiment
 
 
@@ -154,7 +154,7 @@ def test_the_kept_comparison_equals_the_computed_one(
 
 CHANGES: dict[str, Callable[[Experiment], object]] = {
     "an event": lambda row: EventFactory(experiment=row, what="anything"),
-    "an exclusion": lambda row: lifecycle.exclude(
+    "an exclusion": lambda row: excluded_runs.exclude(
         row.runs.filter(state="succeeded").latest("pk"), row.owner, "why not"
     ),
     "a state without an event": lambda row: row.runs.filter(repeat=1).update(state="failed"),
@@ -401,7 +401,7 @@ class TestAsking:
     def test_a_run_that_is_excluded_asks(self, asked: list[int]) -> None:
         experiment = ended()
         run = Run.objects.filter(experiment=experiment).latest("pk")
-        lifecycle.exclude(run, experiment.owner, "why not")
+        excluded_runs.exclude(run, experiment.owner, "why not")
         assert asked == [experiment.pk]
 
 

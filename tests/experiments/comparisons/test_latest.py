@@ -21,7 +21,7 @@ from experiments.comparisons import (
     read_latest,
 )
 from experiments.comparisons.comparison_keys import identify_inputs
-from experiments.execution import lifecycle
+from experiments.execution import excluded_runs
 from experiments.models import Environment, Event, Experiment, KeptComparison, Run, User, Workload
 from tests.experiments.planning.test_stages import end, end_all, launched
 from tests.factories import EventFactory, UserFactory
@@ -184,7 +184,7 @@ def test_a_name_that_is_another_now_is_not_shown(behind: Experiment) -> None:
     """Links that hide names know those of now alone."""
     person = UserFactory(username="ada")
     for run in behind.runs.filter(repeat=2):
-        assert lifecycle.exclude(run, person, "the fan was broken")
+        assert excluded_runs.exclude(run, person, "the fan was broken")
     age(10_000)
     assert keep_comparison(behind.pk) == "kept"
     KeptComparison.objects.update(seconds=2.0)

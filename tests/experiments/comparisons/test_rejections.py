@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from experiments.comparisons import keep_comparison, list_comparison_rows, read_comparison
-from experiments.execution import lifecycle
+from experiments.execution import excluded_runs
 from experiments.models import Experiment, Run
 from experiments.statistics import Pair, Stamp, Verdict
 from tests.experiments.planning.test_stages import end_all, launched, read
@@ -81,7 +81,7 @@ def test_runs_that_failed_otherwise_do_not_count_and_excluded_ones_do() -> None:
     reject(experiment, 1, 2, 3, 4)
     container = experiment.runs.exclude(environment=experiment.baseline_id)
     container.filter(repeat=5).update(state=Run.State.FAILED, reason="crashed")
-    assert lifecycle.exclude(container.get(repeat=6), experiment.owner, "its fan")
+    assert excluded_runs.exclude(container.get(repeat=6), experiment.owner, "its fan")
     _, row = read(experiment).rejections
     assert (row.rejected, row.judged) == (4, 9)
 

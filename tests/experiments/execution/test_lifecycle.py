@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from experiments.comparisons import TRIED_AGAIN
 from experiments.design import compute_hash
-from experiments.execution import lifecycle, moves
+from experiments.execution import excluded_runs, lifecycle, moves
 from experiments.execution.further_attempts import NotDone
 from experiments.execution.lifecycle import NotLaunchable
 from experiments.models import Event, Experiment, Job, Run, StagedImage
@@ -271,13 +271,13 @@ class TestRetry:
 class TestExclude:
     def test_keeps_the_run_and_says_by_whom_and_why(self) -> None:
         run, person = RunFactory(), UserFactory(username="ada")
-        assert lifecycle.exclude(run, person, "GPU fell off the bus (Xid 79)")
+        assert excluded_runs.exclude(run, person, "GPU fell off the bus (Xid 79)")
         run.refresh_from_db()
         assert (run.state, run.reason) == ("excluded", "excluded by ada")
         assert "Xid 79" in run.message
 
     def test_needs_a_written_cause(self) -> None:
-        assert not lifecycle.exclude(RunFactory(), UserFactory(), "  ")
+        assert not excluded_runs.exclude(RunFactory(), UserFactory(), "  ")
 
 
 def test_a_cell_cannot_be_run_twice_in_one_repeat() -> None:
@@ -419,7 +419,7 @@ class TestWords:
 
     def test_an_exclusion_is_told_with_its_reason_and_by_whom(self) -> None:
         run, person = RunFactory(), UserFactory(username="a" * 60)
-        assert lifecycle.exclude(run, person, "the fan")
+        assert excluded_runs.exclude(run, person, "the fan")
         run.refresh_from_db()
         assert run.reason == f"excluded by {'a' * 60}"[:40]
         event = run.events.get(what="succeeded → excluded")
@@ -427,7 +427,7 @@ class TestWords:
 
     def test_only_a_run_with_a_result_is_excluded(self) -> None:
         run = RunFactory(state="failed")
-        assert not lifecycle.exclude(run, UserFactory(), "the fan")
+        assert not excluded_runs.exclude(run, UserFactory(), "the fan")
         assert not run.experiment.events.exists()
 
     def test_an_ended_jobs_open_runs_end_with_its_words(self) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -206,6 +208,50 @@ def test_nothing_is_tried_again_of_a_cancelled_experiment(experiment: Make) -> N
         lifecycle.cancel(made, made.owner)
         finish(made)
     assert made.jobs.count() == 1
+
+
+def test_the_load_of_others_is_told_by_the_cpus_that_a_run_may_use(experiment: Make) -> None:
+    """The runs are real ones, and so is what they say of their CPUs; the load is not."""
+    own = len(os.sched_getaffinity(0))
+    made = experiment(repeats=1, reject_others_cpus=5)
+    assert made.plan
+    assert made.plan["reject"] == {"others_cpus": 5}
+    judged: list[tuple[object, ...]] = []
+
+    def judge_in_time(rules: Any, samples: Samples, *rest: Any) -> Judgement:
+        judged.append(rest[2:])
+        return real(rules, samples, 0, 10, *rest[2:])
+
+    def loaded(_: object) -> Samples:
+        node = 100 * (own + 6)
+        return Samples(ticks=[(0, 0, 0), (10, 10 * (node - 50), 10 * (node + 200))])
+
+    real = run_ends.judge
+    with (
+        mock.patch("runners.records.read_samples", loaded),
+        mock.patch.object(run_ends, "judge", judge_in_time),
+    ):
+        finish(made)
+    assert set(judged) == {(own,)}
+    assert {run.message for run in made.runs.all()} == {
+        f"By the plan's rules: others kept at least 5.5 CPUs busy beside the {own} of the run."
+    }
+    methods = " ".join(describe_methods(compare_experiment(made)))
+    assert (
+        "at least 5 CPUs of the node were busy, on the mean, beyond all that the run may use"
+        in methods
+    )
+
+
+@pytest.mark.parametrize("cpus", [None, [], "0", [True, -1, "2"], {"0": 1}])
+def test_cpus_that_a_run_does_not_tell_are_not_known(cpus: object) -> None:
+    run, record = Run(scale="1x1"), mock.Mock(snapshot={"cpus": cpus})
+    assert run_ends.count_cpus(run, record) is None
+    record.snapshot["cpus"] = [0, 1, 1, 5]
+    assert run_ends.count_cpus(run, record) == 3
+    for scale in ("2x1", "1x2 srun", "1x4x4"):
+        run.scale = scale
+        assert run_ends.count_cpus(run, record) is None, "each process may have CPUs of its own"
 
 
 def test_trying_again_is_frozen_with_the_rules_alone(experiment: Make) -> None:
