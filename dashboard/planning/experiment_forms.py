@@ -246,7 +246,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         super().__init__(*args, **kwargs)
         # Before anything is proposed: what the page was opened with, by which it is told whether
         # the draft was saved elsewhere meanwhile.
-        self.stored = self.initial | {"cluster": self.instance.cluster_id}
+        self.stored = {**self.initial, "cluster": self.instance.cluster_id}
         self.user = user
         self.fields["cooldown_seconds"].unit = "s"  # type: ignore[attr-defined]
         self.fields["reject_below_mhz"].unit = "MHz"  # type: ignore[attr-defined]
