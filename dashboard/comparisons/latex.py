@@ -28,7 +28,7 @@ SPECIAL = str.maketrans(
         **{character: f"\\{character}" for character in "{}$&#%_"},
     }
 )
-COLUMNS = 9
+COLUMNS = 11
 
 
 def list_headings(comparison: Comparison) -> tuple[str, ...]:
@@ -40,8 +40,10 @@ def list_headings(comparison: Comparison) -> tuple[str, ...]:
         "Mean ± SD",
         f"Ratio [{wide} CI]",
         f"{narrow} CI",
+        "SE of ln ratio",
         "p, difference",
         "p, equivalence",
+        "p of each bound",
         "Smallest margin for equivalence",
         "Verdict",
     )
@@ -73,7 +75,7 @@ def results_table(comparison: Comparison) -> list[str]:
         rf"  \label{{tab:tare-{comparison.key}}}",
         r"  \footnotesize",
         r"  \setlength{\tabcolsep}{4pt}",
-        r"  \begin{tabular}{llrrrrrrl}",
+        r"  \begin{tabular}{llrrrrrrrrl}",
         r"    \toprule",
         f"    {_row(list_headings(comparison))}",
         *body,
@@ -143,8 +145,10 @@ def _everywhere(comparison: Comparison) -> Iterator[str]:
             "",
             _common_ratio(summary),
             numbers.ratio(summary.geometric_mean_ratio, summary.ci_equivalence).partition(" ")[2],
+            numbers.standard_error(summary.log_se, summary.df),
             numbers.p_value(summary.p_difference),
             _p(summary.p_equivalence, summary.largest_p_equivalence),
+            "",
             "",
             "equivalent in all" if summary.equivalent_in_all else "not shown in all",
         )
@@ -164,8 +168,10 @@ def _cells(pair: Pair, metric: Measured, prefix: tuple[float, str]) -> tuple[str
         _spread(pair.environment_mean, pair.environment_sd, metric, prefix),
         numbers.ratio(pair.ratio, pair.ci_difference),
         numbers.ratio(pair.ratio, pair.ci_equivalence).partition(" ")[2],
+        numbers.standard_error(pair.log_se, pair.df),
         _p(pair.p_difference, pair.p_difference_holm),
         _p(pair.p_equivalence, pair.p_equivalence_holm),
+        numbers.p_of_bounds(pair.p_lower_bound, pair.p_upper_bound),
         numbers.provable(pair.smallest_margin),
         str(pair.verdict),
     )

@@ -271,8 +271,9 @@ def _rule(comparison: Comparison) -> str:
     return (
         f"An environment is called equivalent when the {narrow} interval lies between 1/(1 + m) "
         f"and 1 + m with m = {numbers.margin(comparison.margin)}, which is two one-sided tests at "
-        f"{numbers.level(comparison.alpha)}; otherwise slower or faster when the {wide} interval "
-        "does not contain 1, and inconclusive when neither holds."
+        f"{numbers.level(comparison.alpha)} of the logarithm of the ratio (p of equivalence is the "
+        "larger of theirs; standard errors are on the log scale); otherwise slower or faster when "
+        f"the {wide} interval does not contain 1, and inconclusive when neither holds."
     )
 
 

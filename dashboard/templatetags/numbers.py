@@ -96,6 +96,18 @@ def equivalence_interval(pair: Pair | Everywhere) -> str:
 
 
 @register.filter
+def standard_error(pair: Pair | Everywhere) -> str:
+    """Return the standard error of ln(ratio) with its degrees of freedom."""
+    return numbers.standard_error(pair.log_se, pair.df)
+
+
+@register.filter
+def p_of_bounds(pair: Pair) -> str:
+    """Return the p of the two one-sided tests of equivalence."""
+    return numbers.p_of_bounds(pair.p_lower_bound, pair.p_upper_bound)
+
+
+@register.filter
 def estimate(ratio: Ratio | None) -> SafeString:
     """Return a ratio with its interval, or why it has none; no verdict rests on it."""
     if ratio is None:

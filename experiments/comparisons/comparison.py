@@ -22,6 +22,9 @@ BEFORE_COLUMNS = (
 )
 """Columns of the verdict with the excluded runs; their names begin with `before_exclusion_`."""
 
+LAST_COLUMNS = ("p_lower_bound", "p_upper_bound")
+"""Fields of a pair that files have after all others: those that came to them later."""
+
 
 @dataclass(frozen=True)
 class Group:
@@ -212,15 +215,18 @@ def _count_by_frequency(names: Iterable[str]) -> dict[str, int]:
 
 
 def _row(about: Mapping[str, Any], group: Group, pair: Pair) -> dict[str, Any]:
+    fields = asdict(pair)
+    last = {name: fields.pop(name) for name in LAST_COLUMNS}
     rest = {
         "metric": group.metric.name,
-        **_flat(asdict(pair)),
+        **_flat(fields),
         "cost": pair.cost,
         **_flat({"cost_ci95": pair.cost_ci95, "cost_ci90": pair.cost_ci90}),
         "sentence": pair.sentence,
         **(group.warm_ups.columns(pair) if group.warm_ups else {}),
         **(group.trained.columns(pair.environment) if group.trained else {}),
         **(_describe_excluded(pair.before) if pair.before else {}),
+        **last,
     }
     # A table's labels may have the name of an exported column.
     taken = about.keys() | rest.keys()

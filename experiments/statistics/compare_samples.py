@@ -101,6 +101,7 @@ def _pair(arms: Arms, pair: Pair, differences: Sequence[str]) -> Pair:
                 ),
                 *list_node_stamps(pair),
             ]
+            one_sided = estimate.compute_p_of_bounds(pair.log_bounds)
             pair = replace(
                 pair,
                 log_se=estimate.se,
@@ -108,7 +109,9 @@ def _pair(arms: Arms, pair: Pair, differences: Sequence[str]) -> Pair:
                 ci95=estimate.interval(0.95),
                 ci90=estimate.interval(0.90),
                 p_difference=estimate.p_difference,
-                p_equivalence=estimate.p_equivalence(pair.margin),
+                p_equivalence=max(one_sided),
+                p_lower_bound=one_sided[0],
+                p_upper_bound=one_sided[1],
                 smallest_margin=estimate.provable_margin(pair.alpha),
                 interim_analysis=_with_intervals(pair.interim_analysis, estimate),
                 stamps=tuple(stamp for stamp, _ in reserved),

@@ -88,7 +88,16 @@ class Estimate:
 
     def p_equivalence(self, margin: float) -> float:
         """Return TOST's p: the larger of "≤ 1/(1+margin)" and "≥ 1+margin"."""
-        return self._upper_tail(math.log1p(margin) - abs(self.log_ratio))
+        limit = math.log1p(margin)
+        return max(self.compute_p_of_bounds((-limit, limit)))
+
+    def compute_p_of_bounds(self, bounds: Interval) -> Interval:
+        """Return the one-sided p of "not above the lower bound" and "not below the upper one".
+
+        The bounds are of `log_ratio`. Both p below 5 % show that it lies between them.
+        """
+        low, high = bounds
+        return self._upper_tail(self.log_ratio - low), self._upper_tail(high - self.log_ratio)
 
     @property
     def smallest_margin(self) -> float:

@@ -238,6 +238,20 @@ def p_value(p: float | None) -> str:
     return fixed(p, decimals)
 
 
+def p_of_bounds(lower: float | None, upper: float | None) -> str:
+    """Return the p of the two one-sided tests: "lower < 0.001, upper 0.023"."""
+    if lower is None or upper is None:
+        return MISSING
+    return f"lower {p_value(lower)}, upper {p_value(upper)}"
+
+
+def standard_error(se: float | None, df: float | None) -> str:
+    """Return a standard error with its degrees of freedom: "0.00123 (df 4)"."""
+    if se is None or df is None:
+        return MISSING
+    return f"{_written(se, 3)} (df {fixed(df, 0 if abs(df - round(df)) < 1e-9 else 1)})"
+
+
 def duration(seconds: float | None) -> str:
     """Return a length of time: "2 d 03 h", "1 h 04 min", "2 min 05 s", "3.2 s", "410 µs"."""
     if seconds is None or not math.isfinite(seconds):

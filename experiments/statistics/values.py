@@ -1,5 +1,6 @@
 """Values of a comparison: samples go in, a pair with its verdict and stamps comes out."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -222,6 +223,10 @@ class Pair:
     ci90: Interval | None = None
     p_difference: float | None = None
     p_equivalence: float | None = None
+    p_lower_bound: float | None = None
+    """One-sided p of "the ratio is not above the margin's lower bound", 1/(1 + margin)."""
+    p_upper_bound: float | None = None
+    """One-sided p of "the ratio is not below the margin's upper bound", 1 + margin."""
     smallest_margin: float | None = None
     verdict: Verdict = Verdict.NO_INFERENCE
     detail: str = ""
@@ -252,6 +257,12 @@ class Pair:
     def alpha(self) -> float:
         """Return the level at which the verdict was decided."""
         return self.interim_analysis.alpha if self.interim_analysis else ALPHA
+
+    @property
+    def log_bounds(self) -> Interval:
+        """Return the bounds of ln(ratio) between which it counts as equivalent."""
+        limit = math.log1p(self.margin)
+        return -limit, limit
 
     @property
     def ci_difference(self) -> Interval | None:

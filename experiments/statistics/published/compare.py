@@ -254,6 +254,7 @@ def _compare_means(pair: Pair, arms: dict[str, list[Row]]) -> Pair:
         verdict, detail = decide(estimate, pair.margin, pair.better)
         pair = replace(pair, verdict=verdict, detail=detail)
         if not estimate.flaw:
+            one_sided = estimate.compute_p_of_bounds(pair.log_bounds)
             pair = replace(
                 pair,
                 log_se=estimate.se,
@@ -261,7 +262,9 @@ def _compare_means(pair: Pair, arms: dict[str, list[Row]]) -> Pair:
                 ci95=estimate.interval(0.95),
                 ci90=estimate.interval(0.90),
                 p_difference=estimate.p_difference,
-                p_equivalence=estimate.p_equivalence(pair.margin),
+                p_equivalence=max(one_sided),
+                p_lower_bound=one_sided[0],
+                p_upper_bound=one_sided[1],
                 smallest_margin=estimate.smallest_margin,
             )
             no_runs = Arms((), (), paired=False)

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils.html import escape
 
 from experiments.comparisons import compare_experiment
 from experiments.models import Experiment, Run
-from experiments.statistics import Sample, compare
+from experiments.statistics import Sample, compare, numbers
 
 pytestmark = pytest.mark.django_db
 
@@ -65,6 +66,26 @@ def test_promise_2_the_comparison_is_recomputed_from_the_export(
     assert float(exported["ratio"]) == again.ratio == shown.ratio
     assert (float(exported["ci95_low"]), float(exported["ci95_high"])) == again.ci95
     assert exported["verdict"] == again.verdict
+    bounds = ("p_lower_bound", "p_upper_bound")
+    assert tuple(exported)[-2:] == bounds
+    assert tuple(float(exported[name]) for name in bounds) == (
+        again.p_lower_bound,
+        again.p_upper_bound,
+    )
+    assert max(float(exported[name]) for name in bounds) == again.p_equivalence
+    assert (float(exported["log_se"]), float(exported["df"])) == (again.log_se, again.df)
+
+
+def test_the_full_results_have_the_standard_error_and_both_one_sided_p(
+    results: Experiment, as_owner: Client
+) -> None:
+    (pair,) = compare_experiment(results).pairs
+    page = as_owner.get(reverse("comparison", args=[results.pk]), {"section": "full_results"})
+    text = page.content.decode()
+    assert numbers.standard_error(pair.log_se, pair.df).endswith("(df 4)")
+    assert f">{numbers.standard_error(pair.log_se, pair.df)}</td>" in text
+    shown = escape(numbers.p_of_bounds(pair.p_lower_bound, pair.p_upper_bound))
+    assert f">{shown}</td>" in text
 
 
 def test_json_says_how_the_rows_are_to_be_read(results: Experiment, as_owner: Client) -> None:

@@ -52,6 +52,8 @@ def test_the_table_holds_the_numbers_of_the_page(results: Experiment) -> None:
     for number in (
         numbers.ratio(pair.ratio, pair.ci95),
         numbers.p_value(pair.p_difference),
+        numbers.standard_error(pair.log_se, pair.df),
+        numbers.p_of_bounds(pair.p_lower_bound, pair.p_upper_bound),
         numbers.provable(pair.smallest_margin),
         "5 blocks",
         "SLOWER",
@@ -83,6 +85,8 @@ def test_page_and_paper_say_the_same_about_methods(results: Experiment, as_owner
         assert escape(paragraph) in text
     assert f"seed {results.order_seed}" in text
     assert "m = 5 \\%" in text
+    assert "p of equivalence is the larger of theirs; standard errors are on the log scale" in text
+    assert r"slower or faster when the 95 \% interval does not contain 1" in text
 
 
 @pytest.mark.django_db

@@ -35,8 +35,14 @@ def data_set(seed):
 DATA_SETS = [data_set(seed) for seed in range(200)]
 
 
-def assert_same(estimate, test, p_equivalence):
+def assert_same(estimate, test, tost):
     close = {"rel": 1e-10, "abs": 1e-300}
+    p_equivalence, (_, p_lower, df), (_, p_upper, _) = tost
+    bounds = (-math.log1p(MARGIN), math.log1p(MARGIN))
+    one_sided = estimate.compute_p_of_bounds(bounds)
+    assert one_sided == pytest.approx((float(p_lower), float(p_upper)), **close)
+    assert max(one_sided) == estimate.p_equivalence(MARGIN)
+    assert estimate.df == pytest.approx(float(df), **close)
     assert estimate.p_difference == pytest.approx(float(test.pvalue), **close)
     assert estimate.p_equivalence(MARGIN) == pytest.approx(float(p_equivalence), **close)
     assert estimate.df == pytest.approx(float(test.df), **close)
@@ -57,7 +63,7 @@ def test_unpaired_is_welch_on_logs_as_scipy_and_statsmodels_have_it():
         tost = ttost_ind(
             environment, baseline, 1 / (1 + MARGIN), 1 + MARGIN, usevar="unequal", transform=np.log
         )
-        assert_same(estimate, welch, tost[0])
+        assert_same(estimate, welch, tost)
 
 
 def test_paired_is_the_t_test_of_log_ratios_as_scipy_and_statsmodels_have_it():
@@ -67,7 +73,27 @@ def test_paired_is_the_t_test_of_log_ratios_as_scipy_and_statsmodels_have_it():
         estimate = estimate_paired(np.log(baseline).tolist(), np.log(environment).tolist())
         related = stats.ttest_rel(np.log(environment), np.log(baseline))
         tost = ttost_paired(environment, baseline, 1 / (1 + MARGIN), 1 + MARGIN, transform=np.log)
-        assert_same(estimate, related, tost[0])
+        assert_same(estimate, related, tost)
+
+
+def test_the_numbers_of_r_for_the_sleep_data():
+    """What R prints of `t.test(extra ~ group, data = sleep, paired = TRUE)`, in its own manual."""
+    first = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
+    second = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
+    estimate = estimate_paired(second, first)
+    assert estimate.df == 9
+    assert estimate.log_ratio == pytest.approx(-1.58)
+    assert estimate.log_ratio / estimate.se == pytest.approx(-4.0621, abs=5e-5)
+    assert estimate.log_interval(0.95) == pytest.approx((-2.4598858, -0.7001142), abs=5e-8)
+    p_lower, p_upper = estimate.compute_p_of_bounds((0.0, 0.0))
+    assert (p_upper, p_lower) == pytest.approx((0.002833 / 2, 1 - 0.002833 / 2), abs=3e-7)
+
+
+def test_a_bound_that_is_infinitely_far_away_is_shown_without_doubt():
+    estimate = estimate_paired([0.0, 0.1, 0.2], [0.1, 0.1, 0.3])
+    p_lower, p_upper = estimate.compute_p_of_bounds((-math.inf, math.log1p(MARGIN)))
+    assert p_lower == 0
+    assert p_upper == estimate.compute_p_of_bounds((-1.0, math.log1p(MARGIN)))[1]
 
 
 def assert_pingouin_agrees(estimate, baseline, environment, *, paired):
