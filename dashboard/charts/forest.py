@@ -23,6 +23,7 @@ from dashboard.charts.style import (
     symbol,
 )
 from experiments.statistics import Pair, Verdict, numbers
+from experiments.statistics.margins import Margin
 from experiments.statistics.pooling import Pooled
 from experiments.statistics.values import ALPHA, Interval
 
@@ -54,12 +55,14 @@ class Row:
 
 
 def draw_forest(
-    rows: Sequence[Row], *, margin: float, marks: Marks, pooled: Sequence[Pooled] = ()
+    rows: Sequence[Row], *, margin: float | Margin, marks: Marks, pooled: Sequence[Pooled] = ()
 ) -> Figure:
     """Draw ratios to the baseline on a log axis, in the order of rows, with group headings.
 
     Thin line: 95 % interval. Thick line: 90 %; equivalent where it lies inside the margin's band.
-    Where interim analyses were planned, intervals are wider: those of their level.
+    The band has one end where only "not slower" is to be shown, and is left out where an uneven
+    margin would be another one in some rows. Where interim analyses were planned, intervals are
+    wider: those of their level.
     A hollow symbol has no interval. Below stands a diamond for each mean over configurations, as
     wide as its interval; a dashed line shows where one more configuration would lie.
     """
@@ -71,7 +74,9 @@ def draw_forest(
         end += ROW_HEIGHT
     diamonds = [end + ROW_HEIGHT * place + ROW_HEIGHT // 2 for place in range(len(means))]
     end += ROW_HEIGHT * len(means)
-    low, high = _range(pairs, margin, means)
+    margin = Margin.of(margin)
+    bounds = margin.find_common_bounds({pair.better for pair in pairs}) or (1.0, 1.0)
+    low, high = _range(pairs, bounds, means)
     return {
         "data": [
             *_traces(places, pairs, marks),
@@ -106,7 +111,14 @@ def draw_forest(
                 fixedrange=True,
             ),
             shapes=[
-                band(xref="x", x0=1 / (1 + margin), x1=1 + margin, yref="paper", y0=0, y1=1),
+                band(
+                    xref="x",
+                    x0=max(bounds[0], low),
+                    x1=min(bounds[1], high),
+                    yref="paper",
+                    y0=0,
+                    y1=1,
+                ),
                 {
                     "type": "line",
                     "name": "reference",
@@ -130,7 +142,7 @@ def draw_forest(
             },
             annotations=[
                 note(
-                    f"margin ±{numbers.margin(margin)}",
+                    f"margin {'±' if margin.is_symmetric else ''}{margin.text}",
                     name="muted",
                     xref="x",
                     x=0,
@@ -279,10 +291,12 @@ def _hover(pair: Pair) -> str:
         f"cost {numbers.change(pair.cost, pair.ci_difference)}",
         pair.size_on_nodes,
         f"p of a difference {numbers.p_value(pair.p_difference)}",
-        f"p of equivalence at {numbers.margin(pair.margin)} {numbers.p_value(pair.p_equivalence)}",
+        f"p of {pair.goal.text} at {pair.margins.text} {numbers.p_value(pair.p_goal)}",
     ]
     if pair.smallest_margin is not None:
-        lines.append(f"smallest margin for equivalence {numbers.provable(pair.smallest_margin)}")
+        lines.append(
+            f"smallest margin for {pair.goal.text} {numbers.provable(pair.smallest_margin)}"
+        )
     return "<br>".join(lines)
 
 
@@ -339,7 +353,7 @@ def _ratio_to(pairs: Sequence[Pair]) -> str:
     return f"ratio to {' or '.join(sorted(baselines)) or 'the baseline'}"
 
 
-def _range(pairs: Sequence[Pair], margin: float, means: Sequence[Pooled]) -> Interval:
+def _range(pairs: Sequence[Pair], bounds: Interval, means: Sequence[Pooled]) -> Interval:
     """Return the range of the axis: all points, the margin, and intervals up to a limit."""
     ratios = [*(pair.ratio for pair in pairs), *(mean.ratio for mean in means)]
     points = [ratio for ratio in ratios if ratio is not None]
@@ -349,7 +363,7 @@ def _range(pairs: Sequence[Pair], margin: float, means: Sequence[Pooled]) -> Int
         *(mean.prediction for mean in means if _is_finite(mean.prediction)),
     ]
     ends = [min(max(end, 1 / WIDEST), WIDEST) for interval in intervals for end in interval or ()]
-    values = [1 / (1 + margin), 1 + margin, *points, *ends]
+    values = [*(end for end in bounds if 0 < end < math.inf), 1.0, *points, *ends]
     low, high = min(values), max(values)
     room = (high / low) ** 0.07
     return low / room, high * room

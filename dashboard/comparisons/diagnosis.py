@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from experiments.comparisons import Comparison, Group
 from experiments.statistics import Pair, Verdict, numbers
+from experiments.statistics.verdicts import PROVED
 
 MOST_NAMED = 3
 """Environments that each have a part of the sentence; of more, the verdicts are counted."""
@@ -18,10 +19,12 @@ ORDER = (
     Verdict.INCONCLUSIVE,
     Verdict.NO_INFERENCE,
     Verdict.EQUIVALENT,
+    Verdict.NOT_SLOWER,
 )
 """Of verdicts that are as frequent: what is said first."""
 AS_WORDS = {
     Verdict.EQUIVALENT: "equivalent",
+    Verdict.NOT_SLOWER: "not slower",
     Verdict.INCONCLUSIVE: "inconclusive",
     Verdict.NO_INFERENCE: "without an inference",
     Verdict.SLOWER: "slower",
@@ -66,7 +69,7 @@ def _list_parts(by_environment: Mapping[str, Sequence[Placed]]) -> Iterator[str]
     everywhere = {
         name: placed
         for name, placed in by_environment.items()
-        if all(pair.verdict is Verdict.EQUIVALENT for _, pair in placed)
+        if all(pair.verdict in PROVED.values() for _, pair in placed)
     }
     by_count: dict[int, list[str]] = {}
     for name, placed in everywhere.items():
@@ -76,10 +79,8 @@ def _list_parts(by_environment: Mapping[str, Sequence[Placed]]) -> Iterator[str]
         verb = "is" if len(names) == 1 else "are"
         # Names may hold anything, an "and" as well: more than a few are counted.
         who = numbers.listed(names) if len(names) <= MOST_NAMED else f"{len(names)} environments"
-        yield (
-            f"{who} {verb} equivalent to {pair.baseline} within "
-            f"{numbers.margin(pair.margin)}{_in_all(count)}"
-        )
+        text = f"{AS_WORDS[pair.verdict]} {_describe_reference(pair)}"
+        yield f"{who} {verb} {text}{_in_all(count)}"
     others = {name: placed for name, placed in by_environment.items() if name not in everywhere}
     if len(others) > MOST_NAMED:
         yield _count_verdicts(others)
@@ -98,8 +99,8 @@ def _describe_environment(name: str, placed: Sequence[Placed]) -> str:
     leading, total = by_verdict.pop(lead), len(placed)
     first = leading[0][1]
     text = f"{name} is {_describe_verdict(lead, [pair for _, pair in leading])}"
-    if lead is Verdict.EQUIVALENT:
-        text += f" to {first.baseline} within {numbers.margin(first.margin)}"
+    if lead in PROVED.values():
+        text += f" {_describe_reference(first)}"
     else:
         is_slower_or_faster = lead in (Verdict.SLOWER, Verdict.FASTER)
         text += f" {'than' if is_slower_or_faster else 'against'} {first.baseline}"
@@ -112,6 +113,13 @@ def _describe_environment(name: str, placed: Sequence[Placed]) -> str:
     ]
     where = f" in {len(leading)} of {total} configurations{_describe_place(leading, placed)}"
     return f"{text}{where}, {numbers.listed(rest)}"
+
+
+def _describe_reference(pair: Pair) -> str:
+    """Return to what, or than what, it was shown: "to bare metal within 2 %"."""
+    if pair.verdict is Verdict.NOT_SLOWER:
+        return f"than {pair.baseline} by more than {pair.margins.text}"
+    return f"to {pair.baseline} within {pair.margins.text}"
 
 
 def _describe_verdict(verdict: Verdict, pairs: Sequence[Pair]) -> str:

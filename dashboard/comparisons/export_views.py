@@ -225,6 +225,8 @@ def _about(experiment: Experiment) -> dict[str, Any]:
         "plan_hash": experiment.plan_hash,
         "order_seed": experiment.order_seed,
         "margin": experiment.margin,
+        "goal": experiment.goal,
+        "margin_faster": experiment.margin_faster,
         "estimand": experiment.estimand,
         "one_block_a_node": experiment.spreads_nodes,
         "looks_after_repeats": schedule(experiment.repeats, experiment.looks),

@@ -24,6 +24,7 @@ from dashboard.charts import (
     draw_tails,
     strip,
 )
+from dashboard.comparisons.diagnosis import AS_WORDS
 from dashboard.comparisons.scaling_table import ScalingTable, make_scaling_table
 from experiments.comparisons import Comparison, Group
 from experiments.comparisons.kept_rows import read_column
@@ -31,9 +32,10 @@ from experiments.comparisons.scales import Scaling
 from experiments.comparisons.series import Inside
 from experiments.statistics import numbers
 from experiments.statistics.steps import Losses, describe_agreements
+from experiments.statistics.verdicts import PROVED
 
 FOREST = (
-    "Thin line: {} interval. Thick line: {} interval. Shaded: the margin; equivalent where the "
+    "Thin line: {} interval. Thick line: {} interval. Shaded: the margin; {} where the "
     "thick line lies inside it."
 )
 STRIP = "Every run; the tick is the median."
@@ -138,9 +140,15 @@ def forest_plot(comparison: Comparison) -> Plot | None:
         [f"Ratio to {comparison.baseline}", *(metrics if len(metrics) == 1 else ())]
     )
     figure = draw_forest(
-        rows, margin=comparison.margin, marks=comparison.marks, pooled=comparison.pooled
+        rows, margin=comparison.margins, marks=comparison.marks, pooled=comparison.pooled
     )
-    return Plot("forest", figure, FOREST.format(*comparison.levels), heading, wide=True)
+    return Plot(
+        "forest",
+        figure,
+        FOREST.format(*comparison.levels, AS_WORDS[PROVED[comparison.margins.goal]]),
+        heading,
+        wide=True,
+    )
 
 
 def bars_plot(comparison: Comparison) -> Plot | None:
@@ -332,8 +340,10 @@ def has_order(group: Group) -> bool:
 
 
 def has_curve(group: Group) -> bool:
-    """Return whether any pair of the group has an inference."""
-    return any(pair.smallest_margin is not None for pair in group.pairs)
+    """Return whether any pair of the group has an inference, of one margin in both directions."""
+    return any(
+        pair.smallest_margin is not None and pair.margins.is_symmetric for pair in group.pairs
+    )
 
 
 def _options(comparison: Comparison, group: Group) -> dict[str, Any]:

@@ -27,7 +27,7 @@ CAPTION = (
 )
 BLOCKS = " Small symbols: each block, the first one highest."
 DECIDED = (
-    " Equivalent: the {thick} interval lies inside the margin. Slower, faster: the {thin} interval "
+    " {proved}: the {thick} interval lies inside the margin. Slower, faster: the {thin} interval "
     "is clear of 1."
 )
 
@@ -90,7 +90,10 @@ def write_caption(forest: Forest) -> str:
     has_intervals = any(row.thin for row in forest.rows)
     has_blocks = any(row.block_ratios for row in forest.rows)
     text = (CAPTION + BLOCKS * has_blocks + DECIDED * has_intervals).format(
-        thick=forest.thick_level, thin=forest.thin_level, margin=forest.margin_text
+        thick=forest.thick_level,
+        thin=forest.thin_level,
+        margin=forest.margin_text,
+        proved=forest.proved.capitalize(),
     )
     return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
@@ -120,7 +123,7 @@ def describe_comparison(comparison: Comparison, hide: Callable[[str], str] = str
         compared,
         baseline=comparison.baseline,
         metric=metrics.pop() if len(metrics) == 1 else "",
-        margin=comparison.margin,
+        margin=comparison.margins,
         marks=comparison.marks,
         pooled=comparison.pooled,
         hide=hide,

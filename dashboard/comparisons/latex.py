@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from experiments.comparisons import Comparison, Group
 from experiments.statistics import Measured, Pair, numbers
 from experiments.statistics.across_configurations import Everywhere
+from experiments.statistics.margins import Goal
 from experiments.statistics.verdict_sentences import describe_analysis
 
 SPECIAL = str.maketrans(
@@ -42,9 +43,9 @@ def list_headings(comparison: Comparison) -> tuple[str, ...]:
         f"{narrow} CI",
         "SE of ln ratio",
         "p, difference",
-        "p, equivalence",
+        f"p, {comparison.margins.goal.text}",
         "p of each bound",
-        "Smallest margin for equivalence",
+        f"Smallest margin for {comparison.margins.goal.text}",
         "Verdict",
     )
 
@@ -132,10 +133,12 @@ def _everywhere(comparison: Comparison) -> Iterator[str]:
     """Yield the lines on all groups together."""
     if not comparison.everywhere:
         return
+    goal = comparison.margins.goal
     title = (
         "All configurations: the geometric mean of the ratios, where they do not differ; p, "
-        "equivalence is that of the mean, and in brackets the largest of all"
+        f"{goal.text} is that of the mean, and in brackets the largest of all"
     )
+    shown = "not slower" if goal is Goal.NOT_SLOWER else "equivalent"
     yield r"    \midrule"
     yield rf"    \multicolumn{{{COLUMNS}}}{{l}}{{\emph{{{escape(title)}}}}} \\"
     for summary in comparison.everywhere:
@@ -147,10 +150,10 @@ def _everywhere(comparison: Comparison) -> Iterator[str]:
             numbers.ratio(summary.geometric_mean_ratio, summary.ci_equivalence).partition(" ")[2],
             numbers.standard_error(summary.log_se, summary.df),
             numbers.p_value(summary.p_difference),
-            _p(summary.p_equivalence, summary.largest_p_equivalence),
+            _p(summary.p_goal, summary.largest_p_goal),
             "",
             "",
-            "equivalent in all" if summary.equivalent_in_all else "not shown in all",
+            f"{shown} in all" if summary.is_shown_in_all else "not shown in all",
         )
         yield f"    {_row(cells)}"
 
@@ -170,7 +173,7 @@ def _cells(pair: Pair, metric: Measured, prefix: tuple[float, str]) -> tuple[str
         numbers.ratio(pair.ratio, pair.ci_equivalence).partition(" ")[2],
         numbers.standard_error(pair.log_se, pair.df),
         _p(pair.p_difference, pair.p_difference_holm),
-        _p(pair.p_equivalence, pair.p_equivalence_holm),
+        _p(pair.p_goal, pair.p_goal_holm),
         numbers.p_of_bounds(pair.p_lower_bound, pair.p_upper_bound),
         numbers.provable(pair.smallest_margin),
         str(pair.verdict),

@@ -14,6 +14,7 @@ from experiments.comparisons.published_tables import TableComparison
 from experiments.models import Run
 from experiments.planning.interim import Stage
 from experiments.statistics import Stamp, numbers
+from experiments.statistics.margins import Goal
 from experiments.statistics.values import Interval
 
 OF_MEANS = (
@@ -268,6 +269,27 @@ def _inference(comparison: ExperimentComparison) -> str:
 
 def _rule(comparison: Comparison) -> str:
     wide, narrow = comparison.levels
+    margins = comparison.margins
+    if margins.goal is Goal.NOT_SLOWER:
+        return (
+            "An environment is called not slower when the end of its "
+            f"{narrow} interval on the slower side lies within the margin of {margins.text}: a "
+            f"ratio of times below 1 + m, or of rates above 1/(1 + m), with m = {margins.text}. "
+            f"That is one one-sided test at {numbers.level(comparison.alpha)} of the logarithm of "
+            "the ratio (standard errors are on the log scale); how much faster it may be was not "
+            f"asked. Otherwise slower when the {wide} interval lies on the slower side of 1, and "
+            "inconclusive when neither holds."
+        )
+    if not margins.is_symmetric:
+        return (
+            f"An environment is called equivalent when the {narrow} interval lies within "
+            f"{margins.text}, of times between 1/(1 + {numbers.margin(margins.faster)}) and "
+            f"1 + {numbers.margin(margins.slower)} (of rates their inverses), which is two "
+            f"one-sided tests at {numbers.level(comparison.alpha)} of the logarithm of the ratio "
+            "(p of equivalence is the larger of theirs; standard errors are on the log scale); "
+            f"otherwise slower or faster when the {wide} interval does not contain 1, and "
+            "inconclusive when neither holds."
+        )
     return (
         f"An environment is called equivalent when the {narrow} interval lies between 1/(1 + m) "
         f"and 1 + m with m = {numbers.margin(comparison.margin)}, which is two one-sided tests at "
@@ -309,8 +331,10 @@ def _family(comparison: Comparison) -> str:
     text = f"{count} {subject} made; p after Holm’s correction stands in brackets."
     if not comparison.everywhere:
         return text
+    proved = "Not slower" if comparison.margins.goal is Goal.NOT_SLOWER else "Equivalent"
     return (
-        f"{text} “Equivalent in all configurations” is an intersection-union test: its p is the "
+        f"{text} “{proved} in all configurations” is an intersection-union "
+        "test: its p is the "
         "largest and needs no correction. The geometric mean of the ratios takes the "
         "configurations as independent; none is given where the ratios differ (Welch’s F test at "
         f"5 %) by more than the margin.{_pooling(comparison)}"

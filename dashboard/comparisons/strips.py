@@ -34,7 +34,7 @@ class Strips:
 
 def make_strips(comparison: Comparison) -> Strips | None:
     """Return the strips of the environments that have a ratio; None where none has."""
-    scale = choose_scale(comparison.pairs, comparison.margin)
+    scale = choose_scale(comparison.pairs, comparison.margins)
     rows = []
     for name in comparison.environments[1:]:
         pairs = [pair for pair in comparison.pairs if pair.environment == name]

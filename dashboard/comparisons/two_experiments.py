@@ -27,6 +27,7 @@ from experiments.comparisons.series import read_series
 from experiments.execution.progress import Status, measure_progress
 from experiments.models import Experiment, Workload
 from experiments.models.experiment import ExperimentQuerySet
+from experiments.planning.goals import get_margins
 from experiments.planning.workloads import describe_settings as describe_workload
 from experiments.statistics import numbers
 
@@ -131,9 +132,12 @@ def make_two_experiments(left: Experiment, right: Experiment) -> TwoExperiments:
     environments = _pair_environments(*comparisons)
     pairs = _pair_groups(*comparisons)
     scale = choose_scale([*comparisons[0].pairs, *comparisons[1].pairs], 0.0)
-    furthest = choose_scale([], max(row.margin for row in (left, right)))
+    furthest = choose_scale([], max(get_margins(row).largest for row in (left, right)))
     scale = replace(scale, low=min(scale.low, furthest.low), high=max(scale.high, furthest.high))
-    scales = [replace(scale, margin=row.margin) for row in (left, right)]
+    scales = [
+        replace(scale, bounds=choose_scale(comparison.pairs, comparison.margins).bounds)
+        for comparison in comparisons
+    ]
     return TwoExperiments(
         sides[0],
         sides[1],
@@ -247,7 +251,8 @@ def _describe_design(
     yield "Repeats", str(row.repeats)
     yield "Design", row.get_design_display()
     yield "Interim analyses", str(row.looks)
-    yield "Margin", numbers.margin(row.margin)
+    yield "To be shown", row.get_goal_display()
+    yield "Margin", get_margins(row).text
     yield "Verdicts speak of", row.get_estimand_display()
     yield "One block a node", "yes" if row.spreads_nodes else "no"
     yield "Primary metric", row.primary_metric or "each workload's own"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from dashboard.comparisons.mean_texts import describe_mean
 from experiments.comparisons import Comparison, Group
 from experiments.statistics import Pair, numbers
+from experiments.statistics.margins import Margin
 from experiments.statistics.values import Interval
 
 WIDEST = 2.0
@@ -24,7 +25,8 @@ class Scale:
 
     low: float
     high: float
-    margin: float
+    bounds: Interval
+    """The ends of the margin as ratios: 0 or infinite where there is none."""
 
     def place(self, ratio: float) -> float:
         """Return the place of a ratio; one beyond an end is at that end."""
@@ -40,12 +42,12 @@ class Scale:
     @property
     def band(self) -> float:
         """Return where the margin begins."""
-        return self.place(1 / (1 + self.margin))
+        return self.place(self.bounds[0])
 
     @property
     def band_width(self) -> float:
         """Return how wide the margin is."""
-        return round(self.place(1 + self.margin) - self.band, 2)
+        return round(self.place(self.bounds[1]) - self.band, 2)
 
     @property
     def text(self) -> str:
@@ -120,7 +122,7 @@ def make_verdict_matrix(comparison: Comparison, *, planned_blocks: int = 0) -> V
 
     Where there is no verdict yet, a cell says how many of `planned_blocks` have ended.
     """
-    scale = choose_scale(comparison.pairs, comparison.margin)
+    scale = choose_scale(comparison.pairs, comparison.margins)
     sizes = Counter(pair.size_on_nodes for pair in comparison.pairs)
     usual_size = sizes.most_common(1)[0][0] if sizes else ""
     metrics = {group.metric.label for group in comparison.groups}
@@ -153,15 +155,23 @@ def make_verdict_matrix(comparison: Comparison, *, planned_blocks: int = 0) -> V
     )
 
 
-def choose_scale(pairs: Sequence[Pair], margin: float) -> Scale:
-    """Return a scale with all ratios and intervals, up to a limit, and with the margin."""
+def choose_scale(pairs: Sequence[Pair], margin: float | Margin) -> Scale:
+    """Return a scale with all ratios and intervals, up to a limit, and with the margin.
+
+    Of an uneven margin nothing is drawn where pairs have different directions. 0: no margin.
+    """
+    bounds, largest = None, 0.0
+    if margin:
+        margin = Margin.of(margin)
+        largest = margin.largest
+        bounds = margin.find_common_bounds({pair.better for pair in pairs})
     ratios = [ratio for pair in pairs for ratio in (pair.ratio, *(pair.ci_difference or ()))]
     inside = [min(max(ratio, 1 / WIDEST), WIDEST) for ratio in ratios if ratio is not None]
-    furthest = (1 + margin) ** ROOM
+    furthest = (1 + largest) ** ROOM
     values = [value for value in (1 / furthest, furthest, *inside) if math.isfinite(value)]
     low, high = min(values), max(values)
     room = (high / low) ** 0.04
-    return Scale(low / room, high * room, margin)
+    return Scale(low / room, high * room, bounds or (1.0, 1.0))
 
 
 def make_bar(pair: Pair, scale: Scale) -> Bar | None:

@@ -10,8 +10,10 @@ from functools import cache
 
 from dashboard.drawings.typeface import clean
 from experiments.statistics import Pair, Verdict, numbers
+from experiments.statistics.margins import Margin
 from experiments.statistics.pooling import Pooled
 from experiments.statistics.values import ALPHA, Interval
+from experiments.statistics.verdicts import PROVED
 
 WIDEST = 2.0
 """Beyond this ratio (or its inverse) a single odd comparison does not stretch the axis of all."""
@@ -27,6 +29,7 @@ SEE_TABLE = "not compared; the table of the figure says why"
 POOLED = "Pooled over {}"
 WORDS = {
     Verdict.EQUIVALENT: "Equivalent",
+    Verdict.NOT_SLOWER: "Not slower",
     Verdict.SLOWER: "Slower",
     Verdict.FASTER: "Faster",
     Verdict.INCONCLUSIVE: "Inconclusive",
@@ -34,6 +37,7 @@ WORDS = {
 }
 DECIDED_BY = {
     Verdict.EQUIVALENT: "thick",
+    Verdict.NOT_SLOWER: "thick",
     Verdict.SLOWER: "thin",
     Verdict.FASTER: "thin",
 }
@@ -115,8 +119,11 @@ class Forest:
     axis_title: str
     sides: tuple[str, str]
     """What lies left and right of 1; empty where rows have different directions."""
-    margin: float
+    band: Interval
+    """The margin's ends as ratios, 1/1.02 and 1.02; where it has no end, that of the axis."""
     margin_text: str
+    proved: str
+    """What it is called if the thick interval lies inside the band: "equivalent"."""
     thick_level: str
     thin_level: str
     size_heading: str
@@ -130,11 +137,6 @@ class Forest:
     """Letters with what they stand for."""
 
     @property
-    def band(self) -> Interval:
-        """Return the margin's ends as ratios: 1/1.02 and 1.02."""
-        return 1 / (1 + self.margin), 1 + self.margin
-
-    @property
     def has_verdicts(self) -> bool:
         """Return whether anything is inferred of any row."""
         return any(row.verdict != WORDS[Verdict.NO_INFERENCE] for row in self.rows)
@@ -145,7 +147,7 @@ def describe_forest(
     *,
     baseline: str,
     metric: str,
-    margin: float,
+    margin: float | Margin,
     marks: Mapping[str, int],
     pooled: Sequence[Pooled] = (),
     hide: Callable[[str], str] = str,
@@ -167,7 +169,9 @@ def describe_forest(
         for end in interval or ()
     ]
     block_ratios = _choose_block_ratios(compared)
-    low, high = choose_range(pairs, margin, [*ends, *block_ratios])
+    margin = Margin.of(margin)
+    bounds = margin.find_common_bounds({pair.better for pair in pairs})
+    low, high = choose_range(pairs, bounds, [*ends, *block_ratios])
     decimals = _choose_decimals(pairs)
     letters, notes = _letter_notes(pairs, low, high)
     if pooled:
@@ -179,8 +183,9 @@ def describe_forest(
         description=_describe_verdicts(pairs),
         axis_title=f"{subject} to {baseline} (log)",
         sides=_name_sides(pairs),
-        margin=margin,
-        margin_text=f"1/{1 + margin:.6g} to {1 + margin:.6g}",
+        band=(max(bounds[0], low), min(bounds[1], high)) if bounds else (1.0, 1.0),
+        margin_text=_describe_margin(margin, bounds),
+        proved=WORDS[PROVED[margin.goal]].lower(),
         thick_level=numbers.level(1 - 2 * alpha),
         thin_level=numbers.level(1 - alpha),
         size_heading="Blocks" if all(pair.paired for pair in pairs) else "Runs",
@@ -205,6 +210,16 @@ def describe_forest(
     )
     # Names first: they are known as they are written, and `clean` may write them otherwise.
     return change_names(forest, lambda text: clean(hide(text)))
+
+
+def _describe_margin(margin: Margin, bounds: Interval | None) -> str:
+    """Return the ends of the margin: "1/1.02 to 1.02", "up to 1.02", "from 1/1.02 on"."""
+    if bounds is None:
+        return margin.text
+    low, high = (f"1/{1 / end:.6g}" if 0 < end < 1 else f"{end:.6g}" for end in bounds)
+    if bounds[0] == 0:
+        return f"up to {high}"
+    return f"from {low} on" if bounds[1] == math.inf else f"{low} to {high}"
 
 
 def _choose_block_ratios(compared: Sequence[ComparedPair]) -> tuple[float, ...]:
@@ -333,7 +348,9 @@ def _describe_diamond(pooled: Sequence[Pooled]) -> str:
     return text
 
 
-def choose_range(pairs: Sequence[Pair], margin: float, more: Sequence[float] = ()) -> Interval:
+def choose_range(
+    pairs: Sequence[Pair], bounds: Interval | None, more: Sequence[float] = ()
+) -> Interval:
     """Return the ends of the axis: the margin, the ratios and the thick intervals with some room.
 
     `more` are other ends that it should show.
@@ -342,12 +359,14 @@ def choose_range(pairs: Sequence[Pair], margin: float, more: Sequence[float] = (
     ratios = [ratio for pair in pairs if (ratio := _known(pair.ratio)) is not None]
     ends = [end for pair in pairs for end in _known_interval(pair.ci_equivalence) or ()]
     ends += [end for end in map(_known, more) if end is not None]
-    band = [1 / (1 + margin), 1 + margin]
+    band = [end for end in bounds or () if 0 < end < math.inf]
+    # A band without an end is as wide on the other side, so that 1 is not at the axis's end.
+    band += [1 / end for end in band] if len(band) == 1 else []
     far = sorted(abs(math.log(ratio)) for ratio in ratios)
     limit = math.log(WIDEST)
     if far and far[len(far) // 2] > limit:
         limit = 1.1 * far[-1]
-    limit = max(limit, math.log1p(margin))
+    limit = max([limit, *(abs(math.log(end)) for end in band)])
     logs = [min(max(math.log(value), -limit), limit) for value in (*band, *ratios, *ends)]
     lowest, highest = min(logs), max(logs)
     room = 0.06 * (highest - lowest)

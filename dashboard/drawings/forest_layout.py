@@ -401,7 +401,7 @@ class _Layout:
             # Beside the axis, where there is room to its right.
             x = places.columns["ratio"].right - places.columns["ratio"].width
             if self.forest.has_verdicts:
-                thick += ": inside the band, equivalent"
+                thick += f": inside the band, {self.forest.proved}"
                 thin += ": clear of 1, slower or faster"
             yield from self._draw_line_key(x, first - LINE, THICK, thick)
             yield from self._draw_line_key(x, first, THIN, thin)

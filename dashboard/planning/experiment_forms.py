@@ -53,6 +53,7 @@ from experiments.planning.scale_rules import suggest_scale
 from experiments.planning.variants import list_chosen, store_sweeps
 from experiments.statistics import numbers
 from experiments.statistics.interim_analyses import MOST_ANALYSES
+from experiments.statistics.margins import Margin
 from experiments.statistics.verdicts import FEWEST
 from runners.workloads import WORKLOADS
 from runners.workloads.results import Metric
@@ -155,6 +156,11 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         "It is fixed before the data.",
         initial=0.02,
     )
+    margin_faster = PercentField(
+        label="Margin if faster",
+        required=False,
+        help_text="Empty: the same as of what is slower. Such as 5 % above and 2 % here.",
+    )
     looks = forms.TypedChoiceField(
         label="Interim analyses",
         choices=list_analysis_choices,
@@ -183,7 +189,9 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             "scales",
             "repeats",
             "looks",
+            "goal",
             "margin",
+            "margin_faster",
             "estimand",
             "spreads_nodes",
             "primary_metric",
@@ -206,10 +214,12 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             "baseline": forms.RadioSelect,
             "design": forms.RadioSelect,
             "estimand": forms.RadioSelect,
+            "goal": forms.RadioSelect,
             "warm_up": forms.RadioSelect,
         }
         labels: ClassVar = {
             "estimand": "What verdicts speak of",
+            "goal": "What is to be shown",
             "spreads_nodes": "One block a node",
             "warm_up": "Warm-up",
             "cooldown_seconds": "Cool-down between runs",
@@ -222,6 +232,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         }
         help_texts: ClassVar = {
             "question": "Such as: does Apptainer slow ResNet-50 down on our A100 nodes?",
+            "goal": "Not slower takes fewer repeats, and says nothing about how much faster it is.",
             "estimand": "This partition: each node counts once, so plan five nodes or more. "
             "This node: every block counts, and nothing is said of other nodes.",
             "spreads_nodes": "A block goes to a node that no earlier block of its configuration "
@@ -257,6 +268,8 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         # No button for "nothing": what is proposed then counts.
         self._field("estimand").choices = Experiment.Estimand.choices
         self.fields["margin"].unit = "%"  # type: ignore[attr-defined]
+        self.fields["margin_faster"].unit = "%"  # type: ignore[attr-defined]
+        self.fields["goal"].required = False  # the model knows the usual one
         self._field("cluster").queryset = Cluster.objects.usable_by(user)
         self.offer_groups_of(user)
         self.chosen_cluster = self._chosen_cluster(user)
@@ -426,6 +439,20 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         chosen: str = self.cleaned_data["estimand"]
         return chosen or str(Experiment.Estimand.NODES)
 
+    def clean_goal(self) -> str:
+        """Return what was chosen; equivalence where nothing was, as before there was the choice."""
+        return self.cleaned_data["goal"] or str(Experiment.Goal.EQUIVALENCE)
+
+    def clean_margin_faster(self) -> float | None:
+        """Return the margin of what is faster; None where it is the other one."""
+        margin: float | None = self.cleaned_data["margin_faster"]
+        if margin is not None and self.cleaned_data.get("goal") == Experiment.Goal.NOT_SLOWER:
+            raise ValidationError(
+                "How much faster it is does not matter where “not slower” is to be shown: leave "
+                "this empty."
+            )
+        return None if margin == self.cleaned_data.get("margin") else margin
+
     def clean_rejected_again(self) -> int:
         return self.cleaned_data["rejected_again"] or 0
 
@@ -478,7 +505,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         """Return what the requested repeats can show; nothing while any part of that is invalid."""
         asked = getattr(self, "cleaned_data", {})
         needed = ("cluster", "workloads", "environments", "scales", "repeats", "margin", "design")
-        if not all(asked.get(name) for name in needed):
+        if not all(asked.get(name) for name in needed) or "margin_faster" in self.errors:
             return []
         workloads = self.planned_workloads
         return list(
@@ -488,7 +515,9 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
                 metric=asked.get("primary_metric") or "",
                 repeats=asked["repeats"],
                 analyses=asked.get("looks") or 1,
-                margin=asked["margin"],
+                margin=Margin.make(
+                    asked.get("goal") or "", asked["margin"], asked.get("margin_faster")
+                ),
                 nodes=count_planned_nodes(asked["partition"], asked["repeats"])
                 if asked.get("estimand") == PARTITION
                 else None,

@@ -16,6 +16,7 @@ from experiments.statistics.interim_analyses import (
     schedule,
     simulate_course,
 )
+from experiments.statistics.margins import Goal, Margin
 from experiments.statistics.planner import (
     FEWEST_TO_INFER,
     compute_equivalence_power,
@@ -54,7 +55,7 @@ def estimate_outlooks(
     metric: str,
     repeats: int,
     analyses: int = 1,
-    margin: float,
+    margin: float | Margin,
     paired: bool,
     comparisons: int,
     reader: User,
@@ -66,6 +67,8 @@ def estimate_outlooks(
     the means of nodes are what counts. Of programs that users have brought there is one each: they
     have nothing in common.
     """
+    margin = Margin.of(margin)
+    goal = margin.goal
     asked: dict[tuple[str, str, Workload | None], None] = {}
     for workload in workloads:
         declared, given = WORKLOADS[workload.kind], workload.parameters
@@ -82,16 +85,17 @@ def estimate_outlooks(
         whose = only.name if only else kind
         cv, given, doubt = _expect(past, whose, paired=paired, by_node=nodes is not None)
         sentence = (
-            f"{given}, {what} can prove {_provable(cv, count, pairs)}; {numbers.margin(margin)} "
+            f"{given}, {what} can {_provable(cv, count, pairs, goal)}; {margin.text} "
             f"needs {_describe_repeats(count_repeats_needed(cv, margin, paired=pairs))}."
         )
         notes = (
-            f"{doubt} To find a true difference of {numbers.margin(margin)} takes "
-            f"{_describe_repeats(count_repeats_to_detect(cv, margin, paired=pairs))}."
+            f"{doubt} To find a true difference of {numbers.margin(margin.slower)} takes "
+            f"{_describe_repeats(count_repeats_to_detect(cv, margin.slower, paired=pairs))}."
         )
         if comparisons > 1:
             corrected = count_repeats_needed(cv, margin, paired=pairs, alpha=ALPHA / comparisons)
-            notes += f" Equivalence that survives Holm among {comparisons} comparisons takes "
+            shown = "“Not slower”" if goal is Goal.NOT_SLOWER else "Equivalence"
+            notes += f" {shown} that survives Holm among {comparisons} comparisons takes "
             notes += f"{_describe_repeats(corrected)}."
         saved = ""
         if 1 < analyses <= count_most_analyses(repeats) and count == repeats:
@@ -134,7 +138,7 @@ def _believed(spread: Spread | None, kind: str) -> tuple[float, str, str]:
     return bound, f"With CV up to {_percent(bound)} {source}", note
 
 
-def _saved(truth: Estimate, margin: float, repeats: int, analyses: int) -> str:
+def _saved(truth: Estimate, margin: Margin, repeats: int, analyses: int) -> str:
     """Return a sentence on what interim analyses save, beside the fixed number of repeats."""
     *first, last = schedule(repeats, analyses)
     plan = simulate_course(truth, margin, repeats=repeats, analyses=analyses)
@@ -143,22 +147,27 @@ def _saved(truth: Estimate, margin: float, repeats: int, analyses: int) -> str:
     return (
         f"With interim analyses after {after} repeats, each at {get_level(analyses):g}, it ends "
         f"after {plan.repeats:.1f} on average if there is truly no difference, and proves "
-        f"{numbers.margin(margin)} in {_of_100(plan.equivalent)} of 100 such experiments; judged "
+        f"{_describe_goal(margin)} in {_of_100(plan.equivalent)} of 100 such experiments; judged "
         f"once it takes {last} and proves it in {_of_100(once)}."
     )
+
+
+def _describe_goal(margin: Margin) -> str:
+    return f"{'“not slower” at ' * (margin.goal is Goal.NOT_SLOWER)}{margin.text}"
 
 
 def _of_100(share: float) -> str:
     return "more than 99" if share > 0.995 else f"{100 * share:.0f}"
 
 
-def _provable(cv: float, repeats: int, paired: bool) -> str:
-    """Return the provable margin, rounded up so that the printed margin can be proved."""
+def _provable(cv: float, repeats: int, paired: bool, goal: Goal) -> str:
+    """Return what can be proved; the margin is rounded up so that the printed one can be."""
     if repeats < FEWEST_TO_INFER:
-        return "nothing"
-    margin = compute_smallest_margin(cv, repeats, paired=paired)
+        return "prove nothing"
+    margin = compute_smallest_margin(cv, repeats, paired=paired, goal=goal)
     unit = 10.0 ** (math.floor(math.log10(margin)) - 1)
-    return numbers.margin(math.ceil(margin / unit) * unit)
+    text = numbers.margin(math.ceil(margin / unit) * unit)
+    return f"prove “not slower” at {text}" if goal is Goal.NOT_SLOWER else f"prove {text}"
 
 
 def _percent(fraction: float) -> str:

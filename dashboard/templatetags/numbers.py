@@ -8,8 +8,10 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from experiments.comparisons import Comparison
 from experiments.comparisons.accuracies import Spread
-from experiments.models import Job, Operation, Run
+from experiments.models import Experiment, Job, Operation, Run
+from experiments.planning.goals import get_margins
 from experiments.statistics import Pair, PointsPair, numbers
 from experiments.statistics.across_configurations import Everywhere
 from experiments.statistics.robust import Companion
@@ -39,6 +41,12 @@ def percent(fraction: float | None) -> str:
 def margin(fraction: float) -> str:
     """Return a margin in per cent, as it was typed."""
     return unbroken(numbers.margin(fraction))
+
+
+@register.filter
+def margin_of(row: Experiment | Comparison) -> str:
+    """Return the margin of an experiment or a comparison: "2 %", "2 % faster to 5 % slower"."""
+    return unbroken((get_margins(row) if isinstance(row, Experiment) else row.margins).text)
 
 
 @register.filter

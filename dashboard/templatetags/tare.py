@@ -33,6 +33,7 @@ SHAPES = {
     "play": '<path d="M3 1.5l11 6.5-11 6.5z"/>',
     "back": '<path d="M13 1.5L2 8l11 6.5z"/>',
     "equals": '<path d="M1.5 3.5h13v3.2h-13zM1.5 9.3h13v3.2h-13z"/>',
+    "at-most": '<path d="M13 2L3 6l10 4M3 13.5h10"/>',
     "ring": '<circle cx="8" cy="8" r="6"/>',
     "pause": '<path d="M3 2h3.5v12h-3.5zM9.5 2h3.5v12h-3.5z"/>',
     "clock": '<circle cx="8" cy="8" r="6"/><path d="M8 4v4l3 2"/>',
@@ -42,7 +43,7 @@ SHAPES = {
     "dash": '<path d="M2 8h12"/>',
     "wave": '<path d="M1.5 9.5c2-5 4.5-5 6.5-1.5s4.5 3.5 6.5-1.5"/>',
 }
-LINES = {"ring", "clock", "down", "x", "struck", "dash", "wave"}
+LINES = {"ring", "clock", "down", "x", "struck", "dash", "wave", "at-most"}
 STATES = {
     "draft": "ring",
     "planned": "ring",
@@ -68,6 +69,7 @@ STATES = {
 OUTCOMES = {"ok": "yes", "warning": "cancelled", "failed": "no", "not applicable": "planned"}
 VERDICTS = {
     "EQUIVALENT": "equals",
+    "NOT SLOWER": "at-most",
     "SLOWER": "play",
     "FASTER": "back",
     "INCONCLUSIVE": "wave",

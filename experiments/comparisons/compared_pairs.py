@@ -12,6 +12,7 @@ from experiments.comparisons.repaired import SecondJob, why_across_jobs
 from experiments.comparisons.trainings import Trainings
 from experiments.comparisons.warm_ups import WarmUps
 from experiments.models import Experiment
+from experiments.planning.goals import get_margins
 from experiments.planning.interim import Judgement, Stage
 from experiments.software import frozen_parity
 from experiments.statistics import Estimand, Measured, Pair, Sample, Stamp, Verdict, compare
@@ -70,7 +71,7 @@ def compare_group(
             samples_until_then,
             baseline=experiment.baseline.name,
             environments=judged_environments,
-            margin=experiment.margin,
+            margin=get_margins(experiment),
             better=metric.better,
             paired=experiment.is_paired,
             unit=metric.unit,

@@ -12,6 +12,7 @@ from experiments.comparisons.trainings import Trainings
 from experiments.comparisons.warm_ups import WarmUps
 from experiments.statistics import Measured, Pair, Sample, Verdict, numbers
 from experiments.statistics.across_configurations import Everywhere, summarise_environments
+from experiments.statistics.margins import Margin
 from experiments.statistics.pooling import Pooled, pool_environments
 from experiments.statistics.training.outcomes import TrainingComparison
 from experiments.statistics.values import ALPHA, Before
@@ -22,7 +23,10 @@ BEFORE_COLUMNS = (
 )
 """Columns of the verdict with the excluded runs; their names begin with `before_exclusion_`."""
 
-LAST_COLUMNS = ("p_lower_bound", "p_upper_bound")
+LAST_COLUMNS = (
+    *("p_lower_bound", "p_upper_bound", "goal", "margin_faster", "p_not_slower"),
+    "p_not_slower_holm",
+)
 """Fields of a pair that files have after all others: those that came to them later."""
 
 
@@ -93,6 +97,11 @@ class Comparison:
     @property
     def baseline(self) -> str:
         return self.environments[0]
+
+    @property
+    def margins(self) -> Margin:
+        """Return the margin in both directions, by the goal."""
+        return Margin.of(self.margin)
 
     @property
     def pairs(self) -> list[Pair]:

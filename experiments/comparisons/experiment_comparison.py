@@ -30,9 +30,11 @@ from experiments.comparisons.repaired import count_repaired_blocks, map_runs_to_
 from experiments.comparisons.trainings import compare_all_trainings
 from experiments.comparisons.warm_ups import collect_warm_ups
 from experiments.models import Experiment, Measurement, Run, Series, Workload
+from experiments.planning.goals import get_margins
 from experiments.planning.interim import Stage, read_stage
 from experiments.software import frozen_parity
 from experiments.statistics import Measured, correct_by_holm
+from experiments.statistics.margins import Margin
 from runners.workloads import KNOWN_WORKLOADS
 
 
@@ -62,6 +64,10 @@ class ExperimentComparison(Comparison):
     """How many blocks a second job has completed, and how many of those on any node."""
     left_out: list[str]
     """Of imported logs: sentences on what only one environment of a pair ran."""
+
+    @property
+    def margins(self) -> Margin:
+        return get_margins(self.experiment)
 
     @property
     def about(self) -> dict[str, Any]:

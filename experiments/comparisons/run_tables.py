@@ -71,6 +71,7 @@ def describe_source(experiment: Experiment) -> dict[str, str]:
         "experiment": str(experiment.pk),
         "plan_hash": experiment.plan_hash,
         "margin": repr(experiment.margin),
+        **{name: str(value) for name, value in experiment.unusual_goal.items()},
         "method": identify_method(),
     }
 

@@ -87,6 +87,10 @@ class Experiment(Shared):
         NODES = "nodes", "this node: the nodes that its runs will have run on"
         PARTITION = "partition", "this partition: its nodes, of which these stand for all"
 
+    class Goal(models.TextChoices):
+        EQUIVALENCE = "equivalence", "equivalence: neither slower nor faster by the margin"
+        NOT_SLOWER = "not slower", "not slower by the margin, however much faster"
+
     MOST_TAGS, LONGEST_TAG, LONGEST_NOTES = 20, 40, 10_000
 
     question = models.CharField(max_length=300)
@@ -125,6 +129,18 @@ class Experiment(Shared):
         default=0.02,
         validators=[MinValueValidator(0.0001), MaxValueValidator(1)],
         help_text="The largest relative difference that you would still call the same.",
+    )
+    goal = models.CharField(
+        max_length=12,
+        choices=Goal.choices,
+        default=Goal.EQUIVALENCE,
+        help_text="What is to be shown.",
+    )
+    margin_faster = models.FloatField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0.0001), MaxValueValidator(1)],
+        help_text="The margin of what is faster. Empty: the same as of what is slower.",
     )
     primary_metric = models.CharField(
         max_length=100, blank=True, help_text="Empty: each workload's own."
@@ -228,6 +244,12 @@ class Experiment(Shared):
                 condition=models.Q(margin__gt=0, margin__lte=1), name="margin_between_0_and_1"
             ),
             models.CheckConstraint(
+                condition=models.Q(goal="equivalence", margin_faster=None)
+                | models.Q(goal="equivalence", margin_faster__gt=0, margin_faster__lte=1)
+                | models.Q(goal="not slower", margin_faster=None),
+                name="goal_and_its_margins",
+            ),
+            models.CheckConstraint(
                 condition=models.Q(looks__gte=1, looks__lte=MOST_ANALYSES), name="one_to_five_looks"
             ),
             models.CheckConstraint(
@@ -252,6 +274,12 @@ class Experiment(Shared):
     def key(self) -> str:
         """Return the name from which those of its files and plots are made."""
         return str(self.pk)
+
+    @property
+    def unusual_goal(self) -> dict[str, Any]:
+        """Return what the plan says of its goal beside the margin; empty for what is usual."""
+        goal = {"goal": self.goal} if self.goal != self.Goal.EQUIVALENCE else {}
+        return goal if self.margin_faster is None else {**goal, "margin_faster": self.margin_faster}
 
     @property
     def varied_seeds(self) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from experiments.statistics import numbers
 from experiments.statistics.estimates import Arm, Estimate
+from experiments.statistics.margins import Goal, Margin
 from experiments.statistics.values import ALPHA, Better, Interval, Pair, Verdict
 
 EXCLUDED_AFTER = (
@@ -32,7 +33,8 @@ class Everywhere:
     better: Better
     """Direction of `geometric_mean_ratio`; those of the other one enter it by their inverse."""
     equivalent_in_all: bool
-    largest_p_equivalence: float
+    largest_p_equivalence: float | None
+    """None where the goal is "not slower"."""
     smallest_ratio: float
     largest_ratio: float
     p_same_ratio: float
@@ -56,6 +58,11 @@ class Everywhere:
     """True if any of the pairs lacks runs that were excluded after its verdict could be read."""
     excluded_by_hand: bool = False
     """True if any of the pairs lacks runs that a person has excluded, whenever that was."""
+    goal: Goal = Goal.EQUIVALENCE
+    margin_faster: float | None = None
+    not_slower_in_all: bool = False
+    p_not_slower: float | None = None
+    largest_p_not_slower: float | None = None
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -67,6 +74,28 @@ class Everywhere:
             for name, value in asdict(self).items()
             if name != "excluded_by_hand"
         }
+
+    @property
+    def margins(self) -> Margin:
+        """Return the margin in both directions, by the goal."""
+        return Margin.make(self.goal, self.margin, self.margin_faster)
+
+    @property
+    def is_shown_in_all(self) -> bool:
+        """Return whether what was to be shown is shown in all configurations."""
+        return self.equivalent_in_all or self.not_slower_in_all
+
+    @property
+    def p_goal(self) -> float | None:
+        """Return the p of what was to be shown, of the mean."""
+        return self.p_not_slower if self.goal is Goal.NOT_SLOWER else self.p_equivalence
+
+    @property
+    def largest_p_goal(self) -> float | None:
+        """Return the largest p of what was to be shown."""
+        if self.goal is Goal.NOT_SLOWER:
+            return self.largest_p_not_slower
+        return self.largest_p_equivalence
 
     @property
     def ratio(self) -> float | None:
@@ -82,10 +111,13 @@ class Everywhere:
     @property
     def claim(self) -> str:
         """Return the sentence's first part: whether equivalence is shown everywhere."""
-        verb = "is" if self.equivalent_in_all else "is not shown to be"
+        verb = "is" if self.is_shown_in_all else "is not shown to be"
+        if self.goal is Goal.NOT_SLOWER:
+            what = f"not slower than {self.baseline} by more than"
+        else:
+            what = f"equivalent to {self.baseline} within"
         return (
-            f"{self.environment} {verb} equivalent to {self.baseline} within "
-            f"{numbers.margin(self.margin)} in "
+            f"{self.environment} {verb} {what} {self.margins.text} in "
             f"{numbers.all_of(self.configurations, 'configuration')} compared"
         )
 
@@ -102,14 +134,14 @@ class Everywhere:
             mean = (
                 "Geometric mean of the ratios "
                 f"{numbers.ratio(self.geometric_mean_ratio, self.ci_difference)} "
-                f"({numbers.level(1 - self.alpha)} CI; p of equivalence "
-                f"{numbers.p_value(self.p_equivalence)})."
+                f"({numbers.level(1 - self.alpha)} CI; p of {self.goal.text} "
+                f"{numbers.p_value(self.p_goal)})."
             )
         excluded = EXCLUDED if self.excluded_by_hand else ""
         if self.excluded_after_verdict:
             excluded = EXCLUDED_AFTER
-        largest = numbers.p_value(self.largest_p_equivalence)
-        return f" (largest p of equivalence {largest}). {mean}{excluded}"
+        largest = numbers.p_value(self.largest_p_goal)
+        return f" (largest p of {self.goal.text} {largest}). {mean}{excluded}"
 
     @property
     def sentence(self) -> str:
@@ -135,6 +167,8 @@ def _summaries(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
         ]
         p_same = compute_p_same_ratio(estimates, signs)
         differ = p_same < ALPHA and max(ratios) / min(ratios) > 1 + margin
+        is_one_sided = own_pairs[0].goal is Goal.NOT_SLOWER
+        largest_p = max(pair.p_goal or 0.0 for pair in own_pairs)
         summary = Everywhere(
             baseline=own_pairs[0].baseline,
             environment=name,
@@ -142,7 +176,7 @@ def _summaries(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
             configurations=len(own_pairs),
             better=better,
             equivalent_in_all=all(pair.verdict is Verdict.EQUIVALENT for pair in own_pairs),
-            largest_p_equivalence=max(pair.p_equivalence or 0.0 for pair in own_pairs),
+            largest_p_equivalence=None if is_one_sided else largest_p,
             smallest_ratio=min(ratios),
             largest_ratio=max(ratios),
             p_same_ratio=p_same,
@@ -150,6 +184,10 @@ def _summaries(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
             alpha=alpha,
             excluded_after_verdict=any(pair.before and pair.before.is_late for pair in own_pairs),
             excluded_by_hand=any(pair.before for pair in own_pairs),
+            goal=own_pairs[0].goal,
+            margin_faster=own_pairs[0].margin_faster,
+            not_slower_in_all=all(pair.verdict is Verdict.NOT_SLOWER for pair in own_pairs),
+            largest_p_not_slower=largest_p if is_one_sided else None,
         )
         if not differ:
             summary = _with_mean(summary, _geometric_mean(estimates, signs))
@@ -157,6 +195,8 @@ def _summaries(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
 
 
 def _with_mean(summary: Everywhere, mean: Estimate) -> Everywhere:
+    p = max(mean.compute_p_of_bounds(summary.margins.find_log_bounds(summary.better)))
+    is_one_sided = summary.goal is Goal.NOT_SLOWER
     return replace(
         summary,
         geometric_mean_ratio=mean.ratio,
@@ -168,7 +208,8 @@ def _with_mean(summary: Everywhere, mean: Estimate) -> Everywhere:
         ci_difference=mean.interval(1 - summary.alpha),
         ci_equivalence=mean.interval(1 - 2 * summary.alpha),
         p_difference=mean.p_difference,
-        p_equivalence=mean.p_equivalence(summary.margin),
+        p_equivalence=None if is_one_sided else p,
+        p_not_slower=p if is_one_sided else None,
     )
 
 

@@ -4,9 +4,11 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from experiments.statistics.arms import Arms, check
 from experiments.statistics.estimates import TOO_FEW, Estimate
+from experiments.statistics.margins import Goal, Margin
 from experiments.statistics.stamps import list_node_stamps, list_stamps
 from experiments.statistics.values import Better, Estimand, InterimAnalysis, Pair, Sample
 from experiments.statistics.verdict_sentences import NODES_UNKNOWN, ONE_NODE, claim_and_evidence
@@ -18,7 +20,7 @@ def compare(
     *,
     baseline: str,
     environments: Sequence[str],
-    margin: float,
+    margin: float | Margin,
     better: Better | None,
     paired: bool,
     unit: str,
@@ -34,8 +36,7 @@ def compare(
     what the verdicts speak of: for a partition the means of its nodes are what is compared.
     ValueError names the run whose value is not positive and finite.
     """
-    if not 0 < margin < math.inf:
-        raise ValueError(f"A margin is a positive fraction such as 0.02, not {margin}.")
+    margin = Margin.of(margin)
     check(samples)
     return [
         _pair(
@@ -50,7 +51,11 @@ def compare(
                 environment=environment,
                 unit=unit,
                 better=better,
-                margin=margin,
+                margin=margin.slower,
+                goal=margin.goal,
+                margin_faster=None
+                if margin.is_symmetric or margin.goal is Goal.NOT_SLOWER
+                else margin.faster,
                 paired=paired,
                 interim_analysis=interim_analysis,
                 estimand=estimand,
@@ -84,7 +89,7 @@ def _pair(arms: Arms, pair: Pair, differences: Sequence[str]) -> Pair:
     if estimate is None:
         pair = replace(pair, detail=_missing(pair))
     else:
-        verdict, detail = decide(estimate, pair.margin, pair.better, pair.alpha)
+        verdict, detail = decide(estimate, pair.margins, pair.better, pair.alpha)
         if pair.by_node and estimate.flaw == TOO_FEW:
             detail = ONE_NODE if pair.n_nodes else NODES_UNKNOWN
         pair = replace(pair, ratio=estimate.ratio, verdict=verdict, detail=detail)
@@ -94,14 +99,13 @@ def _pair(arms: Arms, pair: Pair, differences: Sequence[str]) -> Pair:
                     arms,
                     estimate,
                     verdict,
-                    margin=pair.margin,
+                    margin=pair.margins,
                     better=pair.better,
                     alpha=pair.alpha,
                     differences=differences,
                 ),
                 *list_node_stamps(pair),
             ]
-            one_sided = estimate.compute_p_of_bounds(pair.log_bounds)
             pair = replace(
                 pair,
                 log_se=estimate.se,
@@ -109,16 +113,33 @@ def _pair(arms: Arms, pair: Pair, differences: Sequence[str]) -> Pair:
                 ci95=estimate.interval(0.95),
                 ci90=estimate.interval(0.90),
                 p_difference=estimate.p_difference,
-                p_equivalence=max(one_sided),
-                p_lower_bound=one_sided[0],
-                p_upper_bound=one_sided[1],
-                smallest_margin=estimate.provable_margin(pair.alpha),
+                **compute_p_values(estimate, pair),
+                smallest_margin=estimate.provable_margin(pair.alpha, _find_side(pair)),
                 interim_analysis=_with_intervals(pair.interim_analysis, estimate),
                 stamps=tuple(stamp for stamp, _ in reserved),
                 reasons=tuple(reason for _, reason in reserved),
             )
     claim, evidence = claim_and_evidence(pair, estimate)
     return replace(pair, claim=claim, evidence=evidence)
+
+
+def compute_p_values(estimate: Estimate, pair: Pair) -> dict[str, Any]:
+    """Return the p of what was to be shown, and of each bound that the margin has."""
+    bounds = pair.margins.find_log_bounds(pair.better)
+    lower, upper = estimate.compute_p_of_bounds(bounds)
+    p = max(lower, upper)
+    is_one_sided = pair.goal is Goal.NOT_SLOWER
+    return {
+        "p_equivalence": None if is_one_sided else p,
+        "p_not_slower": p if is_one_sided else None,
+        "p_lower_bound": None if bounds[0] == -math.inf else lower,
+        "p_upper_bound": None if bounds[1] == math.inf else upper,
+    }
+
+
+def _find_side(pair: Pair) -> Better | None:
+    """Return the direction of the metric where only one end of the interval decides."""
+    return pair.better if pair.goal is Goal.NOT_SLOWER else None
 
 
 def _with_intervals(analysis: InterimAnalysis | None, estimate: Estimate) -> InterimAnalysis | None:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from experiments.statistics.values import ALPHA, Interval
+from experiments.statistics.values import ALPHA, Better, Interval
 
 LARGEST_LOG = 700.0
 """Ends of absurdly wide intervals stop here: finite, so that JSON can carry them."""
@@ -104,9 +104,15 @@ class Estimate:
         """Return the smallest margin that is proved at 5 %: max(1/low, high) - 1 of the 90 % CI."""
         return self.provable_margin(ALPHA)
 
-    def provable_margin(self, alpha: float) -> float:
-        """Return the smallest margin at which TOST has a p below `alpha`."""
+    def provable_margin(self, alpha: float, better: Better | None = None) -> float:
+        """Return the smallest margin at which TOST has a p below `alpha`.
+
+        With `better`, the direction of the metric, the smallest one at which "not slower" has: 0
+        where even that is shown.
+        """
         low, high = self.log_interval(1 - 2 * alpha)
+        if better is not None:
+            return max(_exp(high if better == "lower" else -low) - 1, 0.0)
         return _exp(max(-low, high)) - 1
 
     def more(self, extra: int) -> "Estimate":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.statistics.estimates import Estimate
+from experiments.statistics.margins import Margin
 from experiments.statistics.verdicts import FEWEST
 
 POCOCK = (0.05, 0.0294, 0.0221, 0.0182, 0.0158)
@@ -34,13 +35,18 @@ def count_most_analyses(repeats: int) -> int:
 
 @dataclass(frozen=True)
 class Course:
-    """The end of such experiments: after `repeats` on average, a share `equivalent`."""
+    """The end of such experiments: after `repeats` on average, a share `equivalent`.
+
+    Where the goal is "not slower", that is the share that has shown it.
+    """
 
     repeats: float
     equivalent: float
 
 
-def simulate_course(truth: Estimate, margin: float, *, repeats: int, analyses: int) -> Course:
+def simulate_course(
+    truth: Estimate, margin: float | Margin, *, repeats: int, analyses: int
+) -> Course:
     """Simulate experiments that stop at the first analysis with a verdict.
 
     `truth` is what all `repeats` are expected to give (`planner.planned`). The same numbers each

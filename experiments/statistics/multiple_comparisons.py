@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from experiments.statistics.margins import Goal
 from experiments.statistics.values import Pair, Stamp, Verdict
 
 
@@ -13,16 +14,21 @@ def correct_by_holm(pairs: Sequence[Pair]) -> list[Pair]:
     its adjusted p no longer supports keeps its word and is stamped NOT AFTER HOLM.
     """
     difference = _adjust([pair.p_difference for pair in pairs])
-    equivalence = _adjust([pair.p_equivalence for pair in pairs])
+    goal = _adjust([pair.p_goal for pair in pairs])
     family = sum(p is not None for p in difference)
     adjusted = []
-    for pair, p_difference, p_equivalence in zip(pairs, difference, equivalence, strict=True):
+    for pair, p_difference, p_goal in zip(pairs, difference, goal, strict=True):
         deciding = {
-            Verdict.EQUIVALENT: p_equivalence,
+            Verdict.EQUIVALENT: p_goal,
+            Verdict.NOT_SLOWER: p_goal,
             Verdict.SLOWER: p_difference,
             Verdict.FASTER: p_difference,
         }.get(pair.verdict)
-        pair = replace(pair, p_difference_holm=p_difference, p_equivalence_holm=p_equivalence)
+        pair = replace(pair, p_difference_holm=p_difference)
+        if pair.goal is Goal.NOT_SLOWER:
+            pair = replace(pair, p_not_slower_holm=p_goal)
+        else:
+            pair = replace(pair, p_equivalence_holm=p_goal)
         if deciding is not None and deciding > pair.alpha:
             reason = f"Among {family} comparisons the adjusted p is {deciding:.2g}."
             pair = replace(

@@ -239,10 +239,10 @@ def p_value(p: float | None) -> str:
 
 
 def p_of_bounds(lower: float | None, upper: float | None) -> str:
-    """Return the p of the two one-sided tests: "lower < 0.001, upper 0.023"."""
-    if lower is None or upper is None:
-        return MISSING
-    return f"lower {p_value(lower)}, upper {p_value(upper)}"
+    """Return the p of the one-sided tests that there are: "lower < 0.001, upper 0.023"."""
+    ps = {"lower": lower, "upper": upper}
+    texts = [f"{name} {p_value(p)}" for name, p in ps.items() if p is not None]
+    return ", ".join(texts) or MISSING
 
 
 def standard_error(se: float | None, df: float | None) -> str:

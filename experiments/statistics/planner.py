@@ -10,12 +10,14 @@ import math
 from functools import lru_cache
 
 from experiments.statistics.estimates import LARGEST_LOG, Arm, Estimate
-from experiments.statistics.values import ALPHA
+from experiments.statistics.margins import Goal, Margin
+from experiments.statistics.values import ALPHA, Interval
 from experiments.statistics.verdicts import (
     POWER,
-    compute_chance_between,
-    compute_quantiles,
+    compute_chance_within,
     find_fewest,
+    find_proving_range,
+    find_undetected_range,
 )
 
 FEWEST_TO_INFER = 2
@@ -31,9 +33,14 @@ def expect_estimate(sd: float, repeats: int, *, paired: bool, ratio: float = 1.0
     return Estimate(math.log(ratio), (Arm(sd**2, repeats),) * (1 if paired else 2))
 
 
-def compute_equivalence_power(truth: Estimate, margin: float, *, alpha: float = ALPHA) -> float:
-    """Return the chance that TOST proves equivalence within `margin` (1 - alpha, one-sided)."""
-    return _chance_within(truth, math.log1p(margin), alpha)
+def compute_equivalence_power(
+    truth: Estimate, margin: float | Margin, *, alpha: float = ALPHA
+) -> float:
+    """Return the chance that TOST proves equivalence within `margin` (1 - alpha, one-sided).
+
+    Where the goal is "not slower", the chance that this is shown. More than 1 is slower.
+    """
+    return _chance_to_prove(truth, Margin.of(margin).log_cost_bounds, alpha)
 
 
 def compute_difference_power(truth: Estimate) -> float:
@@ -42,29 +49,19 @@ def compute_difference_power(truth: Estimate) -> float:
     Paired that is the noncentral t distribution, whose own function in scipy.special gives nan far
     out; unpaired it is the power of Welch's test.
     """
-    return 1 - compute_chance_between(
-        truth,
-        lambda seen, _: 0 * seen,
-        lambda seen, df: compute_quantiles(df, 1 - ALPHA / 2) * seen,
-        QUANTILES,
-    )
+    return 1 - compute_chance_within(truth, find_undetected_range(ALPHA), QUANTILES)
 
 
-def _chance_within(truth: Estimate, limit: float, alpha: float) -> float:
-    """Return the chance that the 1 - 2 alpha interval is within `limit` on both sides of 0."""
-    return compute_chance_between(
-        truth,
-        lambda seen, _: 0 * seen,
-        lambda seen, df: limit - compute_quantiles(df, 1 - alpha) * seen,
-        QUANTILES,
-    )
+def _chance_to_prove(truth: Estimate, bounds: Interval, alpha: float) -> float:
+    """Return the chance that the 1 - 2 alpha interval is within the bounds."""
+    return compute_chance_within(truth, find_proving_range(bounds, alpha), QUANTILES)
 
 
 @lru_cache(maxsize=4096)  # a form asks again with every key that is typed
 def count_repeats_needed(
-    sd: float, margin: float, *, paired: bool, alpha: float = ALPHA
+    sd: float, margin: float | Margin, *, paired: bool, alpha: float = ALPHA
 ) -> int | None:
-    """Return the fewest repeats that prove equivalence within `margin` if the ratio is 1.
+    """Return the fewest repeats that prove equivalence, or "not slower", if the ratio is 1.
 
     With probability `POWER`; None if a thousand are too few. This is arithmetic: fewer than
     `verdicts.FEWEST` leave a verdict provisional, whatever they prove.
@@ -91,12 +88,15 @@ def count_repeats_to_detect(sd: float, difference: float, *, paired: bool) -> in
 
 
 @lru_cache(maxsize=4096)
-def compute_smallest_margin(sd: float, repeats: int, *, paired: bool) -> float:
+def compute_smallest_margin(
+    sd: float, repeats: int, *, paired: bool, goal: Goal = Goal.EQUIVALENCE
+) -> float:
     """Return the smallest margin that `repeats` prove if the ratio is truly 1."""
     truth = expect_estimate(sd, repeats, paired=paired)
 
     def enough(limit: float) -> bool:
-        return _chance_within(truth, limit, ALPHA) >= POWER
+        low = -math.inf if goal is Goal.NOT_SLOWER else -limit
+        return _chance_to_prove(truth, (low, limit), ALPHA) >= POWER
 
     low, high = 0.0, truth.se
     while not enough(high):

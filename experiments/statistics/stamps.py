@@ -6,6 +6,7 @@ from statistics import median
 
 from experiments.statistics.arms import Arms, take_logs
 from experiments.statistics.estimates import Estimate
+from experiments.statistics.margins import Margin
 from experiments.statistics.values import ALPHA, Better, Pair, Sample, Stamp, Verdict
 from experiments.statistics.verdicts import FEWEST, decide
 
@@ -20,7 +21,7 @@ def list_stamps(
     estimate: Estimate,
     verdict: Verdict,
     *,
-    margin: float,
+    margin: float | Margin,
     better: Better | None,
     alpha: float = ALPHA,
     differences: Sequence[str] = (),
@@ -41,7 +42,8 @@ def list_stamps(
             f"Without {changing[0]}{' (or others)' if changing[1:] else ''} "
             "the verdict would be another one.",
         )
-    slow = [*_tail(arms.baseline, margin, better), *_tail(arms.environment, margin, better)]
+    slower = Margin.of(margin).slower
+    slow = [*_tail(arms.baseline, slower, better), *_tail(arms.environment, slower, better)]
     if unsettled := [s for s in (*arms.baseline, *arms.environment) if not s.settles]:
         yield Stamp.NO_STEADY_STATE, _unsettled(unsettled, arms)
     if slow:
@@ -106,7 +108,7 @@ def _confounded(arms: Arms) -> Iterator[str]:
 
 
 def _decisive(
-    arms: Arms, verdict: Verdict, margin: float, better: Better | None, alpha: float
+    arms: Arms, verdict: Verdict, margin: float | Margin, better: Better | None, alpha: float
 ) -> list[str]:
     """Return the blocks or runs without which the verdict would be another one."""
     return [

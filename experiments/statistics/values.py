@@ -1,11 +1,11 @@
 """Values of a comparison: samples go in, a pair with its verdict and stamps comes out."""
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
 from experiments.statistics import numbers
+from experiments.statistics.margins import Goal, Margin
 
 Better = Literal["lower", "higher"]
 Interval = tuple[float, float]
@@ -17,6 +17,8 @@ class Verdict(StrEnum):
     """The conclusion about one environment and the baseline."""
 
     EQUIVALENT = "EQUIVALENT"
+    NOT_SLOWER = "NOT SLOWER"
+    """Not slower by more than the margin, where that alone was to be shown."""
     SLOWER = "SLOWER"
     FASTER = "FASTER"
     INCONCLUSIVE = "INCONCLUSIVE"
@@ -201,7 +203,11 @@ class Pair:
     better: Better | None
     """None where a table does not say; then nothing is inferred and nothing costs."""
     margin: float
+    """Of slower, and of faster unless the goal or `margin_faster` say otherwise."""
     paired: bool
+    goal: Goal = Goal.EQUIVALENCE
+    margin_faster: float | None = None
+    """The margin of what is faster, where it is another one."""
     estimand: Estimand | None = None
     """What the plan says that the verdict speaks of; None where it says nothing."""
     nodes: tuple[str, ...] = ()
@@ -224,9 +230,11 @@ class Pair:
     p_difference: float | None = None
     p_equivalence: float | None = None
     p_lower_bound: float | None = None
-    """One-sided p of "the ratio is not above the margin's lower bound", 1/(1 + margin)."""
+    """One-sided p of "the ratio is not above the margin's lower bound"; None without that bound."""
     p_upper_bound: float | None = None
-    """One-sided p of "the ratio is not below the margin's upper bound", 1 + margin."""
+    """One-sided p of "the ratio is not below the margin's upper bound"; None without that bound."""
+    p_not_slower: float | None = None
+    """One-sided p of "slower by the margin or more"; known where the goal is "not slower"."""
     smallest_margin: float | None = None
     verdict: Verdict = Verdict.NO_INFERENCE
     detail: str = ""
@@ -241,6 +249,7 @@ class Pair:
     """Nodes without runs of the baseline or of the environment, where means of nodes count."""
     p_difference_holm: float | None = None
     p_equivalence_holm: float | None = None
+    p_not_slower_holm: float | None = None
     interim_analysis: InterimAnalysis | None = None
     """The one of several that gave the verdict; None where only one was planned."""
     software: str = ""
@@ -259,10 +268,21 @@ class Pair:
         return self.interim_analysis.alpha if self.interim_analysis else ALPHA
 
     @property
-    def log_bounds(self) -> Interval:
-        """Return the bounds of ln(ratio) between which it counts as equivalent."""
-        limit = math.log1p(self.margin)
-        return -limit, limit
+    def margins(self) -> Margin:
+        """Return the margin in both directions, by the goal."""
+        return Margin.make(self.goal, self.margin, self.margin_faster)
+
+    @property
+    def p_goal(self) -> float | None:
+        """Return the p of what was to be shown: of equivalence, or of "not slower"."""
+        return self.p_not_slower if self.goal is Goal.NOT_SLOWER else self.p_equivalence
+
+    @property
+    def p_goal_holm(self) -> float | None:
+        """Return `p_goal` after Holm's correction."""
+        if self.goal is Goal.NOT_SLOWER:
+            return self.p_not_slower_holm
+        return self.p_equivalence_holm
 
     @property
     def ci_difference(self) -> Interval | None:

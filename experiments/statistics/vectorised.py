@@ -1,4 +1,4 @@
-"""The rules of `estimates` and `verdicts` for many data sets at once, one data set a row.
+"""Estimates of many data sets at once, one data set a row; their verdicts are by the same rules.
 
 For calibration only, which decides forty thousand simulated experiments. Tests compare its verdicts
 with those of `compare`.
@@ -12,7 +12,9 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from experiments.statistics.estimates import IDENTICAL
+from experiments.statistics.margins import Margin
 from experiments.statistics.values import Better, Verdict
+from experiments.statistics.verdicts import list_rules
 
 Array = Any  # mypy does not follow numpy's types here
 
@@ -43,23 +45,20 @@ class Estimates:
     def p_difference(self) -> Array:
         return self._p(np.abs(self.log_ratio), sides=2)
 
-    def p_equivalence(self, margin: float) -> Array:
-        return self._p(np.log1p(margin) - np.abs(self.log_ratio), sides=1)
+    def p_equivalence(self, margin: float | Margin) -> Array:
+        """Return the p of what is to be shown within the margin, where lower is better."""
+        low, high = Margin.of(margin).log_cost_bounds
+        return self._p(np.minimum(self.log_ratio - low, high - self.log_ratio), sides=1)
 
-    def verdicts(self, margin: float, better: Better = "lower") -> Array:
+    def verdicts(self, margin: float | Margin, better: Better = "lower") -> Array:
         """Return the text of the `Verdict` for each data set."""
-        limit = np.log1p(margin)
-        low90, high90 = self.log_interval(0.90)
-        low95, high95 = self.log_interval(0.95)
-        above, below = Verdict.SLOWER, Verdict.FASTER
+        narrow, wide = self.log_interval(0.90), self.log_interval(0.95)
         if better == "higher":
-            above, below = below, above
-        rules = (
+            narrow, wide = (-narrow[1], -narrow[0]), (-wide[1], -wide[0])
+        rules = [
             (self.flawed, Verdict.NO_INFERENCE),
-            ((-limit < low90) & (high90 < limit), Verdict.EQUIVALENT),
-            (low95 > 0, above),
-            (high95 < 0, below),
-        )
+            *list_rules(narrow, wide, Margin.of(margin)),
+        ]
         return np.select(
             [applies for applies, _ in rules],
             [np.str_(verdict) for _, verdict in rules],

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 from experiments.statistics import numbers
 from experiments.statistics.estimates import TOO_FEW, Estimate
+from experiments.statistics.margins import describe_bounds
 from experiments.statistics.values import InterimAnalysis, Interval, Pair, Verdict
 from experiments.statistics.verdicts import (
     BEYOND,
     DETECTABLE,
+    DETECTED_FASTER,
     FEWEST,
     MOST,
     count_more_needed,
@@ -26,11 +28,21 @@ def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]
     elif pair.verdict is Verdict.EQUIVALENT:
         claim = (
             f"{pair.environment} is equivalent to {pair.baseline} "
-            f"within {numbers.margin(pair.margin)}{_scope(pair)}"
+            f"within {pair.margins.text}{_scope(pair)}"
         )
         evidence = f" ({_numbers(pair, 1 - 2 * pair.alpha, pair.ci_equivalence)})."
         if pair.detail == DETECTABLE:
             evidence += " A difference can be detected, but it is smaller than the margin."
+    elif pair.verdict is Verdict.NOT_SLOWER:
+        claim = (
+            f"{pair.environment} is not slower than {pair.baseline} "
+            f"by more than {pair.margins.text}{_scope(pair)}"
+        )
+        evidence = f" ({_numbers(pair, 1 - 2 * pair.alpha, pair.ci_equivalence)})."
+        if pair.detail == DETECTABLE:
+            evidence += " That it is slower can be detected, but by less than the margin."
+        elif pair.detail == DETECTED_FASTER:
+            evidence += f" It is faster (p of a difference {numbers.p_value(pair.p_difference)})."
     else:
         claim = (
             f"{pair.environment} is {_percent(pair, pair.ratio or 1)} "
@@ -99,8 +111,8 @@ def _percent(pair: Pair, ratio: float) -> str:
 
 def _margin(pair: Pair) -> str:
     """The margin with its limits: 2 % are as much below 1 as above on the scale of logarithms."""
-    low, high = (numbers.fixed(end, 3) for end in (1 / (1 + pair.margin), 1 + pair.margin))
-    return f"the margin of {numbers.margin(pair.margin)} (ratios {low} to {high})"
+    bounds = pair.margins.find_bounds(pair.better)
+    return f"the margin of {pair.margins.text} ({describe_bounds(bounds)})"
 
 
 def _what_is_open(pair: Pair, estimate: Estimate) -> str:
@@ -114,7 +126,7 @@ def _what_is_open(pair: Pair, estimate: Estimate) -> str:
         side = above if low >= 1 else below
         between = f"{_percent(pair, nearer)} and {_percent(pair, farther)} {side}"
     level = numbers.level(1 - 2 * pair.alpha)
-    next_step = f"{_next_step(pair, estimate)} at {numbers.margin(pair.margin)}"
+    next_step = f"{_next_step(pair, estimate)} at {pair.margins.text}"
     return (
         f"{pair.environment} is between {between} than {pair.baseline}{_scope(pair)} "
         f"({level} CI, {_size(pair)}); {next_step}."
@@ -122,7 +134,7 @@ def _what_is_open(pair: Pair, estimate: Estimate) -> str:
 
 
 def _next_step(pair: Pair, estimate: Estimate) -> str:
-    more = count_more_needed(estimate, pair.margin, pair.alpha)
+    more = count_more_needed(estimate, pair.margins, pair.alpha, pair.better)
     if more is None:
         return f"even {MOST:,} more {_units(pair, MOST)} would hardly decide"
     if more > 100:

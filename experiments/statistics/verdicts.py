@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from experiments.statistics.estimates import Estimate
-from experiments.statistics.values import ALPHA, Better, Verdict
+from experiments.statistics.margins import Goal, Margin
+from experiments.statistics.values import ALPHA, Better, Interval, Verdict
 
 POWER = 0.8
 FEWEST = 5
@@ -21,44 +22,75 @@ DETECTABLE = "difference detectable"
 BEYOND = "beyond margin"
 UNRESOLVED = "size against the margin unresolved"
 NOT_SLOWER = "not slower than the margin"
+DETECTED_FASTER = "faster"
+PROVED = {Goal.EQUIVALENCE: Verdict.EQUIVALENT, Goal.NOT_SLOWER: Verdict.NOT_SLOWER}
+"""The verdict where what was to be shown is shown."""
+
+
+def list_rules(
+    narrow: tuple[Any, Any], wide: tuple[Any, Any], margin: Margin
+) -> list[tuple[Any, Verdict]]:
+    """Return whether each verdict applies, in order: the first one counts, else INCONCLUSIVE.
+
+    Both intervals are of ln(cost), where more is slower: numbers, or arrays for many at once.
+    """
+    (low, high), (low_wide, high_wide) = narrow, wide
+    lowest, highest = margin.log_cost_bounds
+    return [
+        ((lowest < low) & (high < highest), PROVED[margin.goal]),
+        (low_wide > 0, Verdict.SLOWER),
+        (high_wide < 0, Verdict.FASTER),
+    ]
 
 
 def decide(
-    estimate: Estimate, margin: float, better: Better | None, alpha: float = ALPHA
+    estimate: Estimate, margin: float | Margin, better: Better | None, alpha: float = ALPHA
 ) -> tuple[Verdict, str]:
     """Return the verdict and its sub-type.
 
     The interval of 1 - alpha decides about a difference, that of 1 - 2 alpha about equivalence
-    (95 % and 90 %, unless several analyses were planned).
+    (95 % and 90 %, unless several analyses were planned). Of "not slower" one end of it decides.
 
     Symmetric on the log scale, so that swapping the arms mirrors the verdict.
     """
     if estimate.flaw:
         return Verdict.NO_INFERENCE, estimate.flaw
-    limit = math.log1p(margin)
-    low, high = estimate.log_interval(1 - 2 * alpha)
-    low_wide, high_wide = estimate.log_interval(1 - alpha)
-    if -limit < low and high < limit:
-        return Verdict.EQUIVALENT, DETECTABLE if low_wide > 0 or high_wide < 0 else ""
+    margin = Margin.of(margin)
+    narrow, wide = estimate.log_interval(1 - 2 * alpha), estimate.log_interval(1 - alpha)
     if better == "higher":
-        (low, high), (low_wide, high_wide) = (-high, -low), (-high_wide, -low_wide)
-    if low_wide > 0:
-        return Verdict.SLOWER, BEYOND if low_wide > limit else UNRESOLVED
-    if high_wide < 0:
-        return Verdict.FASTER, BEYOND if high_wide < -limit else UNRESOLVED
-    return Verdict.INCONCLUSIVE, NOT_SLOWER if high < limit else ""
+        narrow, wide = _mirror(narrow), _mirror(wide)
+    rules = list_rules(narrow, wide, margin)
+    verdict = next((verdict for applies, verdict in rules if applies), Verdict.INCONCLUSIVE)
+    lowest, highest = margin.log_cost_bounds
+    if verdict is Verdict.SLOWER:
+        return verdict, BEYOND if wide[0] > highest else UNRESOLVED
+    if verdict is Verdict.FASTER:
+        return verdict, BEYOND if wide[1] < lowest else UNRESOLVED
+    if verdict is Verdict.INCONCLUSIVE:
+        return verdict, NOT_SLOWER if narrow[1] < highest else ""
+    if verdict is Verdict.NOT_SLOWER and wide[1] < 0:
+        return verdict, DETECTED_FASTER
+    return verdict, DETECTABLE if wide[0] > 0 or wide[1] < 0 else ""
 
 
-Bound = Callable[[Any, Any], Any]
-"""A distance from 0 for each standard error and number of degrees of freedom that may be seen."""
+def _mirror(interval: Interval) -> Interval:
+    low, high = interval
+    return -high, -low
 
 
-def compute_chance_between(truth: Estimate, lower: Bound, upper: Bound, quantiles: int) -> float:
-    """Return P(lower <= |log-ratio seen| < upper); standard error and df are those seen.
+Range = Callable[[Any, Any], tuple[Any, Any]]
+"""Both ends of a range for each standard error and number of degrees of freedom seen."""
 
-    Given those the estimate is normal. They are integrated out: with one arm over so many
-    `quantiles` of a chi-square distribution, with two over a grid of two (Welch's test takes its
-    degrees of freedom from the spreads that it sees). It agrees with simulations within 0.002.
+
+def compute_chance_within(
+    truth: Estimate, within: Range, quantiles: int, *, but_not: Range | None = None
+) -> float:
+    """Return P(the log-ratio seen lies `within` a range, and not within another one).
+
+    The ranges depend on the standard error and df that are seen. Given those the estimate is
+    normal. They are integrated out: with one arm over so many `quantiles` of a chi-square
+    distribution, with two over a grid of two (Welch's test takes its degrees of freedom from the
+    spreads that it sees). It agrees with simulations within 0.002.
     """
     import numpy as np
     from scipy.special import ndtr  # lazily, as in estimates
@@ -66,12 +98,36 @@ def compute_chance_between(truth: Estimate, lower: Bound, upper: Bound, quantile
     mean, se = truth.log_ratio, truth.se
     seen, df, weights = _seen(truth, quantiles)
 
-    def within(distance: Any) -> Any:
-        return ndtr((distance - mean) / se) - ndtr((-distance - mean) / se)
+    def probability(low: Any, high: Any) -> Any:
+        return np.maximum(ndtr((high - mean) / se) - ndtr((low - mean) / se), 0)
 
-    start = np.maximum(lower(seen, df), 0)
-    share = within(np.maximum(upper(seen, df), start)) - within(start)
+    low, high = within(seen, df)
+    share = probability(low, high)
+    if but_not is not None:
+        start, end = but_not(seen, df)
+        share = share - probability(np.maximum(low, start), np.minimum(high, end))
     return float((share * weights).sum())
+
+
+def find_proving_range(bounds: Interval, alpha: float) -> Range:
+    """Return where a log-ratio has to be for its interval of 1 - 2 alpha to lie in `bounds`."""
+    low, high = bounds
+
+    def find(seen: Any, df: Any) -> tuple[Any, Any]:
+        half = compute_quantiles(df, 1 - alpha) * seen
+        return low + half, high - half
+
+    return find
+
+
+def find_undetected_range(alpha: float) -> Range:
+    """Return where a log-ratio has to be for a two-sided test not to see a difference."""
+
+    def find(seen: Any, df: Any) -> tuple[Any, Any]:
+        half = compute_quantiles(df, 1 - alpha / 2) * seen
+        return -half, half
+
+    return find
 
 
 def _seen(truth: Estimate, quantiles: int) -> tuple[Any, Any, Any]:
@@ -94,17 +150,22 @@ def _seen(truth: Estimate, quantiles: int) -> tuple[Any, Any, Any]:
     return np.sqrt(total), total**2 / squares, np.outer(weights, weights)
 
 
-def compute_chance_of_decision(estimate: Estimate, margin: float, alpha: float = ALPHA) -> float:
+def compute_chance_of_decision(
+    estimate: Estimate,
+    margin: float | Margin,
+    alpha: float = ALPHA,
+    better: Better | None = None,
+) -> float:
     """Return the chance that an experiment like this one ends with any verdict but INCONCLUSIVE.
 
     The estimated ratio and spread are taken as true.
     """
-    limit = math.log1p(margin)
-    return 1 - compute_chance_between(
+    bounds = Margin.of(margin).find_log_bounds(better)
+    return 1 - compute_chance_within(
         estimate,
-        lambda seen, df: limit - compute_quantiles(df, 1 - alpha) * seen,
-        lambda seen, df: compute_quantiles(df, 1 - alpha / 2) * seen,
+        find_undetected_range(alpha),
         QUANTILES,
+        but_not=find_proving_range(bounds, alpha),
     )
 
 
@@ -122,13 +183,20 @@ def compute_quantiles(df: Any, share: float) -> Any:
     return np.interp(1 / df, inverse, stdtrit(1 / inverse, share))
 
 
-def count_more_needed(estimate: Estimate, margin: float, alpha: float = ALPHA) -> int | None:
+def count_more_needed(
+    estimate: Estimate,
+    margin: float | Margin,
+    alpha: float = ALPHA,
+    better: Better | None = None,
+) -> int | None:
     """Return how many more values per arm give a decision in 80 %; None if over a thousand.
 
     A rough number: it rests on the ratio and spread so far, which few runs estimate badly.
     """
     return find_fewest(
-        lambda extra: compute_chance_of_decision(estimate.more(extra), margin, alpha) >= POWER,
+        lambda extra: (
+            compute_chance_of_decision(estimate.more(extra), margin, alpha, better) >= POWER
+        ),
         first=max(1, math.ceil(FEWEST - min(arm.n for arm in estimate.arms))),
     )
 

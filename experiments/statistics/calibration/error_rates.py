@@ -16,10 +16,13 @@ from experiments.statistics import vectorised
 from experiments.statistics.calibration import several_nodes, start_ups, truths
 from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS, Shape
 from experiments.statistics.interim_analyses import get_level, schedule
+from experiments.statistics.margins import Goal, Margin
 from experiments.statistics.values import ALPHA, Verdict
 from experiments.statistics.vectorised import Array, Estimates
 
 MARGIN = 0.02
+NOT_SLOWER = Margin.make(Goal.NOT_SLOWER, MARGIN)
+UNEVEN = Margin(slower=0.05, faster=0.02)
 SEED = 20260822
 REPEATS = (3, 4, 5, 6, 8, 10, 15, 20, 30)
 DESIGNS = {"independent": vectorised.estimate_unpaired, "paired": vectorised.estimate_paired}
@@ -161,7 +164,7 @@ def _bands_of_analyses(rng: Any, effort: Effort) -> Iterator[Band]:
 
     Errors are counted at any of them: whoever stops at the first verdict is wrong no more often.
     """
-    alarms, equivalent = {}, {}
+    alarms, equivalent, not_slower = {}, {}, {}
     for name, draw in truths.SHAPES.items():
         for design in DESIGNS:
             for analyses, repeats in REPEATS_OF_ANALYSES.items():
@@ -170,16 +173,17 @@ def _bands_of_analyses(rng: Any, effort: Effort) -> Iterator[Band]:
                 wrong_shares = _wrong_at_any_analysis(
                     design, arms, schedule(repeats, analyses), get_level(analyses)
                 )
-                alarms[case], equivalent[case] = wrong_shares
+                alarms[case], equivalent[case], not_slower[case] = wrong_shares
     for promise, shares in (
         ("false alarms at any of 2 to 5 interim analyses", alarms),
         ("equivalence proved at any of 2 to 5 interim analyses", equivalent),
+        ("NOT SLOWER at the margin at any of 2 to 5 interim analyses", not_slower),
     ):
         yield Band(promise, shares, high=0.055, slack=_slack(0.055, effort))
     arms = [rng.normal(0, 0.01, (effort.data_sets, PEEKS[-1])) for _ in range(2)]
     for promise, share in zip(
         ("false alarms", "equivalence proved at the margin"),
-        _wrong_at_any_analysis("independent", arms, PEEKS, ALPHA),
+        _wrong_at_any_analysis("independent", arms, PEEKS, ALPHA)[:2],
         strict=True,
     ):
         yield Band(
@@ -192,9 +196,13 @@ def _bands_of_analyses(rng: Any, effort: Effort) -> Iterator[Band]:
 
 def _wrong_at_any_analysis(
     design: str, arms: Sequence[Array], after: Sequence[int], alpha: float
-) -> tuple[float, float]:
-    """Return false alarms and false equivalence (at the worse margin) in any of the analyses."""
+) -> tuple[float, float, float]:
+    """Return false alarms and false equivalence (at the worse margin) in any of the analyses.
+
+    And false "not slower" at the margin.
+    """
     alarm: Array = False
+    not_slower: Array = False
     equivalent: list[Array] = [False, False]
     for repeats in after:
         estimates = DESIGNS[design](*(arm[:, :repeats] for arm in arms))
@@ -202,7 +210,8 @@ def _wrong_at_any_analysis(
         for i, ratio in enumerate((1 + MARGIN, 1 / (1 + MARGIN))):
             proved = estimates.times(ratio).p_equivalence(MARGIN) < alpha
             equivalent[i] = equivalent[i] | proved
-    return _share(alarm), max(map(_share, equivalent))
+        not_slower = not_slower | (estimates.times(1 + MARGIN).p_equivalence(NOT_SLOWER) < alpha)
+    return _share(alarm), max(map(_share, equivalent)), _share(not_slower)
 
 
 def _bands_of_controls(rng: Any, effort: Effort) -> Iterator[Band]:
@@ -373,8 +382,11 @@ def _error_bands(
     )
 
 
-def _wrong_verdicts(estimates: Estimates) -> tuple[float, float, float]:
-    """Return shares of: different though the same, equivalent at the margin, wrong way round."""
+def _wrong_verdicts(estimates: Estimates) -> tuple[float, ...]:
+    """Return shares of: different though the same, equivalent at the margin, wrong way round.
+
+    Then of NOT SLOWER at the margin, and of EQUIVALENT at the worse end of an uneven margin.
+    """
     at_ratio_one, slower, faster = (
         estimates.times(ratio).verdicts(MARGIN) for ratio in (1, 1 + MARGIN, 1 / (1 + MARGIN))
     )
@@ -382,14 +394,17 @@ def _wrong_verdicts(estimates: Estimates) -> tuple[float, float, float]:
         _share((at_ratio_one == Verdict.SLOWER) | (at_ratio_one == Verdict.FASTER)),
         max(_share(each == Verdict.EQUIVALENT) for each in (slower, faster)),
         max(_share(slower == Verdict.FASTER), _share(faster == Verdict.SLOWER)),
+        _share(estimates.times(1 + MARGIN).verdicts(NOT_SLOWER) == Verdict.NOT_SLOWER),
+        max(
+            _share(estimates.times(ratio).verdicts(UNEVEN) == Verdict.EQUIVALENT)
+            for ratio in UNEVEN.find_bounds("lower")
+        ),
     )
 
 
-def _verdict_bands(
-    wrong: Mapping[str, tuple[float, float, float]], effort: Effort
-) -> Iterator[Band]:
-    different, equivalent, reverse = (
-        {name: shares[kind] for name, shares in wrong.items()} for kind in range(3)
+def _verdict_bands(wrong: Mapping[str, tuple[float, ...]], effort: Effort) -> Iterator[Band]:
+    different, equivalent, reverse, not_slower, uneven = (
+        {name: shares[kind] for name, shares in wrong.items()} for kind in range(5)
     )
     # At a run-to-run variation of 10 % few runs cannot tell which way 2 % go, whatever the method:
     # the sign of a false alarm is then a toss-up, and half of 5 % is more than this band allows.
@@ -398,6 +413,8 @@ def _verdict_bands(
         ("SLOWER or FASTER although the ratio is 1", different, 0.055),
         ("EQUIVALENT although the ratio is at the margin", equivalent, 0.055),
         ("SLOWER although faster by the margin, or the reverse", reverse, 0.005),
+        ("NOT SLOWER although the ratio is at the margin", not_slower, 0.055),
+        ("EQUIVALENT although at an end of −2 % to +5 %", uneven, 0.055),
     ):
         yield Band(promise, shares, high=high, slack=_slack(high, effort))
 

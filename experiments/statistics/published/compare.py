@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from experiments.statistics.arms import Arms
-from experiments.statistics.compare_samples import compare
+from experiments.statistics.compare_samples import compare, compute_p_values
 from experiments.statistics.estimates import Estimate, Summary, estimate_from_summary
 from experiments.statistics.multiple_comparisons import correct_by_holm
 from experiments.statistics.published.printed import TableError
@@ -254,7 +254,6 @@ def _compare_means(pair: Pair, arms: dict[str, list[Row]]) -> Pair:
         verdict, detail = decide(estimate, pair.margin, pair.better)
         pair = replace(pair, verdict=verdict, detail=detail)
         if not estimate.flaw:
-            one_sided = estimate.compute_p_of_bounds(pair.log_bounds)
             pair = replace(
                 pair,
                 log_se=estimate.se,
@@ -262,9 +261,7 @@ def _compare_means(pair: Pair, arms: dict[str, list[Row]]) -> Pair:
                 ci95=estimate.interval(0.95),
                 ci90=estimate.interval(0.90),
                 p_difference=estimate.p_difference,
-                p_equivalence=max(one_sided),
-                p_lower_bound=one_sided[0],
-                p_upper_bound=one_sided[1],
+                **compute_p_values(estimate, pair),
                 smallest_margin=estimate.smallest_margin,
             )
             no_runs = Arms((), (), paired=False)

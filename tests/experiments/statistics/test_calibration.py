@@ -12,8 +12,13 @@ from django.core.management import CommandError, call_command
 from experiments.management.commands import calibrate as command
 from experiments.statistics import Sample, Verdict, compare, vectorised
 from experiments.statistics.calibration.error_rates import QUICK, Band, calibrate
+from experiments.statistics.margins import Goal, Margin
 
 SMALL = replace(QUICK, data_sets=200, heavy_data_sets=500, runs=6)
+
+
+NOT_SLOWER = Margin.make(Goal.NOT_SLOWER, 0.02)
+MARGINS = {Margin.of(0.02): "2 %", NOT_SLOWER: "not slower", Margin(0.03, 0.01): "uneven"}
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +56,8 @@ def data_set(seed):
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
 @pytest.mark.parametrize("paired", [True, False], ids=["paired", "independent"])
-def test_many_at_once_are_decided_as_compare_decides_each(paired, better):
+@pytest.mark.parametrize("margin", MARGINS, ids=MARGINS.get)
+def test_many_at_once_are_decided_as_compare_decides_each(paired, better, margin):
     seen = set()
     for seed in range(300):
         arms = data_set(seed)
@@ -63,24 +69,26 @@ def test_many_at_once_are_decided_as_compare_decides_each(paired, better):
             ],
             baseline="bare",
             environments=["box"],
-            margin=0.02,
+            margin=margin,
             better=better,
             paired=paired,
             unit="s",
         )[0]
         estimate = vectorised.estimate_paired if paired else vectorised.estimate_unpaired
         many = estimate(*(np.log(arm)[np.newaxis] for arm in arms))
-        assert many.verdicts(0.02, better)[0] == pair.verdict
+        assert many.verdicts(margin, better)[0] == pair.verdict
         seen.add(pair.verdict)
         if pair.ci95:
             assert many.p_difference[0] == pytest.approx(pair.p_difference, rel=1e-7)
-            assert many.p_equivalence(0.02)[0] == pytest.approx(pair.p_equivalence, rel=1e-7)
+            if better == "lower":
+                assert many.p_equivalence(margin)[0] == pytest.approx(pair.p_goal, rel=1e-7)
             low, high = many.log_interval(0.95)
             assert np.exp([low[0], high[0]]) == pytest.approx(pair.ci95, rel=1e-9)
             assert many.covers(1)[0] == (pair.ci95[0] <= 1 <= pair.ci95[1])
         else:
             assert many.p_difference[0] == 1
-    assert seen == set(Verdict)
+    proved = {Verdict.NOT_SLOWER} if margin == NOT_SLOWER else {Verdict.EQUIVALENT, Verdict.FASTER}
+    assert seen == proved | {Verdict.SLOWER, Verdict.INCONCLUSIVE, Verdict.NO_INFERENCE}
 
 
 def test_unequal_numbers_of_runs_are_decided_as_compare_decides_them():
