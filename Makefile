@@ -22,28 +22,29 @@ demo: setup
 # are checked meanwhile.
 define run_tests
 	@$(MAKE) --no-print-directory types & types=$$!; \
-	$(RUN) -m pytest -n 4 $(1); tests=$$?; \
+	$(RUN) -m pytest $(1); tests=$$?; \
 	wait "$$types" || { echo "types: see above"; exit 1; }; \
 	exit "$$tests"
 endef
 
 # Before each push.
 test: setup-dev lint
-	$(call run_tests,-m "not thorough")
+	$(call run_tests,-n 4 -m "not thorough")
 
 # Every test, and three times as many inputs for each property: before a release, and after a change
 # of what only these tests try (tests/thorough.py).
 test-all: export HYPOTHESIS_PROFILE := all
 test-all: setup-dev lint
-	$(call run_tests)
+	$(call run_tests,-n 4)
 
 # How much processor time each test takes: tests/costs.txt, which says what `make test` leaves to test-all.
 test-costs: setup-dev
 	@$(RUN) -m pytest -n 2 -p tests.measure_costs
 
-# Before each commit: what needs no cluster, no browser and little time (tests/costs.txt).
-test-quick: setup-dev lint types
-	@$(RUN) -m pytest -n 2 -m "not lab and not browser and not slow and not thorough"
+# Before each commit: what needs no cluster, no browser and little time (tests/costs.txt), and of tests
+# with many cases some of them.
+test-quick: setup-dev lint
+	$(call run_tests,-n 2 -m "not lab and not browser and not slow and not thorough")
 
 # Faults on purpose, with what is promised checked after each: docs/reliability.md. One after the other;
 # ONLY="point or valkey" takes those of these names.

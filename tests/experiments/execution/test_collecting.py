@@ -13,7 +13,7 @@ from experiments.execution import collect
 from experiments.execution.collect_together import collect_together
 from experiments.execution.moves import record_event
 from experiments.execution.requeued_jobs import REQUEUED
-from experiments.models import Cluster, Job, Operation
+from experiments.models import Cluster, Experiment, Job, Operation
 from runners.errors import NotNow, Refused
 from runners.runner import Runner
 from runners.schedulers import SCHEDULERS, JobEnding
@@ -117,6 +117,7 @@ def test_the_accounts_name_what_ended_it(job: Job, accounts: dict[str, JobEnding
 def test_a_job_that_a_person_has_cancelled_is_waited_for_no_longer(job: Job) -> None:
     leave(job, started="7\n")
     now = timezone.now()
+    Experiment.objects.update(cancelled_at=now)
     assert words(collected(job, gone_at=now, cancel_requested_at=now)) == (
         "cancelled",
         "cancelled",
@@ -144,6 +145,7 @@ def test_it_is_not_asked_again_for_what_a_person_has_cancelled(
 ) -> None:
     refuse(monkeypatch)
     now = timezone.now()
+    Experiment.objects.update(cancelled_at=now)
     assert collected(job, gone_at=now, cancel_requested_at=now).state == "cancelled"
 
 

@@ -262,7 +262,9 @@ class TestUrgency:
         """Also where it refuses, or somebody was faster: later visits ask again in their time."""
         ago = timezone.now() - timedelta(minutes=1)
         common = {"scheduler_id": f"{os.getpid()}-1", "cancel_requested_at": ago}
-        row = JobFactory(experiment__cluster=here, state="running", **common)
+        row = JobFactory(
+            experiment__cluster=here, experiment__cancelled_at=ago, state="running", **common
+        )
         with in_the_queue(), mock.patch.object(Runner, "cancel", side_effect=Refused("no")):
             execution.tick(here.pk)
         row.refresh_from_db()

@@ -195,7 +195,7 @@ class TestEnding:
         )
 
     def test_after_a_click_is_that_persons_unless_it_succeeded(self, job: Job) -> None:
-        job.cancel_requested_at = NOON
+        job.cancel_requested_at = job.experiment.cancelled_at = NOON
         ending = make_ending(job, read_record({}), "lost", "no exit code")
         assert (ending.reason, ending.message) == ("cancelled", "cancelled by a person")
         assert (ending.cancelled, ending.location) == (True, "")

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('experiments', '0091_reject_others_cpus'),
+        ('experiments', '0090_reject_others_cpus'),
     ]
 
     operations = [
