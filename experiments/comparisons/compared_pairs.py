@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -193,25 +194,41 @@ def _stamp_trained_differently(pair: Pair, trained: Trainings) -> Pair:
 
 
 def stamp_exclusions(
-    group: Group, before: Group, own: Sequence[Exclusion], others: Sequence[Exclusion]
+    group: Group,
+    before: Group,
+    own: Sequence[Exclusion],
+    others: Sequence[Exclusion],
+    after_repeats: Sequence[int],
 ) -> Group:
     """Return the group, its verdicts stamped where exclusions took part in them.
 
     `own` are those of its configuration, `others` those of all other ones, and `before` is the
-    same group with all of them undone.
+    same group with all of them undone. `after_repeats` are those of the interim analyses: a verdict
+    rests on no later run.
     """
     pairs_before = {pair.environment: pair for pair in before.pairs}
     pairs = [
         stamp_excluded(
             pair,
             pairs_before.get(pair.environment),
-            [row for row in own if row.environment in (pair.environment, pair.baseline)],
+            [
+                row
+                for row in own
+                if row.environment in (pair.environment, pair.baseline)
+                and row.repeat <= _find_last_repeat(pair, after_repeats)
+            ],
             [*others, *(row for row in own if row.environment != pair.environment)],
             problem=before.problem,
         )
         for pair in group.pairs
     ]
     return replace(group, pairs=pairs)
+
+
+def _find_last_repeat(pair: Pair, after_repeats: Sequence[int]) -> float:
+    """Return the last repeat on which the pair's verdict rests; infinity for all."""
+    number = pair.interim_analysis.number if pair.interim_analysis else 0
+    return after_repeats[number - 1] if 0 < number < len(after_repeats) else math.inf
 
 
 def _add_stamp(pair: Pair, stamp: Stamp, reason: str) -> Pair:

@@ -196,7 +196,7 @@ def list_everywhere_rows(comparison: Comparison) -> list[dict[str, Any]]:
             **comparison.about,
             **_flat(summary.columns),
             "sentence": summary.sentence,
-            "excluded_by_hand": summary.excluded_by_hand,
+            "has_runs_excluded_by_hand": summary.excluded_by_hand,
         }
         for summary in comparison.everywhere
     ]
@@ -255,6 +255,8 @@ def _describe_excluded(before: Before) -> dict[str, Any]:
         "excluded_after_the_final_analysis": before.after_final,
         "excluded_blocks": before.blocks,
         "before_exclusion_problem": before.problem,
+        "before_exclusion_p_not_slower": before.p_not_slower,
+        "before_exclusion_p_not_slower_holm": before.p_not_slower_holm,
     }
 
 

@@ -128,10 +128,9 @@ def stamp_excluded(
     `own` are the exclusions of its own runs, `others` those of the experiment's other runs, and
     `before` is the pair with all of them undone, or None where nothing could be compared then,
     because of `problem`. Without exclusions of its own a pair is stamped where those of other
-    configurations change the result of Holm's correction for it.
+    pairs change its result: by Holm's correction, or by the warm-up that all environments share.
     """
-    holm_changed = before is not None and _after_holm(pair) != _after_holm(before)
-    if not own and not holm_changed:
+    if not own and not (before and _differs(pair, before)):
         return pair
     then = _describe_with_excluded(pair, before, own, others, problem)
     blocks = ""
@@ -167,8 +166,20 @@ def _describe_with_excluded(
     then = before or replace(
         pair, verdict=Verdict.NO_INFERENCE, ratio=None, ci95=None, stamps=(), interim_analysis=None
     )
+    known = _take_verdict(then)
+    if before is None:  # what else is known of the pair is of the runs without them
+        known = replace(
+            known,
+            size="",
+            p_difference=None,
+            p_difference_holm=None,
+            p_equivalence=None,
+            p_equivalence_holm=None,
+            p_not_slower=None,
+            p_not_slower_holm=None,
+        )
     return replace(
-        _take_verdict(then),
+        known,
         runs=len(own),
         before_verdict=moments[Moment.BEFORE],
         after_interim=moments[Moment.INTERIM],
@@ -191,11 +202,18 @@ def _take_verdict(pair: Pair) -> Before:
         p_equivalence=pair.p_equivalence,
         p_difference_holm=pair.p_difference_holm,
         p_equivalence_holm=pair.p_equivalence_holm,
+        p_not_slower=pair.p_not_slower,
+        p_not_slower_holm=pair.p_not_slower_holm,
     )
 
 
-def _after_holm(pair: Pair) -> bool:
-    return Stamp.NOT_AFTER_HOLM not in pair.stamps
+def _differs(pair: Pair, before: Pair) -> bool:
+    """Return whether exclusions elsewhere changed a pair: by Holm, or by the common warm-up cut."""
+    return _take_result(pair) != _take_result(before)
+
+
+def _take_result(pair: Pair) -> tuple[object, ...]:
+    return pair.verdict, pair.ratio, Stamp.NOT_AFTER_HOLM in pair.stamps
 
 
 def _describe_runs(exclusions: Sequence[Exclusion]) -> str:

@@ -204,6 +204,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
                 group_before,
                 [exclusion for exclusion in excluded if exclusion.place == (workload.pk, scale)],
                 [exclusion for exclusion in excluded if exclusion.place != (workload.pk, scale)],
+                stage.after_repeats,
             )
             for (workload, scale), group, group_before in zip(
                 places, compared_groups, groups(with_excluded=True), strict=True

@@ -212,6 +212,8 @@ def _list_rows(split: GroupVariance) -> list[dict[str, Any]]:
             }
         )
     for ratio in split.ratios:
+        if not ratio.components and ratio.advice:  # runs of their own: nothing is split
+            rows.append({"of": "ratio", "environment": ratio.environment, "advice": ratio.advice})
         rows += [
             {
                 "of": "ratio",

@@ -13,7 +13,7 @@ from experiments.comparisons import (
     compare_experiment,
 )
 from experiments.execution.moves import move, record_event
-from experiments.models import KeptComparison, Run, User
+from experiments.models import Event, KeptComparison, Run, User
 
 NOTE = "note before the exclusion"
 """The event that keeps what was said of a run, whose place the cause of its exclusion takes."""
@@ -42,9 +42,26 @@ def include_again(run: Run, by: User, why: str) -> bool:
     """Undo the exclusion of a run, with a written reason: it counts as if it had not been."""
     if run.state != Run.State.EXCLUDED or not why.strip():
         return False
+    what, verdicts = find_readable_verdict(run)
     with transaction.atomic():
         note = _find_note(run)
-        return move(run, Run.State.SUCCEEDED, why=why, by=by, reason="", message=note)
+        moved = move(run, Run.State.SUCCEEDED, why=why, by=by, reason="", message=note)
+        if moved and what:
+            _record_choice(run, what, f"{verdicts}; run {run.uid[:8]} was included again", by)
+    return moved
+
+
+def _record_choice(run: Run, what: str, why: str, by: User) -> None:
+    """Note of all runs that stay excluded that a verdict could be read when they were left so.
+
+    Whoever takes some of them back has chosen the others.
+    """
+    rest = Run.objects.filter(experiment=run.experiment_id, state=Run.State.EXCLUDED)
+    known = rest.filter(events__what=what)
+    Event.objects.bulk_create(
+        Event(experiment_id=run.experiment_id, job_id=job, run_id=pk, what=what, why=why, actor=by)
+        for pk, job in rest.exclude(pk__in=known.values("pk")).values_list("pk", "job")
+    )
 
 
 def _find_note(run: Run) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeGuard
 
+from experiments.execution.repairs import is_taken_back
 from experiments.models import Job, Operation
 from runners.records import Record
 from runners.runner import Runner
@@ -27,9 +28,9 @@ def is_unbegun(
 ) -> TypeGuard[Job]:
     """Return whether a job's scheduler has lost it, and nothing that it left says that it began.
 
-    Of a job that a person has cancelled it does not matter.
+    Of a job that a person has cancelled it does not matter; one that is taken back is sent again.
     """
-    if not isinstance(row, Job) or row.cancel_requested_at:
+    if not isinstance(row, Job) or (row.cancel_requested_at and not is_taken_back(row)):
         return False
     # A node that never started the job lets its time pass, until the scheduler calls that TIMEOUT.
     is_lost = (reason == "lost" and ending is None) or reason in ("controller failure", "time-out")

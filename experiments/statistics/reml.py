@@ -70,7 +70,7 @@ class NestedLikelihood:
         centred = centred - columns @ ((columns.T @ centred) / columns.sum(axis=0))
         self.df = len(centred) - columns.shape[1]
         self.scale = float(np.sqrt(centred @ centred / self.df))
-        table = np.column_stack([columns, centred / self.scale])
+        table = np.column_stack([columns, centred / (self.scale or 1.0)])
         self.has_levels = (coarse is not None, fine is not None)
         alone = np.arange(len(table))
         fine = alone if fine is None else np.asarray(fine)

@@ -194,7 +194,8 @@ def list_choices(design: Design) -> list[Choice]:
     if design.knows_steps:
         less = design.from_steps * (1 - 1 / design.times_longer)
         longer = replace(design, between_blocks=design.between_blocks - less)
-        how = f"runs of {design.times_longer:.2g} times as many steps"
+        times = design.times_longer
+        how = f"runs of {f'{times:.1f}' if times < 10 else f'{times:,.0f}'} times as many steps"
         choices.append(Choice("longer runs", how, longer.width))
     return sorted(
         (replace(choice, width=choice.width / today) for choice in choices),

@@ -29,13 +29,15 @@ P_TREND, P_MOMENT = 0.001, 0.005
 """A machine that is merely noisy is called drifting, or changed, in one of so many cases."""
 REARRANGEMENTS = 399
 SEED = 20261126
+SHARED_HALF = 0.5
+"""Of a change that each environment has to show alone."""
 SHARED = 0.8
 """From this correlation on, of two sides of a block, pairing cancels most of what varied."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """All environments alike became larger or smaller by a factor."""
+    """Baseline and environments alike became larger or smaller by a factor."""
 
     factor: float
     seconds: float
@@ -46,7 +48,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Unsteadiness:
-    """How a configuration's baseline varied, and what all environments had in common."""
+    """How a configuration's baseline varied, and what the environments had in common with it."""
 
     runs: int
     """Of the baseline."""
@@ -113,7 +115,7 @@ def _find_change(samples: Sequence[Sample], deviations: Mapping[str, float]) -> 
     import numpy as np
 
     placed = sorted(
-        (sample.started, sample.run)
+        (sample.started, sample.run, sample.environment)
         for sample in samples
         if sample.started is not None and sample.run in deviations
     )
@@ -122,18 +124,41 @@ def _find_change(samples: Sequence[Sample], deviations: Mapping[str, float]) -> 
     if len(placed) > MOST_RUNS:
         chosen = np.linspace(0, len(placed) - 1, MOST_RUNS).round().astype(int)
         placed = [placed[index] for index in chosen]
-    times = np.array([time for time, _ in placed])
-    values = np.array([deviations[run] for _, run in placed])
+    times = np.array([time for time, _, _ in placed])
+    values = np.array([deviations[run] for _, run, _ in placed])
+    environments = np.array([environment for *_, environment in placed])
     if values.std() < LEAST_VARIATION or times[-1] == times[0]:
         return None
     drift, drift_share = _fit_drift(times, values)
     split, moment_share, difference = _find_split(values)
     seconds = float(times[-1] - times[0])
-    if drift is not None and drift_share >= moment_share:
-        return _keep_notable(Change(math.exp(drift), seconds))
-    if split and _is_no_chance(values, moment_share):
-        return _keep_notable(Change(math.exp(difference), seconds, float(times[split])))
-    return None if drift is None else _keep_notable(Change(math.exp(drift), seconds))
+    is_moment = moment_share > drift_share and _is_no_chance(values, moment_share)
+    if not is_moment and drift is None:
+        return None
+    size = difference if is_moment else drift
+    assert size is not None
+    shape = times >= times[split] if is_moment else (times - times[0]) / seconds
+    if not _is_shared(shape.astype(float), values, environments, size):
+        return None
+    moment = float(times[split]) if is_moment else None
+    return _keep_notable(Change(math.exp(size), seconds, moment))
+
+
+def _is_shared(shape: Any, values: Any, environments: Any, size: float) -> bool:
+    """Return whether each environment alone shows at least half of a change, in its direction.
+
+    `shape` goes from 0 to 1 with the change. One environment that changed alone, as after an update
+    of its image, is no matter of the machine.
+    """
+    import numpy as np
+
+    for name in np.unique(environments):
+        own = environments == name
+        course = shape[own] - shape[own].mean()
+        total = float((course**2).sum())
+        if total == 0 or float((course * values[own]).sum()) / total / size < SHARED_HALF:
+            return False
+    return True
 
 
 def _keep_notable(change: Change) -> Change | None:
@@ -227,10 +252,14 @@ def describe_unsteadiness(unsteady: Unsteadiness, baseline: str, metric: Measure
         parts.append(_describe_change(unsteady.change, metric))
     if unsteady.cancels:
         parts.append("Both sides of a block varied together, so most of it cancels in their ratio.")
-    else:
+    elif unsteady.change:
         parts.append(
             "Something else ran on the node, or its clocks or temperature changed: more blocks "
             "will hardly help until that is known."
+        )
+    else:
+        parts.append(
+            "What the node did meanwhile stands with each run: look there before planning more."
         )
     return " ".join(parts)
 
@@ -246,6 +275,7 @@ def _describe_change(change: Change, metric: Measured) -> str:
     size = max(change.factor, 1 / change.factor)
     by = f"by a factor of {size:.1f}" if size >= 2 else f"by {100 * (size - 1):.0f} %"
     if change.moment is None:
-        return f"All environments became {became} {by} within {numbers.duration(change.seconds)}."
+        within = numbers.duration(change.seconds)
+        return f"Baseline and environments alike became {became} {by} within {within}."
     at = datetime.fromtimestamp(change.moment, UTC)
-    return f"From {at:%Y-%m-%d %H:%M} UTC on all environments were {became} {by}."
+    return f"From {at:%Y-%m-%d %H:%M} UTC on all of them were {became} {by}."

@@ -147,6 +147,8 @@ class Before:
     """How many blocks the pair lacks without them."""
     problem: str = ""
     """Why nothing can be compared with them."""
+    p_not_slower: float | None = None
+    p_not_slower_holm: float | None = None
 
     @property
     def is_late(self) -> bool:

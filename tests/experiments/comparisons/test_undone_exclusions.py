@@ -45,6 +45,22 @@ def undo(run: Run, why: str = "the fan was not broken") -> None:
 
 
 class TestUndoing:
+    def test_of_some_after_a_verdict_tells_of_the_others_that_they_were_chosen(self) -> None:
+        experiment = launched(repeats=9, looks=1)
+        end_all(experiment, ODD[:8])
+        runs = container_runs(experiment, 2, 4)
+        exclude(runs)
+        end(experiment, 9, ODD[8])
+        (pair,) = read(experiment).pairs
+        assert Stamp.EXCLUDED in pair.stamps
+        undo(runs[0])
+        (pair,) = read(experiment).pairs
+        assert pair.before
+        assert (pair.before.before_verdict, pair.before.after_final) == (0, 1)
+        assert Stamp.EXCLUDED_AFTER in pair.stamps
+        undo(runs[1])
+        assert read(experiment).exclusions == []
+
     def test_it_restores_everything(self) -> None:
         experiment = launched(repeats=9, looks=1)
         end_all(experiment, ODD)
