@@ -25,7 +25,7 @@ from pathlib import Path
 COSTS = Path(__file__).with_name("costs.txt")
 CHEAP_S = 0.1
 BUDGET_S = 0.3
-QUICK_CASES = 5
+QUICK_CASES = 10
 # What Chromium takes for a test is no time of the test's own process or of children it waits for.
 BROWSER_S = 0.3
 
@@ -102,6 +102,9 @@ NOT_QUICK = (
     "tests/experiments/statistics/test_calibration.py",  # simulates for half a minute
     "tests/runners/test_keys.py",  # makes RSA keys
     "tests/runners/test_gate_on_a_server.py",  # starts sshd
+    "tests/experiments/imports/test_imports_archives.py",  # makes archives
+    "tests/dashboard/comparisons/test_published_formats.py",  # reads a file for each test
+    "tests/test_newer_pythons.py",  # parses all files
 )
 
 # Files with one test for each page, statement or record: `make test` tries every n-th of them.
