@@ -40,6 +40,11 @@ class Scale:
         return self.place(1.0)
 
     @property
+    def has_band(self) -> bool:
+        """Return whether one margin holds for all: not where an uneven one has two directions."""
+        return self.bounds[0] < self.bounds[1]
+
+    @property
     def band(self) -> float:
         """Return where the margin begins."""
         return self.place(self.bounds[0])

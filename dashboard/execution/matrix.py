@@ -128,19 +128,15 @@ class Matrix:
     tally: Tally
     paces: list[Pace]
 
-    def seconds_left(self, *, at_once: int, cooldown_seconds: float = 0) -> float | None:
-        """Return how long the rest runs, `at_once` runs at a time; None while that is not known.
-
-        Waiting in queues is no part of it: how long a run takes is measured by its own clock. The
-        rest of a run that goes on for longer than usual counts as nothing.
-        """
-        return estimate_seconds_left(self.paces, at_once=at_once, cooldown_seconds=cooldown_seconds)
-
 
 def estimate_seconds_left(
     paces: Sequence[Pace], *, at_once: int, cooldown_seconds: float = 0
 ) -> float | None:
-    """Return how long runs that are left take, as `Matrix.seconds_left` says."""
+    """Return how long the rest runs, `at_once` runs at a time; None while that is not known.
+
+    Waiting in queues is no part of it: how long a run takes is measured by its own clock. The rest
+    of a run that goes on for longer than usual counts as nothing.
+    """
     known = [(pace.usual, pace.ended) for pace in paces if pace.usual is not None]
     if not known or not any(pace.planned + pace.running for pace in paces):
         return None

@@ -118,14 +118,17 @@ def _visible(request: OpenRequest, uid: str) -> Run:
     )
 
 
+def _read_cause(request: Request) -> str:
+    """Return the written cause in one line: stamps and papers print it."""
+    return " ".join(read_posted_text(request, "why").split())[:MOST_OF_CAUSE]
+
+
 @require_POST
 def exclude(request: Request, uid: str) -> HttpResponse:
     """Take a run out of the comparison, with a written cause."""
     row = _visible(request, uid)
     get_editable(request, row.experiment_id)
-    # Stamps and papers print the reason.
-    why = " ".join(read_posted_text(request, "why").split())[:MOST_OF_CAUSE]
-    if excluded_runs.exclude(row, request.user, why):
+    if excluded_runs.exclude(row, request.user, _read_cause(request)):
         messages.success(request, "Excluded from the comparison. The run and its numbers stay.")
     else:
         messages.error(
@@ -139,8 +142,7 @@ def include(request: Request, uid: str) -> HttpResponse:
     """Undo the exclusion of a run, with a written cause."""
     row = _visible(request, uid)
     get_editable(request, row.experiment_id)
-    why = " ".join(read_posted_text(request, "why").split())[:MOST_OF_CAUSE]
-    if excluded_runs.include_again(row, request.user, why):
+    if excluded_runs.include_again(row, request.user, _read_cause(request)):
         messages.success(request, "Included again: the comparison counts the run as before.")
     else:
         messages.error(request, "Not included: an excluded run and a written cause are needed.")

@@ -84,14 +84,21 @@ def filter_counted(*, with_excluded: bool = False, prefix: str = "run__") -> Q:
 
 def list_exclusions(experiment: Experiment) -> list[Exclusion]:
     """Return the runs that persons have excluded, in the order of the plan; one query."""
-    told = FilteredRelation("events", condition=Q(events__what__in=(EXCLUDING, *MOMENTS)))
+    exclusion_events = FilteredRelation(
+        "events", condition=Q(events__what__in=(EXCLUDING, *MOMENTS))
+    )
     rows = (
         experiment.runs.filter(state=Run.State.EXCLUDED)
-        .annotate(told=told)
-        .order_by("job__block", "position", "pk", "told__pk")
+        .annotate(exclusion_event=exclusion_events)
+        .order_by("job__block", "position", "pk", "exclusion_event__pk")
         .values_list(
             *("pk", "uid", "workload", "scale", "environment__name", "job__block", "repeat"),
-            *("message", "told__what", "told__actor__username", "told__at"),
+            *(
+                "message",
+                "exclusion_event__what",
+                "exclusion_event__actor__username",
+                "exclusion_event__at",
+            ),
         )
     )
     exclusions: dict[int, Exclusion] = {}

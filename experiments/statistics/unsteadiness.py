@@ -29,7 +29,7 @@ P_TREND, P_MOMENT = 0.001, 0.005
 """A machine that is merely noisy is called drifting, or changed, in one of so many cases."""
 REARRANGEMENTS = 399
 SEED = 20261126
-SHARED_HALF = 0.5
+LEAST_SHARE = 0.5
 """Of a change that each environment has to show alone."""
 SHARED = 0.8
 """From this correlation on, of two sides of a block, pairing cancels most of what varied."""
@@ -156,7 +156,7 @@ def _is_shared(shape: Any, values: Any, environments: Any, size: float) -> bool:
         own = environments == name
         course = shape[own] - shape[own].mean()
         total = float((course**2).sum())
-        if total == 0 or float((course * values[own]).sum()) / total / size < SHARED_HALF:
+        if total == 0 or float((course * values[own]).sum()) / total / size < LEAST_SHARE:
             return False
     return True
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,9 +9,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from dashboard.execution.matrix import Matrix, Pace, build_matrix
+from dashboard.execution.matrix import Pace, build_matrix, estimate_seconds_left
 from dashboard.templatetags.tare import roughly
-from experiments.execution.progress import Tally
 from experiments.models import Experiment, Job, Run
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import NOON, JobFactory, RunFactory
@@ -47,10 +45,9 @@ def test_time_left_counts_running_and_no_waiting(alive: Experiment, as_owner: Cl
 @pytest.mark.parametrize(("at_once", "seconds"), [(0, 40.0), (1, 40.0), (2, 30.0)])
 def test_time_left_weighs_each_cell_by_its_own_runs(at_once: int, seconds: float) -> None:
     slow, fast, unknown = Pace(30.0, 2, 1), Pace(0.0, 2, 3), Pace(None, 0, 0)
-    matrix = Matrix([], [], Tally(Counter()), [slow, fast, unknown])
-    left = matrix.seconds_left(at_once=at_once, cooldown_seconds=2.5)
+    left = estimate_seconds_left([slow, fast, unknown], at_once=at_once, cooldown_seconds=2.5)
     assert left == seconds
-    assert Matrix([], [], Tally(Counter()), [unknown]).seconds_left(at_once=1) is None
+    assert estimate_seconds_left([unknown], at_once=1) is None
 
 
 @pytest.mark.parametrize(
@@ -68,7 +65,7 @@ def test_time_left_weighs_each_cell_by_its_own_runs(at_once: int, seconds: float
 def test_time_left_counts_what_running_runs_have_behind_them(
     paces: list[Pace], at_once: int, seconds: float | None
 ) -> None:
-    assert Matrix([], [], Tally(Counter()), paces).seconds_left(at_once=at_once) == seconds
+    assert estimate_seconds_left(paces, at_once=at_once) == seconds
 
 
 def test_time_left_is_by_the_median_of_runs_that_did_not_fail(alive: Experiment) -> None:
