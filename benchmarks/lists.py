@@ -37,7 +37,7 @@ ADDRESSES = (
     "/catalogue/?tab=workloads",
     "/clusters/",
     "/search/results/?q=cost",
-    "/search/results/?q=question 0123",
+    "/search/results/?q=question%200123",
     "/search/results/?q=node",
     "/search/results/?q=abc",
     "/search/results/?q=e",

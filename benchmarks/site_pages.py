@@ -50,7 +50,7 @@ LISTS = (
     "/catalogue/?tab=environments",
     "/catalogue/?tab=workloads",
     "/search/?q=cost",
-    "/search/results/?q=question 0123",
+    "/search/results/?q=question%200123",
     "/search/results/?q=zzyzx",
 )
 TABS = ("jobs", "plan", "events")

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 
 from experiments.models import (
@@ -26,6 +29,16 @@ from tests.source_tree import BASE, FLOORS
 
 BEFORE_THE_RENAMING = "0034_warm_up_labels"
 BEFORE_SECRET_ADDRESSES = "0087_webhooks_and_alerts"
+
+
+def go_back_to(migration: str) -> None:
+    """Take back, one by one, what came after a migration, though the database is a new one.
+
+    Django offers no way back into a squashed migration, since it knows no more of what it replaces.
+    """
+    executor = MigrationExecutor(connection)
+    executor.loader = MigrationLoader(connection, replace_migrations=False)
+    executor.migrate([("experiments", migration)])
 
 
 def read_models(migration: str) -> dict[str, Any]:
@@ -64,10 +77,84 @@ def test_what_migrations_name_in_the_code_is_still_there() -> None:
                 value = getattr(value, part)
 
 
+# What PostgreSQL keeps of tables, without the names that Django makes up of tables and columns: those
+# stay as they were when something is renamed.
+COLUMNS = """
+SELECT table_name, column_name, data_type, character_maximum_length, is_nullable, column_default,
+       is_identity
+FROM information_schema.columns WHERE table_schema = 'public'
+"""
+INDEXES = """
+SELECT tablename, regexp_replace(indexdef, 'INDEX \\S+ ON', 'INDEX ON'),
+       substring(indexname FROM '^(?!.*_[0-9a-f]{8}(_|$|_like|_uniq)).*$')
+FROM pg_indexes WHERE schemaname = 'public' AND indexname !~ '_pkey$|_key$'
+"""
+CONSTRAINTS = """
+SELECT conrelid::regclass::text, contype::text, pg_get_constraintdef(oid)
+FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+"""
+TRIGGERS = """
+SELECT tgrelid::regclass::text, pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal
+"""
+
+
+def describe_tables(database: BaseDatabaseWrapper) -> dict[str, list[tuple[Any, ...]]]:
+    """Return all columns, indexes, constraints and triggers of a database, sorted."""
+    described = {}
+    for part, query in [
+        ("columns", COLUMNS),
+        ("indexes", INDEXES),
+        ("constraints", CONSTRAINTS),
+        ("triggers", TRIGGERS),
+    ]:
+        with database.cursor() as cursor:
+            cursor.execute(query)
+            described[part] = sorted(cursor.fetchall(), key=repr)
+    return described
+
+
+@pytest.fixture
+def upgraded(django_db_blocker: Any) -> Iterator[BaseDatabaseWrapper]:
+    """Yield a connection to a second, empty database."""
+    with django_db_blocker.unblock():
+        name = f"{connection.settings_dict['NAME']}_upgraded"
+        with connection.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {connection.ops.quote_name(name)}")
+        second = connection.copy(alias="upgraded")
+        second.settings_dict = {**connection.settings_dict, "NAME": name}
+        connections["upgraded"] = second
+        try:
+            yield second
+        finally:
+            second.close()
+            del connections["upgraded"]
+            with connection.cursor() as cursor:
+                cursor.execute(f"DROP DATABASE {connection.ops.quote_name(name)}")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_new_databases_have_the_tables_of_those_that_were_upgraded(
+    upgraded: BaseDatabaseWrapper,
+) -> None:
+    """New ones begin with one migration instead of ninety: 0001_squashed_0091."""
+    loader = MigrationLoader(upgraded, replace_migrations=False)
+    replaced = {name for one in loader.replacements.values() for _, name in one.replaces}
+    assert max(replaced) == "0091_goal_and_margin_if_faster"
+    executor = MigrationExecutor(upgraded)
+    executor.loader = loader
+    executor.migrate([*executor.loader.graph.leaf_nodes("auth"), ("experiments", max(replaced))])
+    call_command("migrate", database="upgraded", verbosity=0)
+    assert ("experiments", "0001_squashed_0091") in MigrationRecorder(upgraded).applied_migrations()
+    of_new, of_upgraded = describe_tables(connections[DEFAULT_DB_ALIAS]), describe_tables(upgraded)
+    assert len(of_new["columns"]) > 500
+    for part in of_new:
+        assert of_new[part] == of_upgraded[part], part
+
+
 @pytest.mark.django_db(transaction=True)
 def test_rows_from_before_a_renaming_are_there_after_it() -> None:
     """Chores, arrivals and surveys are operations, image imports and inspections today."""
-    call_command("migrate", "experiments", BEFORE_THE_RENAMING, verbosity=0)
+    go_back_to(BEFORE_THE_RENAMING)
     try:
         models = read_models(BEFORE_THE_RENAMING)
         owner = models["user"].objects.create(username="owner")
@@ -92,7 +179,7 @@ def test_rows_from_before_a_renaming_are_there_after_it() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_addresses_of_older_webhooks_are_encrypted_and_can_go_back() -> None:
     address = "https://hooks.example.org:8443/services/" + "x" * 400
-    call_command("migrate", "experiments", BEFORE_SECRET_ADDRESSES, verbosity=0)
+    go_back_to(BEFORE_SECRET_ADDRESSES)
     try:
         models = read_models(BEFORE_SECRET_ADDRESSES)
         owner = models["user"].objects.create(username="owner")
@@ -104,7 +191,7 @@ def test_addresses_of_older_webhooks_are_encrypted_and_can_go_back() -> None:
         with connection.cursor() as cursor:
             cursor.execute("SELECT address FROM experiments_webhook")
             assert "hooks" not in cursor.fetchone()[0]
-        call_command("migrate", "experiments", BEFORE_SECRET_ADDRESSES, verbosity=0)
+        go_back_to(BEFORE_SECRET_ADDRESSES)
         assert models["webhook"].objects.get().address == address
     finally:
         call_command("migrate", "experiments", verbosity=0)
@@ -140,7 +227,7 @@ def test_what_was_noticed_of_experiments_stays_noticed_both_ways() -> None:
     )
     # Of each what the version before has noticed: its end, and failures.
     noticed = {repaired: (4, 1), failed: (4, 4), open_one: (0, 2), tried_again: (2, 2)}
-    call_command("migrate", "experiments", BEFORE_SECRET_ADDRESSES, verbosity=0)
+    go_back_to(BEFORE_SECRET_ADDRESSES)
     try:
         rows = read_models(BEFORE_SECRET_ADDRESSES)["noticedexperiment"].objects
         for made, (ended, failures) in noticed.items():
@@ -150,7 +237,7 @@ def test_what_was_noticed_of_experiments_stays_noticed_both_ways() -> None:
         upgraded = NoticedExperiment.objects.values_list("ended", "failures").order_by("pk")
         assert list(upgraded) == [(6, 6), (2, 4), (0, 2), (0, 2)]
         assert watch_experiment(repaired.pk) == watch_experiment(failed.pk) == "nothing new"
-        call_command("migrate", "experiments", BEFORE_SECRET_ADDRESSES, verbosity=0)
+        go_back_to(BEFORE_SECRET_ADDRESSES)
         went_back = rows.values_list("ended", "failures").order_by("pk")
         assert list(went_back) == [(4, 1), (4, 4), (0, 2), (0, 2)]
     finally:
