@@ -77,8 +77,8 @@ def test_what_migrations_name_in_the_code_is_still_there() -> None:
                 value = getattr(value, part)
 
 
-# What PostgreSQL keeps of tables, without the names that Django makes up of tables and columns: those
-# stay as they were when something is renamed.
+# What PostgreSQL keeps of tables, without the names that Django makes up of tables and columns:
+# those stay as they were when something is renamed.
 COLUMNS = """
 SELECT table_name, column_name, data_type, character_maximum_length, is_nullable, column_default,
        is_identity
