@@ -40,11 +40,13 @@ def make_listing(
     default: str,
     per_page: int = PER_PAGE,
     count: int | None = None,
+    keys_first: bool = False,
 ) -> Listing:
     """Order `rows` by the address's `sort` (one of `sorts`, `-` first for descending) and cut.
 
     Rows without a value come last either way, and the primary key settles what is equal, so that
     a row never shows on two pages. Where their `count` is known they are not counted once more.
+    With `keys_first` the page is cut by keys alone, so that of many long rows only its own are read.
     """
     asked = request.GET.get("sort", default)
     sort = asked if asked.removeprefix("-") in sorts else default
@@ -53,7 +55,10 @@ def make_listing(
     paginator: Paginator[Any] = Paginator(ordered, per_page)
     if count is not None:
         paginator.count = count  # which is computed once, and kept there
-    return Listing(paginator.get_page(request.GET.get("page")), sort)
+    page = paginator.get_page(request.GET.get("page"))
+    if keys_first:
+        page.object_list = ordered.filter(pk__in=page.object_list.values("pk"))  # type: ignore[attr-defined]
+    return Listing(page, sort)
 
 
 def order_rows(

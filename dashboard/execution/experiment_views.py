@@ -60,6 +60,11 @@ RUN_SORTS = {
     "node": "node",
     "began": "began_at",
 }
+NOT_IN_THE_LIST = (
+    *("spec", "command", "output_tail", "phases", "job__script"),
+    *("workload__parameters", "environment__binds", "environment__variables"),
+)
+"""Columns of runs and of what belongs to them that are long, and that the list does not show."""
 FAILURES_SHOWN = 5
 COPIES_SHOWN = 5
 
@@ -210,7 +215,14 @@ def _tab(request: OpenRequest, row: Experiment, tab: str, progress: Progress) ->
         if state:
             runs = runs.filter(state=state)
         count = progress.tally.states[state] if state else progress.tally.total
-        listing = make_listing(request, runs, sorts=RUN_SORTS, default="place", count=count)
+        listing = make_listing(
+            request,
+            runs.defer(*NOT_IN_THE_LIST),
+            sorts=RUN_SORTS,
+            default="place",
+            count=count,
+            keys_first=True,
+        )
         return {"listing": listing, "only_state": state}
     if tab == "jobs":
         jobs = row.jobs.select_related("workload", "repairs").defer("script", "repairs__script")

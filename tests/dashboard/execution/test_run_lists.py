@@ -15,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dashboard import lists
 from dashboard.execution import run_listing
 from dashboard.execution.run_cells import choose_decimals, write
 from dashboard.execution.run_columns import OWN, Column, list_columns
@@ -82,6 +83,33 @@ def test_runs_are_sorted_by_any_column_and_those_without_a_value_come_last(
     if sort == "metric.step_time":
         order = "24013"
     assert found == order
+
+
+@pytest.mark.parametrize("text", ["what", "What?", "uid", "nothing of it"])
+def test_a_search_looks_at_questions_and_at_the_beginning_of_identifiers(
+    text: str, as_owner: Client, runs: list[Run], people: People, site: Site
+) -> None:
+    measured(site, people.owner, blocks=2, question="Another")
+    text = runs[2].uid[:12].upper() if text == "uid" else text
+    expected = {"what": "01234", "What?": "01234", "nothing of it": ""}.get(text, "2")
+    assert "".join(shown(as_owner, {"q": text, "sort": "node"})) == expected
+
+
+def test_of_an_experiment_every_run_is_on_one_page_of_its_list(
+    as_owner: Client, people: People, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages are cut by keys, and their rows read afterwards, in the same order."""
+    experiment = measured(site, people.owner, blocks=5)
+    monkeypatch.setitem(lists.make_listing.__kwdefaults__, "per_page", 3)
+    for sort in ("place", "-place", "environment", "-node", "state"):
+        seen = []
+        for page in range(1, 5):
+            answer = as_owner.get(
+                experiment.get_absolute_url(), {"tab": "runs", "sort": sort, "page": page}
+            )
+            seen += [run.uid for run in answer.context["listing"].page]
+        assert len(seen) == 10
+        assert set(seen) == set(experiment.runs.values_list("uid", flat=True)), sort
 
 
 @pytest.mark.parametrize(
