@@ -75,7 +75,8 @@ def draw_forest(
     diamonds = [end + ROW_HEIGHT * place + ROW_HEIGHT // 2 for place in range(len(means))]
     end += ROW_HEIGHT * len(means)
     margin = Margin.of(margin)
-    bounds = margin.find_common_bounds({pair.better for pair in pairs}) or (1.0, 1.0)
+    common_bounds = margin.find_common_bounds({pair.better for pair in pairs})
+    bounds = common_bounds or (1.0, 1.0)
     low, high = _range(pairs, bounds, means)
     return {
         "data": [
@@ -142,7 +143,8 @@ def draw_forest(
             },
             annotations=[
                 note(
-                    f"margin {'±' if margin.is_symmetric else ''}{margin.text}",
+                    f"margin {'±' if margin.is_symmetric else ''}{margin.text}"
+                    f"{'' if common_bounds else ', not shaded'}",
                     name="muted",
                     xref="x",
                     x=0,

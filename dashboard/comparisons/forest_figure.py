@@ -23,8 +23,10 @@ WIDTHS = {180: "Two columns, 180 mm", 88: "One column, 88 mm"}
 THEMES = {"light": "", "grey": ", grey", "dark": ", dark"}
 CAPTION = (
     "Symbols: ratio of geometric means. Thick and thin lines: {thick} and {thin} confidence "
-    "intervals. Shaded: margin {margin}."
+    "intervals."
 )
+SHADED = " Shaded: margin {margin}."
+NOT_SHADED = " Margin: {margin}, since it ends at other ratios where higher is better."
 BLOCKS = " Small symbols: each block, the first one highest."
 DECIDED = (
     " {proved}: the {thick} interval lies inside the margin. Slower, faster: the {thin} interval "
@@ -89,7 +91,8 @@ def write_caption(forest: Forest) -> str:
     """Return what the lines of a forest plot stand for."""
     has_intervals = any(row.thin for row in forest.rows)
     has_blocks = any(row.block_ratios for row in forest.rows)
-    text = (CAPTION + BLOCKS * has_blocks + DECIDED * has_intervals).format(
+    shading = SHADED if forest.has_band else NOT_SHADED
+    text = (CAPTION + shading + BLOCKS * has_blocks + DECIDED * has_intervals).format(
         thick=forest.thick_level,
         thin=forest.thin_level,
         margin=forest.margin_text,

@@ -120,7 +120,8 @@ class Forest:
     sides: tuple[str, str]
     """What lies left and right of 1; empty where rows have different directions."""
     band: Interval
-    """The margin's ends as ratios, 1/1.02 and 1.02; where it has no end, that of the axis."""
+    """The margin's ends as ratios, 1/1.02 and 1.02; where it has no end, that of the axis. Both 1
+    where it has not the same ends for all rows."""
     margin_text: str
     proved: str
     """What it is called if the thick interval lies inside the band: "equivalent"."""
@@ -140,6 +141,10 @@ class Forest:
     def has_verdicts(self) -> bool:
         """Return whether anything is inferred of any row."""
         return any(row.verdict != WORDS[Verdict.NO_INFERENCE] for row in self.rows)
+
+    @property
+    def has_band(self) -> bool:
+        return self.band[0] < self.band[1]
 
 
 def describe_forest(
@@ -213,9 +218,12 @@ def describe_forest(
 
 
 def _describe_margin(margin: Margin, bounds: Interval | None) -> str:
-    """Return the ends of the margin: "1/1.02 to 1.02", "up to 1.02", "from 1/1.02 on"."""
+    """Return the ends of the margin: "1/1.02 to 1.02", "up to 1.02", "from 1/1.02 on".
+
+    Without the same ends for all rows, as in plans: "2 % faster to 20 % slower, not shaded".
+    """
     if bounds is None:
-        return margin.text
+        return f"{margin.text}, not shaded"
     low, high = (f"1/{1 / end:.6g}" if 0 < end < 1 else f"{end:.6g}" for end in bounds)
     if bounds[0] == 0:
         return f"up to {high}"

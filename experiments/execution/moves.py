@@ -112,6 +112,8 @@ class Move(Generic[RowT]):
     why: str = ""
     columns: Mapping[str, Any] = field(default_factory=dict)
     by: User | None = None
+    known: Mapping[str, Any] = field(default_factory=dict)
+    """Columns as they were when the change was decided: a row that has others now does not move."""
 
 
 def move_each(moves: Sequence[Move[RowT]], before: str, to: str) -> list[RowT]:
@@ -138,7 +140,12 @@ def _move_locked(model: Any, by_key: Mapping[int, Move[RowT]], before: str, to: 
     columns = list(next(iter(by_key.values())).columns)
     with transaction.atomic():
         locked = model.objects.filter(pk__in=by_key, state=before).select_for_update()
-        keys = set(locked.order_by("pk").values_list("pk", flat=True))
+        names = {name for change in by_key.values() for name in change.known}
+        keys = {
+            row["pk"]
+            for row in locked.order_by("pk").values("pk", *names)
+            if all(row[name] == value for name, value in by_key[row["pk"]].known.items())
+        }
         moved = [change for pk, change in by_key.items() if pk in keys]
         what = f"{before} → {to}"
         # Before the columns change: the event of a run is of the job that it belonged to.

@@ -106,7 +106,10 @@ def _give_up(row: Row, problem: str) -> None:
 def _prepare_and_submit(rows: Sequence[Row], runner: Runner) -> None:
     if isinstance(rows[0], Job):
         prefetch_related_objects(rows, "runs")
-    decide_excluded_nodes([row for row in rows if isinstance(row, Job)])
+    jobs = [row for row in rows if isinstance(row, Job)]
+    # *Any node* may change them meanwhile: such a job is left to the next visit.
+    known = {job.pk: {"node": job.node, "excluded_nodes": job.excluded_nodes} for job in jobs}
+    decide_excluded_nodes(jobs)
     specs: dict[int, JobSpec] = {}
     moves: list[Move[Row]] = []
     size = 0
@@ -129,7 +132,7 @@ def _prepare_and_submit(rows: Sequence[Row], runner: Runner) -> None:
                 gpus = resources.nodes * resources.gpus_per_node
                 columns["gpu_seconds"] = gpus * resources.time_limit_seconds
                 columns["excluded_nodes"] = row.excluded_nodes
-            moves.append(Move(row, columns=columns))
+            moves.append(Move(row, columns=columns, known=known.get(row.pk, {})))
     if moved := move_each(moves, "planned", "submitting"):
         submit([(row, specs[row.pk]) for row in moved], runner)
     if pause:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dashboard.comparisons.forest_figure import write_caption
 from dashboard.drawings.forest import (
     BEYOND,
     SEE_TABLE,
@@ -20,6 +21,7 @@ from dashboard.drawings.forest import (
 from dashboard.drawings.forest_json import read_forest, write_forest
 from dashboard.drawings.forest_pages import break_pages
 from experiments.statistics import Pair, Verdict
+from experiments.statistics.margins import Margin
 from experiments.statistics.values import InterimAnalysis, Stamp
 from tests.dashboard.drawings.examples import describe, make_pairs
 
@@ -66,6 +68,23 @@ def test_the_margin_is_written_as_the_band_that_it_is() -> None:
     forest = describe(make_pairs(1))
     assert forest.margin_text == "1/1.02 to 1.02"
     assert forest.band == (1 / 1.02, 1.02)
+
+
+def test_a_margin_that_has_no_common_band_is_not_announced_as_shaded() -> None:
+    """“Slower” lies on the other side of 1 where higher is better."""
+    margin = Margin(slower=0.05, faster=0.02)
+    pairs = [
+        ComparedPair("cnn", make_pair(ratio=1.01, ci90=(1.0, 1.02), better=better))
+        for better in ("lower", "higher")
+    ]
+    forest = describe(pairs, margin=margin)
+    assert not forest.has_band
+    assert forest.margin_text.endswith(", not shaded")
+    assert "Shaded" not in write_caption(forest)
+    assert "not shaded" in write_caption(forest)
+    alone = describe(pairs[:1], margin=margin)
+    assert alone.has_band
+    assert "Shaded: margin" in write_caption(alone)
 
 
 def test_intervals_of_planned_interim_analyses_have_their_own_levels() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dashboard.comparisons.methods import describe_methods
 from experiments.comparisons import compare_experiment
-from experiments.execution import lifecycle
+from experiments.execution import lifecycle, submitting
 from experiments.execution.lifecycle import NotLaunchable
 from experiments.execution.node_spreading import (
     choose_excluded_nodes,
@@ -251,3 +251,29 @@ def test_blocks_are_sent_one_after_the_other_and_a_refusal_lets_one_go_anywhere(
         f"no other nodes than {node}: no such nodes"
     )
     assert not Pause.objects.exists()
+
+
+def test_a_click_on_any_node_while_the_job_is_prepared_is_not_overwritten(
+    experiment: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = experiment(repeats=2)
+    partition = PartitionFactory(cluster=made.cluster, nodes=9)
+    Experiment.objects.update(spreads_nodes=True, partition=partition)
+    submit, sent = Runner.submit_all, []
+    last = made.jobs.order_by("block").last()
+
+    def decide_and_be_overtaken(jobs: Any) -> None:
+        decide_excluded_nodes(jobs)
+        if any(job.pk == last.pk and job.excluded_nodes for job in jobs):
+            Job.objects.filter(pk=last.pk).update(excluded_nodes=[])
+
+    def note(self: Runner, jobs: Any) -> Any:
+        sent.append([job.resources.avoided_nodes for job in jobs])
+        return submit(self, jobs)
+
+    monkeypatch.setattr(submitting, "decide_excluded_nodes", decide_and_be_overtaken)
+    monkeypatch.setattr(Runner, "submit_all", note)
+    finish(made)
+    last.refresh_from_db()
+    assert (last.state, last.excluded_nodes) == ("done", [])
+    assert sent == [[""], [""]]
