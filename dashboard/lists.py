@@ -46,7 +46,7 @@ def make_listing(
 
     Rows without a value come last either way, and the primary key settles what is equal, so that
     a row never shows on two pages. Where their `count` is known they are not counted once more.
-    With `keys_first` the page is cut by keys alone, so that of many long rows only its own are read.
+    With `keys_first` it is cut by keys alone, so that of many long rows only its own are read.
     """
     asked = request.GET.get("sort", default)
     sort = asked if asked.removeprefix("-") in sorts else default

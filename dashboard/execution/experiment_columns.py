@@ -16,7 +16,7 @@ from dashboard.templatetags.tare import state, verdict, when
 from experiments.comparisons.typed_tables import Kind
 from experiments.execution.progress import Progress
 from experiments.models import Experiment
-from experiments.statistics import numbers
+from experiments.planning.goals import get_margins
 
 LONGEST_NAME = 20
 """Characters of a name that stays in one line, although it has hyphens."""
@@ -134,7 +134,8 @@ def _draw(column: ExperimentColumn, row: Experiment, progress: Progress) -> Safe
     if column.key == "verdicts" and value:
         return _draw_verdicts(row)
     if column.key == "margin":
-        value = numbers.margin(value).replace(" %", "\N{NO-BREAK SPACE}%")
+        goal = "" if row.goal == Experiment.Goal.EQUIVALENCE else f", {row.goal}"
+        value = f"{get_margins(row).text}{goal}".replace(" %", "\N{NO-BREAK SPACE}%")
     if isinstance(value, datetime):
         return format_html('<td class="nowrap" data-label="{}">{}</td>', label, when(value))
     if value in (None, ""):

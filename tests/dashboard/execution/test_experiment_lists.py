@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from bs4 import BeautifulSoup
@@ -43,6 +44,23 @@ def test_the_columns_are_those_of_the_address_in_its_order(
     rows = [[cell.text.strip() for cell in row.select("td")] for row in soup.select("tbody tr")]
     assert rows[1] == ["owner", "5\N{NO-BREAK SPACE}%", "Apptainer, bare metal", "2/2"]
     assert rows[0][3] == "–"
+
+
+@pytest.mark.parametrize(
+    ("plan", "text"),
+    [
+        ({"margin_faster": 0.02}, "2 % faster to 5 % slower"),
+        ({"goal": "not slower"}, "5 %, not slower"),
+    ],
+)
+def test_a_margin_that_is_not_the_same_both_ways_is_shown_whole(
+    plan: dict[str, Any], text: str, as_owner: Client, three: list[Experiment]
+) -> None:
+    Experiment.objects.filter(pk=three[2].pk).update(**plan)
+    page = as_owner.get("/experiments/", {"column": "margin", "sort": "question"}).content.decode()
+    soup = BeautifulSoup(page, "html.parser")
+    shown = soup.select_one("tbody tr td").text.strip().replace("\N{NO-BREAK SPACE}", " ")
+    assert shown == text
 
 
 @pytest.mark.parametrize(("sort", "order"), [("changed", "ba="), ("-changed", "ab=")])
