@@ -12,7 +12,9 @@ from experiments.statistics.verdicts import (
     DETECTED_FASTER,
     FEWEST,
     MOST,
+    TAIL,
     count_more_needed,
+    find_likely_range,
 )
 
 ONE_NODE = "one node"
@@ -137,9 +139,15 @@ def _next_step(pair: Pair, estimate: Estimate) -> str:
     more = count_more_needed(estimate, pair.margins, pair.alpha, pair.better)
     if more is None:
         return f"even {MOST:,} more {_units(pair, MOST)} would hardly decide"
-    if more > 100:
-        more = -(-more // 10) * 10
-    return f"about {more} more {_units(pair, more)} would decide"
+    low, high = (_round_up(end) for end in find_likely_range(estimate, more))
+    about, level = _round_up(more), numbers.level(1 - 2 * TAIL)
+    units = f"{_units(pair, about)} ({level} interval {low} to {high})"
+    return f"about {about} more {units} would decide"
+
+
+def _round_up(count: int) -> int:
+    """Return a rough number without the digits that say nothing."""
+    return -(-count // 10) * 10 if count > 100 else count
 
 
 def _units(pair: Pair, count: int) -> str:

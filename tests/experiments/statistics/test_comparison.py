@@ -230,5 +230,6 @@ def test_the_sentence_of_a_cost():
 def test_the_sentence_of_an_open_question_says_what_would_close_it():
     assert only(runs(6), paired=False).sentence == (
         "Inconclusive: udocker is between 9.3 % faster and 10.3 % slower than bare metal "
-        "(90 % CI, 6 runs each on node n1); about 350 more runs of each would decide at 2 %."
+        "(90 % CI, 6 runs each on node n1); about 350 more runs of each "
+        "(80 % interval 220 to 720) would decide at 2 %."
     )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy.stats import chi2
 
 from experiments.statistics import Sample, Verdict, compare
 from experiments.statistics.estimates import (
@@ -17,7 +18,12 @@ from experiments.statistics.estimates import (
     estimate_from_summary,
     estimate_unpaired,
 )
-from experiments.statistics.verdicts import compute_chance_of_decision, count_more_needed, decide
+from experiments.statistics.verdicts import (
+    compute_chance_of_decision,
+    count_more_needed,
+    decide,
+    find_likely_range,
+)
 
 percents = st.integers(-400, 400).map(lambda number: 1 + number / 1000)
 values = st.lists(st.tuples(percents, percents), min_size=2, max_size=8)
@@ -250,3 +256,43 @@ def test_blocks_needed_agree_with_the_exact_power_of_tost(spread, blocks):
 
 def test_a_hopeless_question_is_told_so():
     assert count_more_needed(Estimate(0.0, (Arm(1.0, 5),)), 0.001) is None
+
+
+@pytest.mark.parametrize(
+    "estimate",
+    [
+        Estimate(0.003, (Arm(0.0016, 8),)),
+        Estimate(0.0, (Arm(0.0009, 15),)),
+        Estimate(0.012, (Arm(0.002, 6), Arm(0.004, 6))),
+    ],
+)
+def test_the_range_of_more_values_is_that_of_the_spread(estimate: Estimate) -> None:
+    """Counting anew with the variance of each end gives nearly the same."""
+    more = count_more_needed(estimate, 0.02)
+    assert more is not None
+    ends = find_likely_range(estimate, more)
+    assert ends[0] < more < ends[1]
+    for end, share in zip(ends, (0.9, 0.1), strict=True):
+        factor = estimate.df / chi2.ppf(share, estimate.df)
+        arms = tuple(Arm(arm.variance * factor, arm.n) for arm in estimate.arms)
+        exact = count_more_needed(replace(estimate, arms=arms), 0.02)
+        assert exact is not None
+        assert end == pytest.approx(exact, rel=0.05, abs=5)
+
+
+def test_the_range_covers_the_number_of_the_true_spread_in_four_of_five_experiments() -> None:
+    draw, sd, n = np.random.default_rng(8), 0.08, 8
+    hits, tried = 0, 400
+    true = count_more_needed(Estimate(0.0, (Arm(sd**2, n),)), 0.02)
+    assert true is not None
+    for variance in draw.chisquare(n - 1, tried) * sd**2 / (n - 1):
+        seen = Estimate(0.0, (Arm(float(variance), n),))
+        more = count_more_needed(seen, 0.02)
+        low, high = find_likely_range(seen, more or 1)
+        hits += low <= true <= high
+    assert 0.74 < hits / tried < 0.86  # three standard errors
+
+
+def test_with_more_runs_the_range_is_narrower() -> None:
+    few, many = (Estimate(0.0, (Arm(0.01, n),)) for n in (5, 50))
+    assert np.divide(*find_likely_range(many, 100)) > np.divide(*find_likely_range(few, 100))
