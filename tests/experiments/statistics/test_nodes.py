@@ -209,7 +209,7 @@ def test_without_the_names_of_all_nodes_nothing_is_said_about_the_partition(pair
 def test_more_nodes_are_what_an_open_question_about_the_partition_needs():
     pair = only(make_blocks(spread_over(3, 3, 3, apart=0.02, seed=2)), PARTITION)
     assert pair.verdict is Verdict.INCONCLUSIVE
-    assert "more nodes would decide" in pair.sentence
+    assert "more nodes (80 % interval 11 to 300) would decide" in pair.sentence
     assert "than bare metal on this partition (90 % CI, 9 blocks on 3 nodes)" in pair.sentence
 
 
