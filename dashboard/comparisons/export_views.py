@@ -56,6 +56,10 @@ def comparison_json(request: OpenRequest, pk: int) -> HttpResponseBase:
         "experiment": _about(experiment),
         "waiting": comparison.stage.waiting,
         "left_out": comparison.left_out,
+        "unsteady": [
+            {**group.configuration, "sentence": group.unsteady}
+            for group in comparison.unsteady_groups
+        ],
     }
     return _json(comparison, about)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from bs4 import BeautifulSoup
 from django.test import Client
@@ -42,6 +44,17 @@ def test_it_stands_beside_the_verdict(
 
 def test_a_steady_machine_has_no_such_note(results: Experiment, as_owner: Client) -> None:
     assert read_notes(as_owner, reverse("comparison", args=[results.pk])) == []
+
+
+def test_the_json_file_says_it_too(site: Site, people: People, as_owner: Client) -> None:
+    made = make_noisy(site, people)
+    answer = as_owner.get(reverse("comparison_json", args=[made.pk]))
+    (row,) = json.loads(b"".join(answer))["unsteady"]
+    assert row == {
+        "workload": site.workload.name,
+        "scale": "1x1",
+        "sentence": compare_experiment(made).groups[0].unsteady,
+    }
 
 
 def test_a_kept_comparison_says_the_same(site: Site, people: People) -> None:
