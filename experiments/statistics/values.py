@@ -89,6 +89,8 @@ class Sample:
     """The number of its repeat, by which interim analyses choose runs."""
     settles: bool = True
     """False where its steps never reach a steady state."""
+    source: str = ""
+    """Where the value comes from, if Tare has measured it; "" if the program reported it."""
 
 
 @dataclass(frozen=True, kw_only=True)
