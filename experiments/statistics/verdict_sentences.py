@@ -19,8 +19,6 @@ from experiments.statistics.verdicts import (
 
 ONE_NODE = "one node"
 NODES_UNKNOWN = "nodes not known"
-AMOUNTS = ("B", "J")
-"""Units of what a run needs: memory and energy."""
 
 
 def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]:
@@ -44,10 +42,10 @@ def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]
         )
         evidence = f" ({_numbers(pair, 1 - 2 * pair.alpha, pair.ci_equivalence)})."
         if pair.detail == DETECTABLE:
-            slower = "needs more" if is_of_amounts(pair) else "is slower"
+            slower = "needs more" if pair.is_of_amounts else "is slower"
             evidence += f" That it {slower} can be detected, but by less than the margin."
         elif pair.detail == DETECTED_FASTER:
-            faster = "needs less" if is_of_amounts(pair) else "is faster"
+            faster = "needs less" if pair.is_of_amounts else "is faster"
             evidence += f" It {faster} (p of a difference {numbers.p_value(pair.p_difference)})."
     else:
         claim = (
@@ -70,21 +68,16 @@ def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]
     return claim, evidence
 
 
-def is_of_amounts(pair: Pair) -> bool:
-    """Return whether memory or energy is compared, of which there is more or less, not a speed."""
-    return pair.unit in AMOUNTS and pair.better == "lower"
-
-
 def _verb(pair: Pair) -> str:
-    return "needs" if is_of_amounts(pair) else "is"
+    return "needs" if pair.is_of_amounts else "is"
 
 
 def _is_not_slower(pair: Pair) -> str:
-    return "does not need more" if is_of_amounts(pair) else "is not slower"
+    return "does not need more" if pair.is_of_amounts else "is not slower"
 
 
 def _name_direction(pair: Pair) -> str:
-    if is_of_amounts(pair):
+    if pair.is_of_amounts:
         return "more" if pair.verdict is Verdict.SLOWER else "less"
     return pair.verdict.lower()
 
@@ -143,7 +136,7 @@ def _margin(pair: Pair) -> str:
 def _what_is_open(pair: Pair, estimate: Estimate) -> str:
     low, high = pair.ci_equivalence or (1.0, 1.0)
     below, above = ("slower", "faster") if pair.better == "higher" else ("faster", "slower")
-    if is_of_amounts(pair):
+    if pair.is_of_amounts:
         below, above = "less", "more"
     if low < 1 < high:
         ends = [f"{_percent(pair, low)} {below}", f"{_percent(pair, high)} {above}"]

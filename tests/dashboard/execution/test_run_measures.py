@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from dashboard.planning.experiment_forms import list_metric_choices
 from experiments.models import Experiment, Measurement, MeasureNotes, Run
-from tests.dashboard.conftest import People, Site, measured
+from tests.dashboard.conftest import People, Site, measured, read_report
 
 pytestmark = pytest.mark.django_db
 
@@ -90,6 +90,27 @@ def test_the_form_offers_them_in_a_group_of_their_own() -> None:
         *("run_time", "queue_time", "peak_host_memory"),
         *("peak_gpu_memory", "gpu_energy", "host_energy"),
     ]
+
+
+def test_a_comparison_of_energy_names_its_source_and_more_or_less(
+    made: Experiment, as_owner: Client
+) -> None:
+    Experiment.objects.filter(pk=made.pk).update(primary_metric="gpu_energy")
+    for number, run in enumerate(made.runs.select_related("environment").order_by("pk")):
+        more = 1.2 if run.environment_id != made.baseline_id else 1.0
+        Measurement.objects.create(
+            run=run,
+            metric="gpu_energy",
+            value=more * (5000 + number),
+            unit="J",
+            source="integrated samples",
+        )
+    text = read_report(as_owner, made)
+    assert "idle power included (gpu_energy; integrated samples) of" in text
+    assert "% more than bare metal" in text
+    assert "  less      " in text  # on the axis of ratios
+    assert "      more  " in text
+    assert "speed-up" not in text.lower()
 
 
 def test_two_runs_that_were_measured_in_two_ways_have_no_difference(

@@ -82,7 +82,9 @@ def test_memory_and_energy_are_needed_and_not_slow(unit: str, claim: str) -> Non
 
 
 def test_an_environment_without_values_is_told_from_one_without_runs() -> None:
-    samples = [s for s in samples_by({name: ["x"] * 6 for name in VALUES}) if s.environment == "box"]
+    samples = [
+        s for s in samples_by({name: ["x"] * 6 for name in VALUES}) if s.environment == "box"
+    ]
     (pair,) = compare(
         samples,
         baseline="bare",

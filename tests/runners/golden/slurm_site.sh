@@ -156,7 +156,7 @@ execute() {
     )
     code=$?
     trap '' TERM USR2 # from here on nothing waits for anything
-    journal_run "program ended"
+    if [ -z "$terminated" ]; then journal_run "program ended"; fi
     : >"$job/.process"
     if [ "$limit" -gt 0 ] && [ $((SECONDS - began)) -ge "$limit" ]; then
         fail "time limit reached: the run was ended after $limit s"
