@@ -31,9 +31,11 @@ TICK = os.sysconf("SC_CLK_TCK")
 @contextmanager
 def sampling(folder: Path) -> Iterator[int]:
     """Sample this machine while the block runs; the process that does it."""
-    text = re.search(r"^sample_node\(\) \{.*?^\}\n", TEMPLATE.read_text(), re.DOTALL | re.MULTILINE)
+    functions = r"^powercap=.*?(?=^# Set .index. )"
+    text = re.search(functions, TEMPLATE.read_text(), re.DOTALL | re.MULTILINE)
     assert text
-    script = f"job='{folder}'\n{text[0]}sample_node {FAST} & echo $!; read -r _; kill -KILL $!\n"
+    begun = f"choose_cpu_counters\nsample_node {FAST} & echo $!; read -r _; kill -KILL $!\n"
+    script = f"job='{folder}'\nnow() {{ moment=$EPOCHREALTIME; }}\n{text[0]}{begun}"
     with subprocess.Popen(
         ["bash", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as shell:

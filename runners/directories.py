@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import BinaryIO, cast
 
 from runners.errors import Refused, TryAgain
-from runners.node_samples import PROCESSES, SAMPLES
+from runners.node_samples import PROCESSES, RAPL, SAMPLES
 from runners.transports import Transport
 from runners.transports.base import MIB, MISSING, Bounded, Hashed, require_success
 from runners.untrusted import clean_text
@@ -194,7 +194,7 @@ def is_needed(name: str, extra_files: Collection[str] = ()) -> bool:
     """Return whether Tare reads this file of a job's directory."""
     if match := PLACE.fullmatch(name):
         return match[1] in IN_RUNS or match[1] in extra_files
-    return name in (*AROUND, *SAMPLES, PROCESSES) or bool(SNAPSHOT.match(name))
+    return name in (*AROUND, *SAMPLES, PROCESSES, RAPL) or bool(SNAPSHOT.match(name))
 
 
 def _choose_within(

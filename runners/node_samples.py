@@ -19,6 +19,7 @@ from runners.untrusted import LATEST, clean_text
 
 SAMPLES = ("samples/node.txt", "samples/gpus.csv")
 PROCESSES = "samples/processes.txt"
+RAPL = "samples/rapl.txt"
 LEAST_INTERVAL_SECONDS = 5
 MOST_SAMPLES = 5_000
 """Of a job that uses up its time limit: with a longer one the node is sampled less often."""

@@ -16,7 +16,7 @@ from runners.claims import is_claimed_by_tare
 from runners.directories import END, Fetched, is_needed
 from runners.exit_codes import describe_exit_code
 from runners.journals import read_lines
-from runners.node_samples import PROCESSES, SAMPLES, Samples, read_samples
+from runners.node_samples import PROCESSES, RAPL, SAMPLES, Samples, read_samples
 from runners.shapes import CODE, INSIDE
 from runners.transports.base import MIB
 from runners.untrusted import Damaged, Shape, Table, Text, clean_text, parse_document
@@ -47,6 +47,8 @@ class RunRecord:
     snapshot: dict[str, Any]  # from inside the container, of the first of several processes
     others: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The snapshots of the other processes, by name: "rank 1", "instance 3"."""
+    memory: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What each process held at most, by name as in `others`; "" is the first of several."""
     culprit: str = ""  # which of several processes failed, and how: "rank 1 ended with exit code 3"
     damage: str = ""  # which file cannot be read, and why
 
@@ -162,7 +164,7 @@ def read_record(files: Mapping[str, bytes], *, extra_files: Collection[str] = ()
         ),
         samples={
             name: content
-            for name in (*SAMPLES, PROCESSES)
+            for name in (*SAMPLES, PROCESSES, RAPL)
             if (content := files.get(name, files.get(name + END, b"")))
         },
     )
@@ -193,7 +195,14 @@ def _read_run(
     )
     snapshots = {part.name: part.snapshot for part in parts if part.snapshot}
     snapshot_inside, damage = _read_document(run_files, "inside.json", INSIDE)
+    first = "" if snapshot_inside else "instance 0"
     snapshot_inside = snapshot_inside or snapshots.pop("instance 0", {})
+    # Not facts: with them no two runs would share a snapshot.
+    known = {first: snapshot_inside, **snapshots} if snapshot_inside else snapshots
+    memory: dict[str, dict[str, Any]] = {
+        part.name: {} for part in parts if part.name not in ("rank 0", first)
+    }
+    memory |= {name: content.pop("memory", None) or {} for name, content in known.items()}
     too_many = [
         f"{name}: with those beside it there are more than {ALL_DOCUMENTS // MIB} MiB"
         for name in unread
@@ -209,6 +218,7 @@ def _read_run(
         files=run_files,
         snapshot=snapshot_inside,
         others=snapshots,
+        memory=memory,
         culprit=f"{failed_part.name} {failed_part.end}" if failed_part else "",
         damage=next(filter(None, [damage, *(part.damage for part in parts), *too_many]), ""),
     )

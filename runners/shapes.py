@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runners.untrusted import MOMENT, Anything, Number, Rows, Shape, Table, Text, Whole
+from runners.untrusted import LATEST, MOMENT, Anything, Number, Rows, Shape, Table, Text, Whole
 
 NAME = Text(255)
 VERSIONS = Table(others=Text())
@@ -13,6 +13,9 @@ HASH = r"(sha256:)?[0-9a-f]{64}"
 # The fields that an event's line must have beside its time.
 EVENTS: dict[str, tuple[str, ...]] = {
     "run began": ("run",),
+    "program ended": ("run",),
+    "counters before": ("run",),
+    "counters after": ("run",),
     "run ended": ("run",),
     "step": ("doing", "number", "of"),
 }
@@ -29,6 +32,8 @@ LINE = Table(
         "of": COUNT,
         "processes": Whole(),
         "seconds": Number(),
+        "uptime": Number(0, LATEST),
+        "gpu_millijoules": Table(others=Whole()),
     },
     needed=("time", "event"),
 )
@@ -49,6 +54,7 @@ INSIDE = Table(
         "blas": Table(),
         "blas_loaded": Rows(Table()),
         "libraries": Rows(Text()),
+        "memory": Table(),
     }
 )
 """The snapshot of a run from inside its container: payload/snapshot.py."""

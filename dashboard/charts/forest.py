@@ -347,6 +347,8 @@ def _title(pairs: Sequence[Pair]) -> str:
     if len(directions) != 1 or None in directions:
         return title
     left, right = ("faster", "slower") if directions == {"lower"} else ("slower", "faster")
+    if all(pair.is_of_amounts for pair in pairs):
+        left, right = "less", "more"
     return f"←  {left}      {title}      {right}  →"
 
 

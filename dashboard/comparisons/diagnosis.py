@@ -30,6 +30,12 @@ AS_WORDS = {
     Verdict.SLOWER: "slower",
     Verdict.FASTER: "faster",
 }
+AMOUNTS_AS_WORDS = {
+    Verdict.NOT_SLOWER: "not more demanding",
+    Verdict.SLOWER: "more demanding",
+    Verdict.FASTER: "less demanding",
+}
+"""Of memory and energy."""
 Placed = tuple[Group, Pair]
 
 
@@ -123,9 +129,11 @@ def _describe_reference(pair: Pair) -> str:
 
 
 def _describe_verdict(verdict: Verdict, pairs: Sequence[Pair]) -> str:
+    words = AMOUNTS_AS_WORDS if all(pair.is_of_amounts for pair in pairs) else {}
+    word = words.get(verdict, AS_WORDS[verdict])
     if verdict in (Verdict.SLOWER, Verdict.FASTER):
-        return f"{_describe_extent(pairs)} {AS_WORDS[verdict]}"
-    return AS_WORDS[verdict]
+        return f"{_describe_extent(pairs)} {word}"
+    return word
 
 
 def _describe_extent(pairs: Sequence[Pair]) -> str:

@@ -10,12 +10,14 @@ from functools import singledispatch
 from dashboard.comparisons.nodes_in_methods import describe_nodes
 from experiments.comparisons import Comparison, ExperimentComparison
 from experiments.comparisons.exclusions import Moment
+from experiments.comparisons.kept_rows import read_column
 from experiments.comparisons.published_tables import TableComparison
 from experiments.models import Run
 from experiments.planning.interim import Stage
 from experiments.statistics import Stamp, numbers
 from experiments.statistics.margins import Goal
 from experiments.statistics.values import Interval
+from runners.workloads.run_metrics import RUN_METRIC_NAMES
 
 OF_MEANS = (
     "Each value is a mean with its standard error (SE = SD/√n). The ratio is that of the means; by "
@@ -135,7 +137,9 @@ def _measured(comparison: ExperimentComparison) -> str:
     )
     workloads: dict[str, dict[str, None]] = {}
     for group in comparison.groups:
-        metric = f"{group.metric.label.lower()} ({group.metric.name})"
+        known = group.samples if group.metric.name in RUN_METRIC_NAMES else ()
+        sources = sorted(set(read_column(known, "source")) - {""})
+        metric = f"{group.metric.label.lower()} ({'; '.join([group.metric.name, *sources])})"
         workloads.setdefault(metric, {})[group.configuration["workload"]] = None
     metrics = [f"{metric} of {'; '.join(names)}" for metric, names in workloads.items()]
     if experiment.imported_at:

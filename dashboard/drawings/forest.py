@@ -476,6 +476,8 @@ def _say_stamp(label: str) -> str:
 
 
 def _name_sides(pairs: Sequence[Pair]) -> tuple[str, str]:
+    if pairs and all(pair.is_of_amounts for pair in pairs):
+        return "less", "more"
     match {pair.better for pair in pairs}:
         case directions if directions == {"lower"}:
             return "faster", "slower"

@@ -152,7 +152,7 @@ def list_columns(user: User) -> Columns:
 
 def _list_declared(kind_name: str, parameters: Mapping[str, Any]) -> Iterable[Column]:
     kind = KNOWN_WORKLOADS[kind_name]
-    for metric in kind.list_metrics(parameters):
+    for metric in kind.list_all_metrics(parameters):
         yield Column(
             METRIC + metric.name,
             _make_label(metric.name),

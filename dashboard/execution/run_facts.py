@@ -12,7 +12,7 @@ from dashboard.charts.phases import choose_css_class, describe_phase, sort_by_ti
 from experiments.comparisons.accuracies import get_target
 from experiments.comparisons.series import ACCURACY, ACCURACY_TIME
 from experiments.comparisons.step_summaries import read_steady_state
-from experiments.models import Run, Series
+from experiments.models import MeasureNotes, Run, Series
 from experiments.snapshots import flatten
 from experiments.statistics import numbers
 from experiments.statistics.steps import Curve
@@ -84,19 +84,59 @@ class Number:
     value: float
     unit: str
     is_primary: bool
+    source: str = ""
+    """Where Tare has it from; "" for what the program reported."""
+    detail: str = ""
+    """What limits it, such as the time between samples."""
+
+
+@dataclass(frozen=True)
+class MissingNumber:
+    """A metric that every run has, and why this one has no value."""
+
+    metric: str
+    label: str
+    reason: str
+    is_primary: bool
 
 
 def list_measurements(run: Run) -> list[Number]:
     """Return the run's measurements in the order in which its workload declares them."""
-    kind = KNOWN_WORKLOADS[run.workload.kind]
-    labels = {metric.name: metric.label for metric in kind.list_metrics(run.workload.parameters)}
+    labels, primary = _label_metrics(run)
     order = list(labels)
-    primary = run.experiment.primary_metric or kind.choose_primary_metric(run.workload.parameters)
+    notes: MeasureNotes | None = getattr(run, "measure_notes", None)
+    details = notes.details if notes else {}
     rows = [
-        Number(row.metric, labels.get(row.metric, ""), row.value, row.unit, row.metric == primary)
+        Number(
+            row.metric,
+            labels.get(row.metric, ""),
+            row.value,
+            row.unit,
+            row.metric == primary,
+            row.source,
+            details.get(row.metric, ""),
+        )
         for row in run.measurements.all()
     ]
     return sorted(rows, key=lambda row: order.index(row.metric) if row.metric in order else 99)
+
+
+def list_missing_measurements(run: Run) -> list[MissingNumber]:
+    """Return the metrics of every run that this one lacks; none of a run from before them."""
+    notes: MeasureNotes | None = getattr(run, "measure_notes", None)
+    labels, primary = _label_metrics(run)
+    return [
+        MissingNumber(name, labels[name], notes.missing[name], name == primary)
+        for name in labels
+        if notes and name in notes.missing
+    ]
+
+
+def _label_metrics(run: Run) -> tuple[dict[str, str], str]:
+    """Return the labels of the run's metrics by name, and the name of the primary one."""
+    kind, parameters = KNOWN_WORKLOADS[run.workload.kind], run.workload.parameters
+    labels = {metric.name: metric.label for metric in kind.list_all_metrics(parameters)}
+    return labels, run.experiment.primary_metric or kind.choose_primary_metric(parameters)
 
 
 @dataclass(frozen=True)

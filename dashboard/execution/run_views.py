@@ -15,7 +15,13 @@ from dashboard.access.rights import by_link, filter_readable_keys, get_editable
 from dashboard.environment_symbols import assign_symbols
 from dashboard.execution.live_run import describe_live_run
 from dashboard.execution.node_samples import describe_live_use, find_node_use
-from dashboard.execution.run_facts import draw_traces, list_measurements, list_phases, search_facts
+from dashboard.execution.run_facts import (
+    draw_traces,
+    list_measurements,
+    list_missing_measurements,
+    list_phases,
+    search_facts,
+)
 from dashboard.lists import make_listing
 from dashboard.typed_requests import OpenRequest, Request, read_posted_text
 from experiments.access.permissions import may_change
@@ -58,6 +64,7 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         "parameters": describe_parameters(row.spec.get("workload", {})),
         "facts": search_facts(row.snapshot_content, search_text),
         "measurements": list_measurements(row),
+        "missing_measurements": list_missing_measurements(row),
         "phases": list_phases(row),
         "node": find_node_use(row),
         "traces": drawn[:seen],
@@ -109,6 +116,7 @@ def _visible(request: OpenRequest, uid: str) -> Run:
     related = (
         *("experiment__baseline", "job__cluster", "job__snapshot"),
         *("workload", "environment", "snapshot", "node_samples"),
+        "measure_notes",
     )
     return get_object_or_404(
         Run.objects.filter(experiment__in=visible)

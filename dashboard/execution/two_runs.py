@@ -191,6 +191,8 @@ def _pair_measurements(left: RunSide, right: RunSide) -> Iterator[NumberLine]:
         difference = ""
         if rows[0] and rows[1] and rows[0].unit == rows[1].unit:
             difference = _describe_difference(rows[0].value, rows[1].value)
+            if rows[0].source != rows[1].source:
+                difference = "measured in two ways"
         is_primary = any(row.is_primary for row in known)
         yield NumberLine(name, known[0].label, texts[0], texts[1], difference, is_primary)
 

@@ -89,5 +89,6 @@ def _get(request: OpenRequest, uid: str) -> Run:
         "workload",
         "environment",
         "snapshot",
+        "measure_notes",
     )
     return get_object_or_404(rows.defer("experiment__plan", "job__script", "output_tail"), uid=uid)

@@ -57,6 +57,7 @@ from experiments.statistics.margins import Margin
 from experiments.statistics.verdicts import FEWEST
 from runners.workloads import WORKLOADS
 from runners.workloads.results import Metric
+from runners.workloads.run_metrics import RUN_METRICS
 
 PARTITION = Experiment.Estimand.PARTITION
 RULES = (
@@ -105,7 +106,7 @@ Choices = list[tuple[str, Any]]
 def list_metric_choices(
     workloads: Iterable[Workload] = (), chosen: Iterable[Workload] = ()
 ) -> Choices:
-    """Return the metrics of each kind, and those of users' programs among `workloads`.
+    """Return the metrics of each kind, of users' programs among `workloads`, and of every run.
 
     What the `chosen` ones report comes first, in a group of its own.
     """
@@ -116,9 +117,10 @@ def list_metric_choices(
     own = [_named(metric) for metric in first.values()]
     others = [_named(metric) for name, metric in metrics.items() if name not in first]
     usual: Choices = [("", "the workload's own")]
+    of_runs = ("Of every run", [_named(row) for row in RUN_METRICS if row.name not in metrics])
     if not own:
-        return [*usual, *others]
-    return [*usual, ("Of the workloads chosen", own), ("Of other workloads", others)]
+        return [*usual, *others, of_runs]
+    return [*usual, ("Of the workloads chosen", own), ("Of other workloads", others), of_runs]
 
 
 def _reported_by(workloads: Iterable[Workload]) -> dict[str, Metric]:

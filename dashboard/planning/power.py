@@ -73,7 +73,7 @@ def estimate_outlooks(
     for workload in workloads:
         declared, given = WORKLOADS[workload.kind], workload.parameters
         name = metric or declared.choose_primary_metric(given)
-        if name in {each.name for each in declared.list_metrics(given)}:
+        if name in {each.name for each in declared.list_all_metrics(given)}:
             program = workload.parent or workload  # of all variants one
             asked[workload.kind, name, program if declared.is_the_users else None] = None
     count, pairs = (repeats, paired) if nodes is None else (nodes, True)

@@ -62,7 +62,7 @@ def workload(request: Request, pk: int) -> HttpResponse:
         "workload": row,
         "kind": kind,
         "settings": workloads.describe_settings(row),
-        "metrics": kind.list_metrics(row.parameters),
+        "metrics": kind.list_all_metrics(row.parameters),
         "primary": kind.choose_primary_metric(row.parameters),
         "uses": environments.find_uses(row, request.user),
         "can_change": permissions.may_change(request.user, row),

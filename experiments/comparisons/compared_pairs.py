@@ -19,6 +19,7 @@ from experiments.software import frozen_parity
 from experiments.statistics import Estimand, Measured, Pair, Sample, Stamp, Verdict, compare
 from experiments.statistics.unsteadiness import describe_unsteadiness, find_unsteadiness
 from experiments.statistics.values import InterimAnalysis
+from runners.workloads.run_metrics import RUN_METRIC_NAMES
 
 TRIED_AGAIN = "tried again after a verdict"
 """The event of a failed job that is tried again although its verdict could be read."""
@@ -79,6 +80,7 @@ def compare_group(
             differences=differences,
             interim_analysis=analysis if planned > 1 else None,
             estimand=Estimand(experiment.estimand) if experiment.estimand else None,
+            counted=f"measured {metric.name}" if metric.name in RUN_METRIC_NAMES else "run",
         )
         if not judgement.number:
             pairs = [_add_stamp(pair, Stamp.STOPPED_EARLY, stage.why_early) for pair in pairs]

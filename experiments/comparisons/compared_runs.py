@@ -15,7 +15,8 @@ def choose_primary_metric(experiment: Experiment, workload: Workload) -> Metric:
     """Return the metric that decides: the experiment's, else the workload's own."""
     kind = KNOWN_WORKLOADS[workload.kind]
     name = experiment.primary_metric or kind.choose_primary_metric(workload.parameters)
-    return next(metric for metric in kind.list_metrics(workload.parameters) if metric.name == name)
+    metrics = kind.list_all_metrics(workload.parameters)
+    return next(metric for metric in metrics if metric.name == name)
 
 
 def list_baseline_first(experiment: Experiment) -> list[str]:
@@ -51,6 +52,7 @@ def read_samples(
         node,
         began,
         repeat,
+        source,
     ) in rows.values_list(
         "run__workload_id",
         "run__scale",
@@ -62,6 +64,7 @@ def read_samples(
         "run__node",
         "run__began_at",
         "run__repeat",
+        "source",
     ):
         if metric != metrics[workload].name:
             continue
@@ -73,6 +76,7 @@ def read_samples(
             node=node,
             started=began.timestamp() if began else None,
             repeat=repeat,
+            source=source,
         )
         samples_by_group.setdefault((workload, scale), []).append(sample)
     return samples_by_group | {

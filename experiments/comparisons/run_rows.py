@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.db.models import F
@@ -16,7 +16,7 @@ from experiments.comparisons.exclusions import list_exclusions
 from experiments.comparisons.rows_by_key import iterate_rows
 from experiments.comparisons.typed_tables import ROWS_AT_ONCE
 from experiments.comparisons.warm_ups import collect_warm_ups
-from experiments.models import Experiment
+from experiments.models import Experiment, MeasureNotes
 from runners.ends import name_cause
 
 
@@ -33,13 +33,17 @@ def list_run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
     compared = {sample.run: sample.value for group in samples.values() for sample in group}
     exclusions = {exclusion.run: exclusion for exclusion in list_exclusions(experiment)}
     start_of_run = {uid: start for group in starts.values() for uid, start in group.starts.items()}
-    runs = experiment.runs.select_related("job__repairs", "workload", "environment")
+    runs = experiment.runs.select_related(
+        "job__repairs", "workload", "environment", "measure_notes"
+    )
     runs = runs.annotate(snapshot_hash=F("snapshot__content_hash"))
     ordered = runs.prefetch_related("measurements").order_by("job__block", "position", "pk")
     for run in iterate_rows(ordered, ROWS_AT_ONCE):
         numbers = {
             f"{number.metric} ({number.unit})": number.value for number in run.measurements.all()
         }
+        sources = {row.metric: row.source for row in run.measurements.all() if row.source}
+        notes: MeasureNotes | None = getattr(run, "measure_notes", None)
         yield {
             "run": run.uid,
             "job": run.job.uid,
@@ -66,4 +70,11 @@ def list_run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
             **(exclusions[run.uid].columns if run.uid in exclusions else {}),
             **(start_of_run[run.uid].columns if run.uid in start_of_run else {}),
             **({"excluded_when": exclusions[run.uid].moment} if run.uid in exclusions else {}),
+            **({"sources": _write_texts(sources)} if sources else {}),
+            **({"not_measured": _write_texts(notes.missing)} if notes and notes.missing else {}),
         }
+
+
+def _write_texts(texts: Mapping[str, str]) -> str:
+    """Return texts by metric as one: "queue_time: clocks; run_time: clock of the job script"."""
+    return "; ".join(f"{name}: {text}" for name, text in sorted(texts.items()))

@@ -57,10 +57,13 @@ COMPARED = (
     TypedColumn("trend"),
     TypedColumn("mean_after_warm_up (s)", "number", "s"),
     TypedColumn("excluded_when", about="before any verdict, or after which analysis"),
+    TypedColumn("sources", about="of what Tare measures of every run, by metric"),
+    TypedColumn("not_measured", about="why it lacks others of these, by metric"),
 )
 NODE = TypedColumn("node")
 METRIC, UNIT = TypedColumn("metric"), TypedColumn("unit", about="1 for a bare number")
 VALUE = TypedColumn("value", "number", about="in the unit of its row")
+SOURCE = TypedColumn("source", about="where Tare has it from; empty: the program reported it")
 STEP = TypedColumn("step", "whole", about="from 1; the last one of those that a value is of")
 
 
@@ -89,7 +92,7 @@ def make_runs_table(experiment: Experiment) -> TypedTable:
 
 def make_measurements_table(experiment: Experiment) -> TypedTable:
     """Return a row for each measurement of each run."""
-    columns = (*ABOUT_RUN, NODE, METRIC, VALUE, UNIT)
+    columns = (*ABOUT_RUN, NODE, METRIC, VALUE, UNIT, SOURCE)
     return TypedTable(columns, _read_measurements(experiment), describe_source(experiment))
 
 
@@ -114,7 +117,7 @@ _ORDER = ("run__job__block", "run__position", "run", "metric", "pk")
 def _read_measurements(experiment: Experiment) -> Iterator[Batch]:
     rows = Measurement.objects.filter(run__experiment=experiment)
     keys = list(rows.order_by(*_ORDER).values_list("pk", flat=True))
-    fields = (*_OF_RUN, "metric", "value", "unit")
+    fields = (*_OF_RUN, "metric", "value", "unit", "source")
     values = iterate_values(rows, keys, fields, ROWS_AT_ONCE)
     while batch := list(islice(values, ROWS_AT_ONCE)):
         columns = [list(column) for column in zip(*batch, strict=True)]

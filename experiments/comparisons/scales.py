@@ -20,6 +20,7 @@ from experiments.statistics.scaling import (
     make_level_from_runs,
 )
 from runners.workloads import KNOWN_WORKLOADS
+from runners.workloads.run_metrics import NO_SPEEDS
 
 GPUS = re.compile(r"(n|no|num|number)?[ _.]*(of)?[ _.]*gpus?", re.IGNORECASE)
 """Names of a table's column that counts GPUs."""
@@ -82,7 +83,8 @@ def _group_by_workload(comparison: Comparison) -> dict[Rest, list[tuple[int, str
     groups_by_workload: dict[Rest, list[tuple[int, str, Group]]] = {}
     for group in comparison.groups:
         gpus_scale_and_rest = _scale_of_group(group)
-        if gpus_scale_and_rest and group.metric.better:
+        has_speed = group.metric.name not in NO_SPEEDS
+        if gpus_scale_and_rest and group.metric.better and has_speed:
             gpus, scale, rest = gpus_scale_and_rest
             groups_by_workload.setdefault(rest, []).append((gpus, scale, group))
     return {

@@ -27,6 +27,7 @@ from experiments.execution.run_ends import (
     decide_run_end,
     describe_damaged_end,
 )
+from experiments.execution.run_measures import keep_measures
 from experiments.execution.series_copy import copy_series
 from experiments.models import Job, Measurement, Run, RunFile, Series, Snapshot, User
 from experiments.snapshots import replace_paths
@@ -130,6 +131,7 @@ def _keep_groups(
             kept += [end for end in group if end.run.pk in moved]
         _keep_files([end for end in kept if end.run_record])
         _keep_numbers(kept)
+        keep_measures(kept)
         keep_samples(kept)
     return kept
 

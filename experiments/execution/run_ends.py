@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from textwrap import shorten
 from typing import Any
 
@@ -13,6 +13,7 @@ from django.utils import timezone
 from experiments.design import Scale
 from experiments.execution.files_left import explain_unread_files, list_damaged_files
 from experiments.execution.journals import find_journal_line, parse_moment
+from experiments.execution.run_measures import Measures, measure_run
 from experiments.models import Job, Run
 from experiments.models.states import NOT_STARTED
 from experiments.snapshots import find_differing_facts, replace_paths
@@ -59,6 +60,7 @@ class RunEnd:
     result: Result | None = None  # of a run that has succeeded
     steps: Result | None = None  # how far another one came; shown, never compared
     snapshot: Mapping[str, Any] | None = None
+    measures: Measures = field(default_factory=Measures)  # of a run that has succeeded
 
     def list_columns(self) -> frozenset[str]:
         """Return what changes with the state: runs with the same columns are stored together."""
@@ -108,7 +110,10 @@ def describe_own_end(run: Run, run_record: RunRecord, record: Record) -> RunEnd:
     }
     steps = None if result else _read_steps(run, run_record)
     snapshot = describe_snapshot(run, run_record)
-    return RunEnd(run, state, columns, message, run_record, record, result, steps, snapshot)
+    measures = measure_run(run, run_record, record) if result else Measures()
+    return RunEnd(
+        run, state, columns, message, run_record, record, result, steps, snapshot, measures
+    )
 
 
 def describe_damaged_end(run: Run, problem: str) -> RunEnd:

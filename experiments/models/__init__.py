@@ -13,6 +13,7 @@ from experiments.models.kept_comparison import KeptComparison
 from experiments.models.last_visit import LastVisit
 from experiments.models.link import ShareLink
 from experiments.models.live_reading import LiveReading
+from experiments.models.measure_notes import MeasureNotes
 from experiments.models.node_samples import NodeSamples
 from experiments.models.notification import (
     NoticedExperiment,
@@ -59,6 +60,7 @@ __all__ = [
     "KeptComparison",
     "LastVisit",
     "LiveReading",
+    "MeasureNotes",
     "Measurement",
     "NodeSamples",
     "NoticedExperiment",

@@ -26,6 +26,12 @@ class Measurement(models.Model):
     metric = models.CharField(max_length=100)
     value = models.FloatField()
     unit = models.CharField(max_length=30)
+    source = models.CharField(
+        max_length=60,
+        blank=True,
+        db_default="",
+        help_text="Where Tare has it from; empty: the program reported it.",
+    )
 
     class Meta:
         ordering = ["metric"]

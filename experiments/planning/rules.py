@@ -16,6 +16,7 @@ from experiments.statistics.interim_analyses import count_most_analyses
 from experiments.statistics.verdicts import FEWEST
 from runners.schedulers import SCHEDULERS
 from runners.workloads import WORKLOADS
+from runners.workloads.run_metrics import OF_JOB
 
 # Time that a job needs beside its runs: start, snapshots, check sums.
 JOB_OVERHEAD_SECONDS = 60
@@ -121,7 +122,7 @@ def list_refusals(
         messages["workloads"].append(f"{workload} is only known from imported logs.")
     workloads = [row for row in workloads if row.kind in WORKLOADS]
     _check_scales(messages, cluster, partition, workloads, environments, scales)
-    _check_metric(messages, workloads, primary_metric)
+    _check_metric(messages, workloads, primary_metric, paired=paired)
     if looks > count_most_analyses(repeats):
         most = count_most_analyses(repeats)
         messages["looks"].append(
@@ -226,11 +227,22 @@ def _check_scales(
 
 
 def _check_metric(
-    messages: defaultdict[str, list[str]], workloads: Sequence[Workload], metric: str
+    messages: defaultdict[str, list[str]],
+    workloads: Sequence[Workload],
+    metric: str,
+    *,
+    paired: bool,
 ) -> None:
     for workload in workloads:
-        declared = WORKLOADS[workload.kind].list_metrics(workload.parameters)
-        reported = [declared_metric.name for declared_metric in declared]
+        kind = WORKLOADS[workload.kind]
+        own = {declared.name for declared in kind.list_metrics(workload.parameters)}
+        if paired and metric in OF_JOB - own:
+            messages["primary_metric"].append(
+                f"All environments of a block run in one job, so their {metric} is the same: "
+                "choose the independent design."
+            )
+            return
+        reported = [known.name for known in kind.list_all_metrics(workload.parameters)]
         if metric and metric not in reported:
             messages["primary_metric"].append(
                 f"{workload} does not report {metric}. It reports {', '.join(reported)}."

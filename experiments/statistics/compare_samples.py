@@ -9,6 +9,7 @@ from typing import Any
 from experiments.statistics.arms import Arms, check
 from experiments.statistics.estimates import TOO_FEW, Estimate
 from experiments.statistics.margins import Goal, Margin
+from experiments.statistics.sources import explain_different_sources
 from experiments.statistics.stamps import list_node_stamps, list_stamps
 from experiments.statistics.values import Better, Estimand, InterimAnalysis, Pair, Sample
 from experiments.statistics.verdict_sentences import NODES_UNKNOWN, ONE_NODE, claim_and_evidence
@@ -27,6 +28,7 @@ def compare(
     differences: Mapping[str, Sequence[str]] | None = None,
     interim_analysis: InterimAnalysis | None = None,
     estimand: Estimand | None = None,
+    counted: str = "run",
 ) -> list[Pair]:
     """Compare each environment with the baseline: one workload, one scale, one metric in `unit`.
 
@@ -34,6 +36,7 @@ def compare(
     stamps the verdict. The baseline itself is skipped where `environments` holds it. With
     `interim_analysis` the samples are those of one of several, and its level decides. `estimand` is
     what the verdicts speak of: for a partition the means of its nodes are what is compared.
+    `counted` names what an environment without samples has none of.
     ValueError names the run whose value is not positive and finite.
     """
     margin = Margin.of(margin)
@@ -61,13 +64,14 @@ def compare(
                 estimand=estimand,
             ),
             (differences or {}).get(environment, ()),
+            counted,
         )
         for environment in environments
         if environment != baseline
     ]
 
 
-def _pair(arms: Arms, pair: Pair, differences: Sequence[str]) -> Pair:
+def _pair(arms: Arms, pair: Pair, differences: Sequence[str], counted: str) -> Pair:
     """Return the pair with all numbers that the arms give."""
     values_b = [sample.value for sample in arms.baseline]
     values_e = [sample.value for sample in arms.environment]
@@ -86,8 +90,11 @@ def _pair(arms: Arms, pair: Pair, differences: Sequence[str]) -> Pair:
         dropped_nodes=arms.dropped_nodes,
     )
     estimate = arms.estimate()
-    if estimate is None:
-        pair = replace(pair, detail=_missing(pair))
+    if why := explain_different_sources(arms.baseline, arms.environment):
+        estimate = None
+        pair = replace(pair, detail=why)
+    elif estimate is None:
+        pair = replace(pair, detail=_missing(pair, counted))
     else:
         verdict, detail = decide(estimate, pair.margins, pair.better, pair.alpha)
         if pair.by_node and estimate.flaw == TOO_FEW:
@@ -151,12 +158,12 @@ def _with_intervals(analysis: InterimAnalysis | None, estimate: Estimate) -> Int
     )
 
 
-def _missing(pair: Pair) -> str:
+def _missing(pair: Pair, counted: str) -> str:
     if pair.dropped_nodes:
         return f"no node with runs of both {pair.environment} and {pair.baseline}"
     if pair.dropped_blocks:
         return f"no block with runs of both {pair.environment} and {pair.baseline}"
-    return f"no run of {pair.baseline if not pair.n_baseline else pair.environment}"
+    return f"no {counted} of {pair.baseline if not pair.n_baseline else pair.environment}"
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -11,6 +11,8 @@ Better = Literal["lower", "higher"]
 Interval = tuple[float, float]
 ALPHA = 0.05
 """The level of every verdict, unless several interim analyses were planned."""
+AMOUNTS = ("B", "J")
+"""Units of what a run needs: memory and energy."""
 
 
 class Verdict(StrEnum):
@@ -89,6 +91,8 @@ class Sample:
     """The number of its repeat, by which interim analyses choose runs."""
     settles: bool = True
     """False where its steps never reach a steady state."""
+    source: str = ""
+    """Where the value comes from, if Tare has measured it; "" if the program reported it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,6 +267,11 @@ class Pair:
     def trained_differently(self) -> bool:
         """Return whether it compares the speed of trainings that did not learn the same."""
         return Stamp.TRAINED_DIFFERENTLY in self.stamps
+
+    @property
+    def is_of_amounts(self) -> bool:
+        """Return whether memory or energy is compared, of which more is needed, not a speed."""
+        return self.unit in AMOUNTS and self.better == "lower"
 
     @property
     def alpha(self) -> float:

@@ -37,18 +37,20 @@ def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]
             evidence += " A difference can be detected, but it is smaller than the margin."
     elif pair.verdict is Verdict.NOT_SLOWER:
         claim = (
-            f"{pair.environment} is not slower than {pair.baseline} "
+            f"{pair.environment} {_is_not_slower(pair)} than {pair.baseline} "
             f"by more than {pair.margins.text}{_scope(pair)}"
         )
         evidence = f" ({_numbers(pair, 1 - 2 * pair.alpha, pair.ci_equivalence)})."
         if pair.detail == DETECTABLE:
-            evidence += " That it is slower can be detected, but by less than the margin."
+            slower = "needs more" if pair.is_of_amounts else "is slower"
+            evidence += f" That it {slower} can be detected, but by less than the margin."
         elif pair.detail == DETECTED_FASTER:
-            evidence += f" It is faster (p of a difference {numbers.p_value(pair.p_difference)})."
+            faster = "needs less" if pair.is_of_amounts else "is faster"
+            evidence += f" It {faster} (p of a difference {numbers.p_value(pair.p_difference)})."
     else:
         claim = (
-            f"{pair.environment} is {_percent(pair, pair.ratio or 1)} "
-            f"{pair.verdict.lower()} than {pair.baseline}{_scope(pair)}"
+            f"{pair.environment} {_verb(pair)} {_percent(pair, pair.ratio or 1)} "
+            f"{_name_direction(pair)} than {pair.baseline}{_scope(pair)}"
         )
         evidence = f" ({_numbers(pair, 1 - pair.alpha, pair.ci_difference)}); " + (
             f"beyond {_margin(pair)}."
@@ -64,6 +66,20 @@ def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]
         count = numbers.count(len(pair.dropped_nodes), "node")
         evidence += f" {count} without runs of both {_be(pair.dropped_nodes)} left out."
     return claim, evidence
+
+
+def _verb(pair: Pair) -> str:
+    return "needs" if pair.is_of_amounts else "is"
+
+
+def _is_not_slower(pair: Pair) -> str:
+    return "does not need more" if pair.is_of_amounts else "is not slower"
+
+
+def _name_direction(pair: Pair) -> str:
+    if pair.is_of_amounts:
+        return "more" if pair.verdict is Verdict.SLOWER else "less"
+    return pair.verdict.lower()
 
 
 def _be(names: Sequence[str]) -> str:
@@ -120,9 +136,11 @@ def _margin(pair: Pair) -> str:
 def _what_is_open(pair: Pair, estimate: Estimate) -> str:
     low, high = pair.ci_equivalence or (1.0, 1.0)
     below, above = ("slower", "faster") if pair.better == "higher" else ("faster", "slower")
+    if pair.is_of_amounts:
+        below, above = "less", "more"
     if low < 1 < high:
         ends = [f"{_percent(pair, low)} {below}", f"{_percent(pair, high)} {above}"]
-        between = " and ".join(ends if below == "faster" else ends[::-1])
+        between = " and ".join(ends if below != "slower" else ends[::-1])
     else:
         nearer, farther = sorted((low, high), key=lambda end: abs(end - 1))
         side = above if low >= 1 else below
@@ -130,7 +148,7 @@ def _what_is_open(pair: Pair, estimate: Estimate) -> str:
     level = numbers.level(1 - 2 * pair.alpha)
     next_step = f"{_next_step(pair, estimate)} at {pair.margins.text}"
     return (
-        f"{pair.environment} is between {between} than {pair.baseline}{_scope(pair)} "
+        f"{pair.environment} {_verb(pair)} between {between} than {pair.baseline}{_scope(pair)} "
         f"({level} CI, {_size(pair)}); {next_step}."
     )
 

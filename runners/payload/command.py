@@ -17,6 +17,7 @@ from typing import Any, Dict, List
 
 from .executables import find_executable
 from .frameworks import Failure
+from .memory import Tree
 from .place import RunProcess
 from .programs import inspect
 from .recorder import Recorder
@@ -26,7 +27,7 @@ QUIET = True
 
 
 def run(parameters: dict[str, Any], recorder: Recorder, process: RunProcess) -> Dict[str, Any]:
-    """Run the program; return the files that it consists of, for the snapshot.
+    """Run the program; return the files that it consists of, and what its processes held together.
 
     Raises Failure if the program cannot be started, SystemExit with its code if it fails.
     """
@@ -41,12 +42,16 @@ def run(parameters: dict[str, Any], recorder: Recorder, process: RunProcess) -> 
         raise explain_missing_program(argv[0], sorted(parameters["files"]), variables["PATH"])
     recorder.phase("program")
     began = perf_counter()
-    code = wait_for(argv, program, variables, process)
+    tree = Tree()
+    code = wait_for(argv, program, variables, process, tree)
     recorder.metric("wall_time", perf_counter() - began, "s")
     recorder.phase("end")
     if code:
         raise SystemExit(code if code > 0 else 128 - code)
-    return {"program": inspect(parameters["argv"], argv, program, sys.executable, variables)}
+    return {
+        "program": inspect(parameters["argv"], argv, program, sys.executable, variables),
+        "together": tree.describe(),
+    }
 
 
 def expand_placeholders(parameters: dict[str, Any], files: str, process: RunProcess) -> List[str]:
@@ -84,8 +89,10 @@ def make_variables(parameters: dict[str, Any], files: str, process: RunProcess) 
     return variables
 
 
-def wait_for(argv: List[str], program: str, variables: Dict[str, str], process: RunProcess) -> int:
-    """Run the program and return its exit code; -n if signal n ended it.
+def wait_for(
+    argv: List[str], program: str, variables: Dict[str, str], process: RunProcess, tree: Tree
+) -> int:
+    """Run the program and return its exit code; -n if signal n ended it. `tree` samples it.
 
     SIGTERM and SIGINT are passed on to it.
     """
@@ -117,6 +124,7 @@ def wait_for(argv: List[str], program: str, variables: Dict[str, str], process: 
         raise Failure(reason) from error
     for early_signal in early:
         started[0].send_signal(early_signal)
+    tree.begin()
     return started[0].wait()
 
 

@@ -75,12 +75,17 @@ def measure(spec: dict[str, Any], process: place.RunProcess, recorder: Recorder)
         recorder.phase("waiting for the other instances")
         place.start_together(process)
 
+    from . import memory  # not above: the container's start would pay for it
+
+    children_before = memory.measure_largest_child()
     workload = importlib.import_module("." + WORKLOADS[spec["workload"]], __package__)
     workload_facts = workload.run(spec["parameters"], recorder, process) or {}
+    held = {**memory.describe_memory(children_before), **workload_facts.pop("together", {})}
     if not recorder.has_steps and not recorder.has_metrics:
         raise ResultError("nothing was measured")
 
-    write_json(inside_path, {**inside, **snapshot.take_after(), **workload_facts}, sync=False)
+    known = {**inside, **snapshot.take_after(), **workload_facts, "memory": held}
+    write_json(inside_path, known, sync=False)
     recorder.facts.update(workload=spec["workload"], parameters=spec["parameters"])
     if recorder.has_steps:
         recorder.metric(STEP_TIME, recorder.mean(STEP_TIME), "s")

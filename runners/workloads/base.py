@@ -7,6 +7,7 @@ from runners.workloads.instances import INSTANCE_SPREAD, merge_results, split_by
 from runners.workloads.parameters import Parameter, ParameterError, Value, clean_parameters
 from runners.workloads.reports import read_partial_series
 from runners.workloads.results import Metric, Result, SanityError, read_result
+from runners.workloads.run_metrics import add_run_metrics
 
 Batch = Literal["total", "per GPU", ""]
 Processes = Literal["one", "node", "gpu"]
@@ -116,6 +117,11 @@ class Workload:
     def list_metrics(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
         """Return the metrics of a run with these parameters, which need not be complete."""
         return cls.metrics
+
+    @classmethod
+    def list_all_metrics(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
+        """Return also those that Tare measures of every run, whatever its program reports."""
+        return add_run_metrics(cls.list_metrics(parameters))
 
     @classmethod
     def choose_primary_metric(cls, parameters: Mapping[str, Any]) -> str:

@@ -57,9 +57,7 @@ def read_result(content: bytes | None, metrics: Sequence[Metric], primary: str) 
             raise SanityError(f"the metric {name!r} is not one that this workload declares")
         if unit != units[name]:
             raise SanityError(f"{name} is in {unit!r}, and {units[name]!r} was declared")
-        if unit != "1" and value <= 0:
-            raise SanityError(f"{name} is {value:g} {unit}; it must be above zero")
-        measurements[name] = (value, unit)
+        measurements[name] = (check_positive(value, unit, name), unit)
     if primary not in measurements:
         raise SanityError(f"the result has no {primary}, the metric that is compared")
     return Result(
@@ -189,4 +187,11 @@ def check_size(number: float, name: str) -> float:
     """Raise SanityError for a finite number that statistics and charts cannot compute with."""
     if abs(number) > LARGEST:
         raise SanityError(f"{name} is {number:g}, which is beyond anything that is measured")
+    return number
+
+
+def check_positive(number: float, unit: str, name: str) -> float:
+    """Raise SanityError for what a time, a size or a rate cannot be: zero, or less."""
+    if unit != "1" and number <= 0:
+        raise SanityError(f"{name} is {number:g} {unit}; it must be above zero")
     return number

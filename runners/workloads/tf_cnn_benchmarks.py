@@ -1,7 +1,7 @@
 """`tf_cnn_benchmarks`: TensorFlow's own benchmark of convolutional networks, from imported logs."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from runners.workloads.base import Workload
 from runners.workloads.parameters import ParameterError, Value
@@ -35,6 +35,11 @@ class TfCnnBenchmarks(Workload):
         "step_images_per_second": "step_time",
         "wall_images_per_second": "step_time",
     }
+
+    @classmethod
+    def list_all_metrics(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
+        """Return its own: Tare has run none of these."""
+        return cls.metrics
 
     @classmethod
     def clean(cls, parameters: Mapping[str, object]) -> dict[str, Value]:

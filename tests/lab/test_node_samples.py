@@ -13,7 +13,9 @@ from experiments import execution
 from experiments.execution import lifecycle
 from experiments.models import Cluster, Environment, Experiment, LiveReading, NodeSamples, Run
 from lab.client import Lab
+from runners.gpu_measures import MEMORY_SAMPLES, POWER_SAMPLES
 from runners.node_samples import MOST_GPUS
+from runners.run_measures import MARKS, SLURM
 from tests.conftest import finish, tick_until
 from tests.factories import ExperimentFactory, WorkloadFactory
 from tests.lab.by_forms import Person
@@ -200,3 +202,38 @@ def test_a_job_that_waits_says_when_slurm_expects_to_start_it(
     finally:
         lab.execute(["scancel", other])
     assert end(lab, made, folder).state == Run.State.SUCCEEDED
+
+
+def test_time_memory_and_energy_of_a_run_are_measured(
+    lab: Lab, registered: Cluster, person: Person
+) -> None:
+    """By Slurm's own times, and by samples of a GPU of which power and memory are known."""
+    folder = f"{registered.work_directory}/measured"
+    with tool(lab, print_lines().replace("sleep 1", "sleep 3")):
+        made = launch(registered, folder)
+        watch_until(
+            person,
+            made,
+            lambda reading: any(
+                track["name"] == "GPU power" and track["count"] > 2
+                for track in reading.samples["tracks"]
+            ),
+        )
+        run = end(lab, made, folder)
+    assert run.state == Run.State.SUCCEEDED, run.message
+    rows = {row.metric: row for row in run.measurements.all()}
+    missing = run.measure_notes.missing
+    assert rows["run_time"].value > 6
+    assert (rows["gpu_energy"].source, rows["peak_gpu_memory"].source) == (
+        POWER_SAMPLES,
+        MEMORY_SAMPLES,
+    )
+    assert rows["gpu_energy"].value == pytest.approx(612.31 * rows["run_time"].value)
+    assert rows["peak_gpu_memory"].value == 40536 * 2**20
+    assert rows["peak_host_memory"].source == MARKS
+    if "queue_time" in rows:
+        assert (rows["queue_time"].source, rows["queue_time"].value % 1) == (SLURM, 0)
+    else:
+        assert missing["queue_time"].endswith("Slurm counts whole seconds")
+    page = str(person.app.get(run.get_absolute_url(), user=person.name).text)
+    assert f"{POWER_SAMPLES}, " in page

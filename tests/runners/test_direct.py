@@ -74,9 +74,10 @@ def test_runs_keep_their_order_and_a_failure_stops_no_other(runner, block, progr
     assert [runs[0].output_tail, runs[4].output_tail] == ["first", f"{home} {home} 1"]
     assert record.exit_code == 0
     assert events(record) == [
-        *("job started", "page cache", "run began r0", "run ended r0"),
+        *("job started", "page cache", "run began r0", "program ended r0", "run ended r0"),
         *("cool-down", "run ended r1", "cool-down", "run ended r2", "cool-down"),
-        *("run began r3", "run ended r3", "cool-down", "run began r4", "run ended r4"),
+        *("run began r3", "program ended r3", "run ended r3", "cool-down"),
+        *("run began r4", "program ended r4", "run ended r4"),
         "job ended",
     ]
 

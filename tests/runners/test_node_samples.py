@@ -295,7 +295,8 @@ def test_no_sampler_outlives_a_killed_script(runner, block, program, tmp_path, h
 
 
 def sampler_script(before: str, directory: Path) -> str:
-    text = re.search(r"^sample_node\(\) \{.*?^\}\n", TEMPLATE.read_text(), re.DOTALL | re.MULTILINE)
+    functions = r"^powercap=.*?(?=^# Set .index. )"
+    text = re.search(functions, TEMPLATE.read_text(), re.DOTALL | re.MULTILINE)
     assert text
     return f"{before}\njob='{directory}'\n{text[0]}sample_node 0.05 &\nread -r _\nkill -KILL $!\n"
 

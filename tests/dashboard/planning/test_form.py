@@ -392,13 +392,16 @@ def test_metrics_of_the_workloads_chosen_come_first(as_owner: Client, site: Site
     metric = BeautifulSoup(page, "html.parser").select_one("#metric")
     assert metric
     assert metric["hx-swap-oob"] == "true"
-    first, rest = metric.select("optgroup")
+    first, rest, of_runs = metric.select("optgroup")
     assert first["label"] == "Of the workloads chosen"
     assert "images_per_second" not in first.get_text()
     assert "images_per_second" in rest.get_text()
     assert "step_time" in first.get_text()
+    assert of_runs["label"] == "Of every run"
+    assert "run_time" in of_runs.get_text()
+    assert "run_time" not in first.get_text() + rest.get_text()
     nothing = as_owner.post(NEW, asked_for | {"workloads": []}, headers=HTMX)
-    assert "<optgroup" not in nothing.content.decode()
+    assert "Of the workloads chosen" not in nothing.content.decode()
 
 
 def test_rules_that_reject_runs_are_part_of_the_draft(as_owner: Client, site: Site) -> None:

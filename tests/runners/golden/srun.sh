@@ -48,6 +48,14 @@ journal() {
         "$moment" "$1" "$node" "${2-}" >>"$job/journal.ndjson"
 }
 
+# Append a line about the run, with the seconds since the node was started: nobody sets these. EVENT
+journal_run() {
+    local uptime=null
+    read -r uptime _ </proc/uptime
+    journal "$1" ", \"run\": \"$uid\", \"uptime\": ${uptime:-null}"
+    read_cpu_energy
+} 2>/dev/null
+
 # Put TEXT into FILE, wholly or not at all: whoever finds the file can believe it. FILE TEXT
 leave() {
     printf '%s\n' "$2" >"$1.part" && mv -f "$1.part" "$1"
@@ -135,7 +143,8 @@ execute() {
     hand_on process
     hand_on by_srun
     if [ -n "$terminated" ]; then return; fi
-    journal "run began" ", \"run\": \"$uid\""
+    count_energy before
+    journal_run "run began"
     began=$SECONDS
     exec 2>/dev/null # what bash remarks on signals is none of the program's output
     ( # `timeout` leads a process group, so that TERM reaches all that the program starts
@@ -146,11 +155,13 @@ execute() {
     )
     code=$?
     trap '' TERM USR2 # from here on nothing waits for anything
+    if [ -z "$terminated" ]; then journal_run "program ended"; fi
     : >"$job/.process"
     if [ "$limit" -gt 0 ] && [ $((SECONDS - began)) -ge "$limit" ]; then
         fail "time limit reached: the run was ended after $limit s"
     fi
     leave "$directory/exit_code" "$code"
+    count_energy after
 }
 
 # End what the run has left on the node, so that the next one has it to itself. Runtimes put programs
@@ -279,6 +290,34 @@ sum_up_many() {
 
 samplers=() # processes that `finish` ends
 
+powercap=/sys/class/powercap
+cpu_packages=() # folders with the energy counter of a CPU package, each with the counter's range
+
+# Choose the counters that this user may read: of whole packages, which contain those of their parts.
+choose_cpu_counters() {
+    local place name most
+    for place in "$powercap"/intel-rapl:[0-9] "$powercap"/intel-rapl:[0-9][0-9]; do # of AMD's too
+        name='' most=''
+        read -r name <"$place/name"
+        read -r most <"$place/max_energy_range_uj"
+        if [[ $name == package-* ]] && [ -n "$most" ] && read -r _ <"$place/energy_uj"; then
+            cpu_packages+=("$place $most")
+        fi
+    done
+} 2>/dev/null
+
+# Append a line to samples/rapl.txt: the time, and of each package its counter in µJ and its range.
+read_cpu_energy() {
+    local package count moment line=''
+    if [ "${#cpu_packages[@]}" = 0 ]; then return; fi
+    now
+    for package in "${cpu_packages[@]}"; do
+        read -r count <"${package% *}/energy_uj" || return
+        line+=" $count/${package##* }"
+    done
+    printf '%s%s\n' "$moment" "$line" >>"$job/samples/rapl.txt"
+} 2>/dev/null
+
 # Append a line to samples/node.txt every SECONDS, until this script has ended: the time, ticks that the
 # CPUs were busy, all their ticks, memory and swap in use and all memory in KiB, pages that went to swap
 # or came from it, the load. Bash reads these itself: nothing is started for a sample.
@@ -314,6 +353,7 @@ sample_node() {
             "$memory" "${total:--}" \
             "$swapped" "${paged:--}" "${load:--}" \
             >>"$job/samples/node.txt"
+        read_cpu_energy
         read -r -t "$1" -u "$pause"
     done
     # Another process may have the number of one that has ended.
@@ -409,10 +449,33 @@ sample_gpus() {
         --format=csv,noheader,nounits --loop="$1"
 }
 
+energy=() # the command that prints the energy counters of the job's GPUs as JSON; empty: none does
+
+# Choose that command: the node's own Python and driver, with the variables that this script began with.
+choose_energy_counter() {
+    local python
+    if [ -n "$divided" ] || ! python=$(command -v python3); then return; fi
+    energy=(timeout 10 env -i "LD_LIBRARY_PATH=${LD_LIBRARY_PATH-}" "$python" -I -S
+        "$job/payload/gpu_energy.py" "${chosen[@]#--id=}")
+}
+
+# Write the counters into the journal, outside of the time that is measured. before|after
+count_energy() {
+    local text
+    if [ "${#energy[@]}" = 0 ] || [ -n "$terminated" ] || [ -e "$job/.no-energy" ]; then return; fi
+    text=$("${energy[@]}" 8>&- 9>&-)
+    if [[ $text =~ ^\{[0-9\":,\ ]+\}$ ]]; then
+        journal "counters $1" ", \"run\": \"$uid\", \"gpu_millijoules\": $text"
+    else
+        : >"$job/.no-energy" # it is not asked again
+    fi
+} 2>/dev/null
+
 # Begin to sample this node and the GPUs that `choose_gpus` has chosen. Whatever is the matter with
 # samples, no run hears of it, and no file of the queue stays open because of them. SECONDS
 begin_samples() {
     mkdir -p "$job/samples" || return
+    choose_cpu_counters
     if ! grep -qs '^GPU [0-9A-Fa-f]' "$job/snapshot/nvidia-smi"; then
         : # the node has none
     elif [ "$given" = no ]; then
@@ -424,6 +487,7 @@ begin_samples() {
     else
         sample_gpus "$1" >"$job/samples/gpus.csv" 2>&1 8>&- 9>&- &
         samplers=("$!")
+        choose_energy_counter
     fi
     sample_node "$1" "${samplers[@]}" >/dev/null 2>&1 8>&- 9>&- &
     samplers=("$!" "${samplers[@]}")
