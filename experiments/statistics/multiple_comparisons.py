@@ -13,8 +13,8 @@ def correct_by_holm(pairs: Sequence[Pair]) -> list[Pair]:
     The family is all pairs of an experiment; those without inference do not count. A verdict that
     its adjusted p no longer supports keeps its word and is stamped NOT AFTER HOLM.
     """
-    difference = _adjust([pair.p_difference for pair in pairs])
-    goal = _adjust([pair.p_goal for pair in pairs])
+    difference = adjust_by_holm([pair.p_difference for pair in pairs])
+    goal = adjust_by_holm([pair.p_goal for pair in pairs])
     family = sum(p is not None for p in difference)
     adjusted = []
     for pair, p_difference, p_goal in zip(pairs, difference, goal, strict=True):
@@ -40,7 +40,7 @@ def correct_by_holm(pairs: Sequence[Pair]) -> list[Pair]:
     return adjusted
 
 
-def _adjust(ps: Sequence[float | None]) -> list[float | None]:
+def adjust_by_holm(ps: Sequence[float | None]) -> list[float | None]:
     """Return p values adjusted by Holm's step-down; None stays None."""
     ordered = sorted((p, i) for i, p in enumerate(ps) if p is not None)
     adjusted: list[float | None] = [None] * len(ps)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import bootstrap
 
 from experiments.statistics import vectorised
-from experiments.statistics.calibration import several_nodes, start_ups, truths
+from experiments.statistics.calibration import several_nodes, start_ups, training_truths, truths
 from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS, Shape
 from experiments.statistics.interim_analyses import get_level, schedule
 from experiments.statistics.margins import Goal, Margin
@@ -31,6 +31,8 @@ REPEATS_OF_ANALYSES = {2: 10, 3: 15, 4: 20, 5: 25}
 PEEKS = range(3, 31)
 STEPS = 1000
 BATCH = 500
+OF_TRAININGS = 164
+"""Trainings have random numbers of their own, so that other bands stay what they are."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ def calibrate(effort: Effort, seed: int = SEED) -> list[Band]:
         *_bands_of_start_ups(rng, effort),
         *_bands_of_analyses(rng, effort),
         *_bands_of_nodes(rng, effort),
+        *_bands_of_trainings(np.random.default_rng([seed, OF_TRAININGS]), effort),
     ]
 
 
@@ -326,6 +329,31 @@ def _bands_of_nodes(rng: Any, effort: Effort) -> Iterator[Band]:
             high=0.1,
             control=True,
         )
+
+
+def _bands_of_trainings(rng: Any, effort: Effort) -> Iterator[Band]:
+    """Yield bands of the verdicts on training, of whole loss curves, and of a test at each step."""
+    ends = training_truths.count_wrong_ends(rng, effort.data_sets)
+    for kind, promise in enumerate(
+        (
+            "training EQUIVALENT although it differs by the margin",
+            "training DIFFERENT although there is no difference",
+        )
+    ):
+        shares = {case: wrong[kind] for case, wrong in ends.items()}
+        yield Band(promise, shares, high=0.055, slack=_slack(0.055, effort))
+    yield Band(
+        "loss curves called different although only chance differs",
+        training_truths.count_curve_alarms(rng, effort.heavy_data_sets),
+        high=0.055,
+        slack=_slack(0.055, effort, effort.heavy_data_sets),
+    )
+    yield Band(
+        "the same by Student's t at any step",
+        {"AR(1) 0.99, 6 seeds": training_truths.count_alarms_at_any_step(rng, 500)},
+        high=0.2,
+        control=True,
+    )
 
 
 def _bca_covers(rng: Any, data_sets: int, n: int) -> Array:

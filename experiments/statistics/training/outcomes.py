@@ -36,6 +36,9 @@ class Ending:
     first: float | None = None
     digest: str = ""
     """A hash of all its losses; empty where only the last one was read."""
+    block: str = ""
+    repeat: int = 0
+    """The number of its repeat, by which interim analyses choose runs."""
 
     def equals(self, other: Ending) -> bool:
         """Return whether all losses are bitwise the same; the last where not all are known."""
