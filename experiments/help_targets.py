@@ -29,6 +29,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "goal": "experiments#margin",
         "margin": "experiments#margin",
         "margin_faster": "experiments#margin",
+        **dict.fromkeys(("accuracy_margin", "loss_margin"), "experiments#margins-of-training"),
         "estimand": "experiments#nodes",
         "spreads_nodes": "experiments#nodes",
         "primary_metric": "experiments#primary-metric",

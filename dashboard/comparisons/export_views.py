@@ -231,6 +231,7 @@ def _about(experiment: Experiment) -> dict[str, Any]:
         "margin": experiment.margin,
         "goal": experiment.goal,
         "margin_faster": experiment.margin_faster,
+        **experiment.training_margins,
         "estimand": experiment.estimand,
         "one_block_a_node": experiment.spreads_nodes,
         "looks_after_repeats": schedule(experiment.repeats, experiment.looks),

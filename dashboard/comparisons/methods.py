@@ -8,6 +8,7 @@ from datetime import UTC
 from functools import singledispatch
 
 from dashboard.comparisons.nodes_in_methods import describe_nodes
+from dashboard.comparisons.training_in_methods import describe_training_verdicts
 from experiments.comparisons import Comparison, ExperimentComparison
 from experiments.comparisons.exclusions import Moment
 from experiments.comparisons.kept_rows import read_column
@@ -64,6 +65,7 @@ def _(comparison: ExperimentComparison) -> list[str]:
         *_software(comparison),
         *_warm_up(comparison),
         *_training(comparison),
+        *describe_training_verdicts(comparison),
         " ".join((_inference(comparison), _family(comparison))),
         " ".join((_completeness(comparison), *comparison.left_out)),
         *_repairs(comparison),

@@ -34,6 +34,7 @@ from dashboard.comparisons.forest_figure import ENDINGS, PrintedForest, describe
 from dashboard.comparisons.methods import describe_methods
 from dashboard.comparisons.panel_base import ExperimentPanel, Panel, Rows, TablePanel
 from dashboard.comparisons.sides import SideBySide
+from dashboard.comparisons.training_panel import TrainingEquivalence
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import (
     Comparison,
@@ -229,19 +230,6 @@ class Scalings(Panel[Comparison]):
 
     def is_offered(self, comparison: Comparison) -> bool:
         return has_scalings(comparison)
-
-
-class TrainingEquivalence(ExperimentPanel):
-    """The sentences on training equivalence, by configuration."""
-
-    name = "training"
-    heading = "Training equivalence"
-
-    def compute(self, comparison: ExperimentComparison, request: OpenRequest) -> list[Group] | None:
-        return comparison.trained or None
-
-    def is_offered(self, comparison: ExperimentComparison) -> bool:
-        return bool(comparison.trained)
 
 
 class Accuracy(ExperimentPanel):

@@ -26,6 +26,12 @@ from dashboard.planning.sweep_fields import (
     plan_variants,
     read_sweeps,
 )
+from dashboard.planning.training_fields import (
+    METRICS,
+    TrainingMargins,
+    make_accuracy_field,
+    make_loss_field,
+)
 from dashboard.planning.workload_choices import choose_offered
 from dashboard.typed_requests import parse_whole_number
 from experiments.access.visibility_fields import VisibilityFields
@@ -144,7 +150,12 @@ def list_analysis_choices() -> list[tuple[int, str]]:
 UNTOUCHED_SCALES: list[list[str]] = [[], ["1x1"], ["1x0"]]
 
 
-class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
+class ExperimentForm(
+    TrainingMargins,
+    VisibilityFields,
+    Styled,
+    forms.ModelForm,  # type: ignore[type-arg]
+):
     """The form of an experiment; the cluster decides which partitions and environments show."""
 
     scales = ScalesField(
@@ -163,6 +174,8 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         required=False,
         help_text="Empty: the same as of what is slower. Such as 5 % above and 2 % here.",
     )
+    accuracy_margin = make_accuracy_field()
+    loss_margin = make_loss_field()
     looks = forms.TypedChoiceField(
         label="Interim analyses",
         choices=list_analysis_choices,
@@ -194,6 +207,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             "goal",
             "margin",
             "margin_faster",
+            *METRICS,
             "estimand",
             "spreads_nodes",
             "primary_metric",
@@ -377,6 +391,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         if not cleaned.get("cluster"):
             return cleaned
         self.planned_workloads = plan_variants(self, list(cleaned.get("workloads") or ()))
+        self.check_training_margins(cleaned, self.planned_workloads)
         asked: dict[str, Any] = {
             "workloads": self.planned_workloads,
             "environments": list(cleaned.get("environments") or ()),
@@ -434,7 +449,9 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
     def fields_to_judge(self) -> list[forms.BoundField]:
         """Return the fields whose problems a preview shows."""
         chosen = {name_sweep_field(row.pk) for row in self.offered.chosen}
-        return [self[name] for name in self.fields if name in self.base_fields or name in chosen]
+        hidden = METRICS.keys() - {field.name for field in self.training_fields}
+        shown = (self.base_fields.keys() - hidden) | chosen
+        return [self[name] for name in self.fields if name in shown]
 
     def clean_estimand(self) -> str:
         """Return what was chosen; this node where nothing was, for which any nodes will do."""

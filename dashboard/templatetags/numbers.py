@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from experiments.comparisons import Comparison
 from experiments.comparisons.accuracies import Spread
 from experiments.models import Experiment, Job, Operation, Run
-from experiments.planning.goals import get_margins
+from experiments.planning.goals import describe_training_margins, get_margins
 from experiments.statistics import Pair, PointsPair, numbers
 from experiments.statistics.across_configurations import Everywhere
 from experiments.statistics.robust import Companion
@@ -47,6 +47,12 @@ def margin(fraction: float) -> str:
 def margin_of(row: Experiment | Comparison) -> str:
     """Return the margin of an experiment or a comparison: "2 %", "2 % faster to 5 % slower"."""
     return unbroken((get_margins(row) if isinstance(row, Experiment) else row.margins).text)
+
+
+@register.filter
+def margins_of_training(experiment: Experiment) -> str:
+    """Return the margins of training that a plan fixes: "0.5 points of accuracy"."""
+    return unbroken(describe_training_margins(experiment))
 
 
 @register.filter

@@ -41,9 +41,10 @@ SHAPES = {
     "x": '<path d="M3 3l10 10M13 3L3 13"/>',
     "struck": '<path d="M8 2l6 6-6 6-6-6zM2 14L14 2"/>',
     "dash": '<path d="M2 8h12"/>',
+    "unequal": '<path d="M1.5 5h13M1.5 11h13M12 1.5L4 14.5"/>',
     "wave": '<path d="M1.5 9.5c2-5 4.5-5 6.5-1.5s4.5 3.5 6.5-1.5"/>',
 }
-LINES = {"ring", "clock", "down", "x", "struck", "dash", "wave", "at-most"}
+LINES = {"ring", "clock", "down", "x", "struck", "dash", "wave", "at-most", "unequal"}
 STATES = {
     "draft": "ring",
     "planned": "ring",
@@ -69,6 +70,7 @@ STATES = {
 OUTCOMES = {"ok": "yes", "warning": "cancelled", "failed": "no", "not applicable": "planned"}
 VERDICTS = {
     "EQUIVALENT": "equals",
+    "DIFFERENT": "unequal",
     "NOT SLOWER": "at-most",
     "SLOWER": "play",
     "FASTER": "back",

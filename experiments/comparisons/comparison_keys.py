@@ -26,6 +26,7 @@ METHOD = ("experiments", "runners/workloads", "runners/ends.py", "runners/node_r
 """The folders and files whose code a comparison may depend on."""
 LIBRARIES = ("numpy", "scipy")
 COLUMNS = (
+    "accuracy_margin",
     "baseline_id",
     "cancelled_at",
     "design",
@@ -34,6 +35,7 @@ COLUMNS = (
     "import_hash",
     "imported_at",
     "looks",
+    "loss_margin",
     "margin",
     "margin_faster",
     "plan_hash",

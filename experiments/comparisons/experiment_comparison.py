@@ -163,7 +163,9 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
         differences = {
             place: _compare_facts_with_baseline(experiment, rows) for place, rows in facts.items()
         }
-        trained = compare_all_trainings(experiment, environments, with_excluded=with_excluded)
+        trained = compare_all_trainings(
+            experiment, environments, stage=stage, with_excluded=with_excluded
+        )
         compared = [
             compare_group(
                 experiment,

@@ -6,20 +6,28 @@ Each run counts with its last value and a hash of its losses. A difference stamp
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.db.models import F, QuerySet
 
 from experiments.comparisons.exclusions import filter_counted
 from experiments.comparisons.step_summaries import LOSS
+from experiments.comparisons.training_verdicts import (
+    ACCURACY,
+    GroupKey,
+    count_diverged,
+    judge_ends,
+)
 from experiments.models import Experiment, Measurement, Series
+from experiments.planning.interim import Stage
+from experiments.statistics.training.end_pairs import EndPair
+from experiments.statistics.training.end_verdicts import correct_ends_by_holm
 from experiments.statistics.training.equivalence import compare_trainings, decide_with_holm
 from experiments.statistics.training.outcomes import Ending, TrainingComparison
+from experiments.statistics.training.reproducibility import Reproducibility, compare_bitwise
 from experiments.statistics.training.sentences import explain_stamp
 
-GroupKey = tuple[int, str]
-"""A group in the database: the workload's primary key and the scale."""
 ACCURACIES = ("accuracy", "top_1_accuracy")
 PARAMETERS = "run__spec__workload__parameters"
 SEED = f"{PARAMETERS}__seed"
@@ -31,6 +39,12 @@ class Trainings:
 
     losses: list[TrainingComparison] = field(default_factory=list)
     accuracies: list[TrainingComparison] = field(default_factory=list)
+    ends: list[EndPair] = field(default_factory=list)
+    """The differences of the last losses and accuracies, with verdicts by the plan's margins; empty
+    until all planned runs have ended."""
+    bitwise: list[Reproducibility] = field(default_factory=list)
+    diverged: dict[str, int] = field(default_factory=dict)
+    """Runs whose loss was no number any more, by environment."""
 
     @property
     def by_environment(self) -> list[tuple[str, list[TrainingComparison]]]:
@@ -71,12 +85,18 @@ class Trainings:
 
 
 def compare_all_trainings(
-    experiment: Experiment, environments: Sequence[str], *, with_excluded: bool = False
+    experiment: Experiment,
+    environments: Sequence[str],
+    *,
+    stage: Stage | None = None,
+    with_excluded: bool = False,
 ) -> dict[GroupKey, Trainings]:
     """Return the trainings of each group whose runs recorded losses; one query, or two.
 
-    All runs that succeeded count, and those that persons have excluded if asked for, even before an
-    interim analysis has judged them: wrong training must be visible at once.
+    With the `stage` of the experiment there are verdicts on their ends and the runs that diverged,
+    by one query more where runs have failed. All runs that succeeded count, and those that persons
+    have excluded if asked for, even before an interim analysis has judged them: wrong training must
+    be visible at once.
     """
     counted = filter_counted(with_excluded=with_excluded)
     series = Series.objects.filter(counted, metric=LOSS).exclude(digest="")
@@ -85,32 +105,70 @@ def compare_all_trainings(
         return {}
     rows = Measurement.objects.filter(counted, metric__in=ACCURACIES, unit="1")
     accuracies = _read_endings(experiment, rows, F("value"), needs_labels=True)
+    diverged = count_diverged(experiment, stage) if stage else {}
     undecided = {
-        place: Trainings(
-            _compare_with_baseline(endings, environments),
-            _compare_with_baseline(
-                accuracies.get(place, _Endings()), environments, what="accuracy"
-            ),
+        place: _compare_group(
+            experiment,
+            stage,
+            environments,
+            endings,
+            accuracies.get(place, _Endings()),
+            diverged.get(place, {}),
         )
         for place, endings in losses.items()
     }
-    # Holm's correction is over the study: every environment, configuration, loss and accuracy.
+    # Holm's corrections are over the study: every environment, configuration, loss and accuracy.
+    groups = list(undecided.values())
     decided_trainings = iter(
         decide_with_holm(
-            [
-                training
-                for group in undecided.values()
-                for training in (*group.losses, *group.accuracies)
-            ]
+            [training for group in groups for training in (*group.losses, *group.accuracies)]
         )
     )
+    judged_ends = iter(correct_ends_by_holm([pair for group in groups for pair in group.ends]))
     return {
-        place: Trainings(
-            [next(decided_trainings) for _ in group.losses],
-            [next(decided_trainings) for _ in group.accuracies],
+        place: replace(
+            group,
+            losses=[next(decided_trainings) for _ in group.losses],
+            accuracies=[next(decided_trainings) for _ in group.accuracies],
+            ends=[next(judged_ends) for _ in group.ends],
         )
         for place, group in undecided.items()
     }
+
+
+def _compare_group(
+    experiment: Experiment,
+    stage: Stage | None,
+    environments: Sequence[str],
+    losses: _Endings,
+    accuracies: _Endings,
+    diverged: dict[str, int],
+) -> Trainings:
+    """Return the trainings of one group before Holm's corrections."""
+    ends = (
+        judge_ends(
+            experiment,
+            stage,
+            {LOSS: losses.endings, ACCURACY: accuracies.endings},
+            environments,
+            seeds_known={LOSS: losses.seeds_known, ACCURACY: accuracies.seeds_known},
+            diverged=diverged,
+        )
+        if stage
+        else []
+    )
+    return Trainings(
+        _compare_with_baseline(losses, environments),
+        _compare_with_baseline(accuracies, environments, what=ACCURACY),
+        ends=ends,
+        bitwise=compare_bitwise(
+            losses.endings,
+            baseline=environments[0],
+            environments=environments,
+            seeds_known=losses.seeds_known,
+        ),
+        diverged=diverged,
+    )
 
 
 @dataclass
@@ -136,6 +194,7 @@ def _read_endings(
             "run__environment__name",
             "run__uid",
             "run__repeat",
+            "run__job__block",
             SEED,
             f"{PARAMETERS}__data",
             f"{PARAMETERS}__dataset",
@@ -149,6 +208,7 @@ def _read_endings(
         environment,
         uid,
         repeat,
+        block,
         seed,
         data,
         dataset,
@@ -160,7 +220,9 @@ def _read_endings(
         group = endings_by_group.setdefault((workload, scale), _Endings())
         group.seeds_known &= seed is not None
         draw = f"repeat {repeat}" if seed is None else f"seed {seed}"
-        group.endings.append(Ending(uid, environment, draw, value, *rest))
+        group.endings.append(
+            Ending(uid, environment, draw, value, *rest, block=str(block), repeat=repeat)
+        )
     return endings_by_group
 
 

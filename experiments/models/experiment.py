@@ -23,6 +23,7 @@ from runners.workloads import choose_repeat_seed
 MOST_AGAIN = 5
 MOST_MHZ = 100_000
 MOST_CPUS = 100_000
+LEAST_LOSS_MARGIN = 1e-9
 MOST_ANALYSES = 5
 """Interim analyses, as many as `statistics.interim_analyses` has levels for."""
 
@@ -142,6 +143,18 @@ class Experiment(Shared):
         validators=[MinValueValidator(0.0001), MaxValueValidator(1)],
         help_text="The margin of what is faster. Empty: the same as of what is slower.",
     )
+    accuracy_margin = models.FloatField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0.001), MaxValueValidator(100)],
+        help_text="Percentage points of an accuracy within which trainings count as equivalent.",
+    )
+    loss_margin = models.FloatField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(LEAST_LOSS_MARGIN), MaxValueValidator(1e6)],
+        help_text="The same for the last loss, in its own unit. Empty: no verdict on training.",
+    )
     primary_metric = models.CharField(
         max_length=100, blank=True, help_text="Empty: each workload's own."
     )
@@ -250,6 +263,14 @@ class Experiment(Shared):
                 name="goal_and_its_margins",
             ),
             models.CheckConstraint(
+                condition=(
+                    models.Q(accuracy_margin=None)
+                    | models.Q(accuracy_margin__gt=0, accuracy_margin__lte=100)
+                )
+                & (models.Q(loss_margin=None) | models.Q(loss_margin__gt=0, loss_margin__lte=1e6)),
+                name="margins_of_training",
+            ),
+            models.CheckConstraint(
                 condition=models.Q(looks__gte=1, looks__lte=MOST_ANALYSES), name="one_to_five_looks"
             ),
             models.CheckConstraint(
@@ -280,6 +301,12 @@ class Experiment(Shared):
         """Return what the plan says of its goal beside the margin; empty for what is usual."""
         goal = {"goal": self.goal} if self.goal != self.Goal.EQUIVALENCE else {}
         return goal if self.margin_faster is None else {**goal, "margin_faster": self.margin_faster}
+
+    @property
+    def training_margins(self) -> dict[str, float]:
+        """Return what the plan says of training; empty where it asks for no verdict on it."""
+        margins = {"accuracy_margin": self.accuracy_margin, "loss_margin": self.loss_margin}
+        return {name: margin for name, margin in margins.items() if margin is not None}
 
     @property
     def varied_seeds(self) -> list[str]:

@@ -86,6 +86,7 @@ def freeze_definition(experiment: Experiment, seed: int) -> dict[str, Any]:
         "design": experiment.design,
         "margin": experiment.margin,
         **experiment.unusual_goal,
+        **experiment.training_margins,
         **({"estimand": experiment.estimand} if experiment.estimand else {}),
         **({"one_block_a_node": True} if experiment.spreads_nodes else {}),
         "primary_metric": experiment.primary_metric,

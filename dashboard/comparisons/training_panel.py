@@ -1,0 +1,229 @@
+"""The panel on training: ends within a margin, whole curves, and the last bit, one by one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from dashboard.charts.curve_differences import draw_curve_difference
+from dashboard.comparisons.figures import Plot
+from dashboard.comparisons.panel_base import ExperimentPanel, Rows
+from dashboard.typed_requests import OpenRequest
+from experiments.comparisons import ExperimentComparison, Group
+from experiments.comparisons.training_verdicts import ACCURACY, judge_afterwards
+from experiments.comparisons.whole_curves import WholeCurves, compare_whole_curves
+from experiments.statistics import numbers
+from experiments.statistics.training.curve_sentences import describe_curve
+from experiments.statistics.training.end_pairs import EndPair
+from experiments.statistics.training.end_sentences import describe_end, describe_test, write_size
+from experiments.statistics.training.end_verdicts import correct_ends_by_holm
+from experiments.statistics.training.reproducibility import describe_reproducibility
+
+BAND = (
+    "The mean difference of {} from the baseline, in means of up to {} steps. {}Drawn to be looked "
+    "at; the test is one for the whole curve."
+)
+DOTTED = "Dotted: what chance alone leaves in at most 5 of 100 such experiments, anywhere. "
+TRIED = {"margin_of_accuracy": ACCURACY, "margin_of_loss": "loss"}
+"""The names in an address of margins that somebody tries, and what they are of."""
+MOST_MARGIN = 1e6
+
+
+@dataclass(frozen=True)
+class End:
+    """A verdict on the ends, as its row shows it."""
+
+    pair: EndPair
+    margin: str
+    sentence: str
+    test: str
+    stamps: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class TrainedGroup:
+    """What the panel shows of one configuration."""
+
+    group: Group
+    ends: list[End]
+    diverged: str
+    """A sentence on the runs that diverged; "" where none did."""
+    curves: list[tuple[str, str]]
+    """Each environment with its sentence about the whole curve."""
+    plots: list[Plot]
+    bitwise: list[tuple[str, list[str]]]
+    """Each environment with its sentences: about itself, and about the baseline."""
+    too_long: str
+
+
+@dataclass(frozen=True)
+class TrainingContent:
+    """What the panel shows."""
+
+    groups: list[TrainedGroup]
+    tried: dict[str, str]
+    """The margins that are asked for, by their names in the address; empty where none may be."""
+    waits: bool
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+
+class TrainingEquivalence(ExperimentPanel):
+    """Whether environments train alike: at the end, along the whole curve, and bit by bit."""
+
+    name = "training"
+    heading = "Training equivalence"
+    at_once = 4
+
+    def compute(
+        self, comparison: ExperimentComparison, request: OpenRequest
+    ) -> TrainingContent | None:
+        shown = self.narrow(comparison, request).trained
+        if not shown:
+            return None
+        margins = read_tried_margins(request)
+        ends = list_ends(comparison, margins)
+        is_open = any(pair.verdict is None for group in comparison.trained for pair in _ends(group))
+        return TrainingContent(
+            [
+                prepare_group(comparison, group, ends[group.name], place)
+                for place, group in enumerate(shown)
+            ],
+            {name: f"{margins[what]:g}" if what in margins else "" for name, what in TRIED.items()}
+            if is_open
+            else {},
+            comparison.stage.waits,
+        )
+
+    def is_offered(self, comparison: ExperimentComparison) -> bool:
+        return bool(comparison.trained)
+
+    def export(self, comparison: ExperimentComparison) -> dict[str, Rows]:
+        if not comparison.trained:
+            return {}
+        read = [compare_whole_curves(comparison, group) for group in comparison.trained]
+        return {
+            "training_ends": [
+                {
+                    **comparison.about,
+                    **group.configuration,
+                    **pair.columns,
+                    "sentence": describe_end(pair),
+                }
+                for group in comparison.trained
+                for pair in _ends(group)
+            ],
+            "training_curves": [
+                {
+                    **comparison.about,
+                    **curves.group.configuration,
+                    **pair.columns,
+                    "sentence": describe_curve(pair),
+                }
+                for curves in read
+                for pair in curves.pairs
+            ],
+            "training_bitwise": [
+                {**comparison.about, **curves.group.configuration, **finding.columns}
+                for curves in read
+                for finding in curves.bitwise
+            ],
+        }
+
+
+def _ends(group: Group) -> list[EndPair]:
+    return group.trained.ends if group.trained else []
+
+
+def read_tried_margins(request: OpenRequest) -> dict[str, float]:
+    """Return the margins that an address asks for, by what they are of; what is none is left out.
+
+    They are for pairs whose margin no plan fixes, and their verdicts are stamped.
+    """
+    margins = {}
+    for name, what in TRIED.items():
+        try:
+            margin = float(request.GET.get(name, "").replace(",", "."))
+        except ValueError:
+            continue
+        if math.isfinite(margin) and 0 < margin <= MOST_MARGIN:
+            margins[what] = margin
+    return margins
+
+
+def list_ends(
+    comparison: ExperimentComparison, margins: Mapping[str, float]
+) -> dict[str, list[EndPair]]:
+    """Return the pairs of each configuration, by its name.
+
+    Verdicts by margins that are tried are corrected by Holm among themselves: the plan's verdicts
+    stay what they are.
+    """
+    planned = {group.name: _ends(group) for group in comparison.trained}
+    if not margins:
+        return planned
+    open_pairs = [pair for pairs in planned.values() for pair in pairs if pair.verdict is None]
+    tried = iter(correct_ends_by_holm(list(judge_afterwards(open_pairs, margins))))
+    return {
+        name: [next(tried) if pair.verdict is None else pair for pair in pairs]
+        for name, pairs in planned.items()
+    }
+
+
+def prepare_group(
+    comparison: ExperimentComparison, group: Group, ends: Sequence[EndPair], place: int
+) -> TrainedGroup:
+    """Read the losses of one configuration and return what the panel shows of it."""
+    curves = compare_whole_curves(comparison, group)
+    bitwise: dict[str, list[str]] = {}
+    for finding in curves.bitwise:
+        bitwise.setdefault(finding.environment, []).append(describe_reproducibility(finding))
+    return TrainedGroup(
+        group,
+        [
+            End(
+                pair,
+                numbers.MISSING if pair.margin is None else write_size(pair, pair.margin),
+                describe_end(pair),
+                describe_test(pair),
+                [(stamp.value, why) for stamp, why in zip(pair.stamps, pair.reasons, strict=True)],
+            )
+            for pair in ends
+        ],
+        _describe_diverged(group),
+        [(pair.environment, describe_curve(pair)) for pair in curves.pairs],
+        list(_draw(comparison, curves, place)),
+        list(bitwise.items()),
+        f"{curves.losses:,} losses are too many to be read for a page: their whole curves are not "
+        "compared."
+        if curves.is_too_long
+        else "",
+    )
+
+
+def _describe_diverged(group: Group) -> str:
+    diverged = group.trained.diverged if group.trained else {}
+    if not diverged:
+        return ""
+    named = numbers.listed(
+        [f"{numbers.count(count, 'run')} of {name}" for name, count in diverged.items()]
+    )
+    return (
+        f"{named} diverged: the loss was no number any more. Those runs failed, and are in no "
+        "comparison; what is compared are the ones that did not."
+    )
+
+
+def _draw(comparison: ExperimentComparison, curves: WholeCurves, place: int) -> Iterator[Plot]:
+    """Yield a figure of each difference that has one."""
+    for number, pair in enumerate(curves.pairs):
+        if not pair.x:
+            continue
+        size = math.ceil(pair.steps / len(pair.x))
+        yield Plot(
+            f"curve-difference-{place}-{number}",
+            draw_curve_difference(pair, marks=comparison.marks),
+            BAND.format(pair.environment, size, DOTTED * bool(pair.band)),
+        )
