@@ -164,7 +164,11 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
             place: _compare_facts_with_baseline(experiment, rows) for place, rows in facts.items()
         }
         trained = compare_all_trainings(
-            experiment, environments, stage=stage, with_excluded=with_excluded
+            experiment,
+            environments,
+            stage=stage,
+            excluded=[] if with_excluded else excluded,
+            with_excluded=with_excluded,
         )
         compared = [
             compare_group(

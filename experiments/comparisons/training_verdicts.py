@@ -16,7 +16,7 @@ from experiments.statistics.training.outcomes import Ending
 ACCURACY = "accuracy"
 GroupKey = tuple[int, str]
 """A group in the database: the workload's primary key and the scale."""
-BROKEN = r"\mloss\M.*not (a )?finite"
+BROKEN = r"\mloss\M[^\n]*not (a )?finite"
 """What our programs and the sanity check write of a loss that is NaN or infinite."""
 
 
@@ -68,6 +68,7 @@ def judge_ends(
     *,
     seeds_known: Mapping[str, bool],
     diverged: Mapping[str, int],
+    excluded: Mapping[str, int],
 ) -> list[EndPair]:
     """Return the verdicts on one group's losses and accuracies; none before their time.
 
@@ -92,6 +93,7 @@ def judge_ends(
             paired=experiment.is_paired,
             alpha=stage.level,
             diverged=diverged,
+            excluded=excluded,
             stopped_early=not judgement.number,
         )
         if ends

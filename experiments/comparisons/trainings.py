@@ -5,13 +5,14 @@ Each run counts with its last value and a hash of its losses. A difference stamp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.db.models import F, QuerySet
 
-from experiments.comparisons.exclusions import filter_counted
+from experiments.comparisons.exclusions import Exclusion, filter_counted
 from experiments.comparisons.step_summaries import LOSS
 from experiments.comparisons.training_verdicts import (
     ACCURACY,
@@ -89,12 +90,14 @@ def compare_all_trainings(
     environments: Sequence[str],
     *,
     stage: Stage | None = None,
+    excluded: Sequence[Exclusion] = (),
     with_excluded: bool = False,
 ) -> dict[GroupKey, Trainings]:
     """Return the trainings of each group whose runs recorded losses; one query, or two.
 
     With the `stage` of the experiment there are verdicts on their ends and the runs that diverged,
-    by one query more where runs have failed. All runs that succeeded count, and those that persons
+    by one query more where runs have failed; `excluded` are the runs that persons have excluded, of
+    which verdicts tell. All runs that succeeded count, and those that persons
     have excluded if asked for, even before an interim analysis has judged them: wrong training must
     be visible at once.
     """
@@ -114,6 +117,7 @@ def compare_all_trainings(
             endings,
             accuracies.get(place, _Endings()),
             diverged.get(place, {}),
+            Counter(row.environment for row in excluded if row.place == place),
         )
         for place, endings in losses.items()
     }
@@ -143,6 +147,7 @@ def _compare_group(
     losses: _Endings,
     accuracies: _Endings,
     diverged: dict[str, int],
+    excluded: Mapping[str, int],
 ) -> Trainings:
     """Return the trainings of one group before Holm's corrections."""
     ends = (
@@ -153,6 +158,7 @@ def _compare_group(
             environments,
             seeds_known={LOSS: losses.seeds_known, ACCURACY: accuracies.seeds_known},
             diverged=diverged,
+            excluded=excluded,
         )
         if stage
         else []

@@ -60,6 +60,7 @@ class TrainingStamp(StrEnum):
     AFTERWARDS = "MARGIN CHOSEN AFTER THE DATA"
     ONE_SEED = "ONE SEED"
     DIVERGED = "RUNS DIVERGED"
+    EXCLUDED = "EXCLUDED BY HAND"
     STOPPED_EARLY = "STOPPED EARLY"
     NOT_AFTER_HOLM = "NOT SIGNIFICANT AFTER HOLM CORRECTION"
 
@@ -109,6 +110,8 @@ class EndPair:
     one_seed: bool = False
     diverged: int = 0
     """Runs of either side whose loss was no number any more; they have no end."""
+    excluded: int = 0
+    """Runs of either side that persons have excluded."""
     stopped_early: bool = False
     margin: float | None = None
     chosen_afterwards: bool = False
@@ -205,6 +208,12 @@ class EndPair:
                 f"{'have' if self.diverged != 1 else 'has'} no end to compare; so nothing is "
                 "called equivalent.",
             )
+        if self.excluded:
+            yield (
+                TrainingStamp.EXCLUDED,
+                f"Persons excluded {self.excluded} run{'s' * (self.excluded != 1)} of either side: "
+                "whoever can choose the runs can choose the verdict.",
+            )
         if self.verdict is TrainingVerdict.NO_INFERENCE:
             return
         if self.n < FEWEST:
@@ -257,4 +266,5 @@ class EndPair:
             "p_equivalence_holm": self.p_equivalence_holm,
             "smallest_margin": self.smallest_margin,
             "runs_diverged": self.diverged,
+            "runs_excluded_by_hand": self.excluded,
         }

@@ -37,12 +37,14 @@ def compare_ends(
     paired: bool = True,
     alpha: float = ALPHA,
     diverged: Mapping[str, int] | None = None,
+    excluded: Mapping[str, int] | None = None,
     stopped_early: bool = False,
 ) -> list[EndPair]:
     """Compare the last values of each environment that has runs with those of the baseline.
 
     Without margins: `EndPair.judge` gives a verdict. `diverged` counts, by environment, the runs
-    that have no end because their loss was no number any more. With several interim analyses
+    that have no end because their loss was no number any more, `excluded` those that persons have
+    excluded. With several interim analyses
     planned, `alpha` is the level of each.
     """
     counts = diverged or {}
@@ -62,7 +64,8 @@ def compare_ends(
                     by=by,
                     alpha=alpha,
                     one_seed=seeds_known and len({run.draw for run in (*own_runs, *runs)}) == 1,
-                    diverged=counts.get(name, 0) + counts.get(baseline, 0),
+                    diverged=_count_both(diverged, name, baseline),
+                    excluded=_count_both(excluded, name, baseline),
                     stopped_early=stopped_early,
                 ),
                 own_runs,
@@ -70,6 +73,11 @@ def compare_ends(
             )
         )
     return pairs
+
+
+def _count_both(counts: Mapping[str, int] | None, name: str, baseline: str) -> int:
+    """Return the runs of both sides of a pair."""
+    return sum((counts or {}).get(side, 0) for side in (name, baseline))
 
 
 def choose_unit(

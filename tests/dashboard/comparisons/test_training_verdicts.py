@@ -245,7 +245,7 @@ def test_runs_that_diverged_are_a_finding_and_withhold_equivalent(
     page = open_panel(as_owner, made)
     assert "1 run of Apptainer diverged: the loss was no number any more." in page
     assert "1 run of Apptainer diverged (the loss was no number any more) and left no curve" in page
-    Run.objects.filter(pk=run.pk).update(message="the node ran out of memory")
+    Run.objects.filter(pk=run.pk).update(message="loss 0.3\nthe time is not finite")
     assert str(ends_of(made)["accuracy"].verdict) == "EQUIVALENT", "it failed for another reason"
 
 
@@ -258,6 +258,17 @@ def test_a_failed_sanity_check_of_a_loss_counts_as_diverged(site: Site, people: 
     (group,) = compare_experiment(made).groups
     assert group.trained
     assert group.trained.diverged == {"bare metal": 1}
+
+
+def test_runs_that_persons_excluded_are_stamped(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = trained(site, people, accuracy_margin=0.5)
+    run = made.runs.filter(environment=site.container).latest("pk")
+    as_owner.post(reverse("run_exclude", args=[run.uid]), {"why": "it was odd"})
+    pair = ends_of(made)["accuracy"]
+    assert (pair.n, pair.stamps) == (7, (TrainingStamp.EXCLUDED,))
+    assert "Persons excluded 1 run of either side" in pair.reasons[0]
 
 
 def test_a_kept_comparison_has_the_same_verdicts(site: Site, people: People) -> None:

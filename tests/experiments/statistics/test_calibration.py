@@ -165,7 +165,7 @@ def run(monkeypatch, bands, *arguments):
 
 def test_the_command_prints_a_table_and_what_the_limits_are_widened_by(monkeypatch, quick_bands):
     text = run(monkeypatch, quick_bands)
-    assert text.count("fails, as it must") == 9
+    assert text.count("fails, as it must") == 10
     assert "widened by 3 Monte-Carlo standard errors" in text
     assert all(band.promise in text and band.worst in text for band in quick_bands)
 
