@@ -226,8 +226,9 @@ def _read_endings(
         group = endings_by_group.setdefault((workload, scale), _Endings())
         group.seeds_known &= seed is not None
         draw = f"repeat {repeat}" if seed is None else f"seed {seed}"
+        series_fields: dict[str, Any] = dict(zip(("first", "digest"), rest, strict=False))
         group.endings.append(
-            Ending(uid, environment, draw, value, *rest, block=str(block), repeat=repeat)
+            Ending(uid, environment, draw, value, **series_fields, block=str(block), repeat=repeat)
         )
     return endings_by_group
 

@@ -11,12 +11,12 @@ from scipy.signal import lfilter
 
 from experiments.statistics import vectorised
 from experiments.statistics.calibration.truths import SHAPES
-from experiments.statistics.training.end_pairs import OF_SPEED, DifferenceMargin, TrainingVerdict
-from experiments.statistics.training.loss_curves import (
+from experiments.statistics.training.curve_permutations import (
     WholeCurveTest,
     flip_signs,
     permute_labels,
 )
+from experiments.statistics.training.end_pairs import OF_SPEED, DifferenceMargin, TrainingVerdict
 from experiments.statistics.values import ALPHA
 from experiments.statistics.vectorised import Array, Estimates
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.statistics.calibration.training_truths import draw_log_losses
+from experiments.statistics.training.curve_permutations import flip_signs, permute_labels
 from experiments.statistics.training.curve_sentences import describe_curve
 from experiments.statistics.training.end_pairs import ComparedBy
 from experiments.statistics.training.loss_curves import (
@@ -15,8 +16,6 @@ from experiments.statistics.training.loss_curves import (
     average_bins,
     compare_curves,
     find_common_steps,
-    flip_signs,
-    permute_labels,
     split_into_bins,
 )
 
