@@ -21,7 +21,7 @@ from experiments.statistics.training.end_verdicts import correct_ends_by_holm
 from experiments.statistics.training.reproducibility import describe_reproducibility
 
 BAND = (
-    "The mean difference of {} from the baseline, in means of up to {} steps. {}Drawn to be looked "
+    "The mean difference of {} from the baseline, {}. {}Drawn to be looked "
     "at; the test is one for the whole curve."
 )
 DOTTED = "Dotted: what chance alone leaves in at most 5 of 100 such experiments, anywhere. "
@@ -63,7 +63,8 @@ class TrainingContent:
 
     groups: list[TrainedGroup]
     tried: dict[str, str]
-    """The margins that are asked for, by their names in the address; empty where none may be."""
+    """The margins that may be tried, by their names in the address, with what was; the plan has
+    fixed none of these."""
     waits: bool
 
     def __len__(self) -> int:
@@ -85,15 +86,18 @@ class TrainingEquivalence(ExperimentPanel):
             return None
         margins = read_tried_margins(request)
         ends = list_ends(comparison, margins)
-        is_open = any(pair.verdict is None for group in comparison.trained for pair in _ends(group))
+        pairs = [pair for group in comparison.trained for pair in _ends(group)]
+        open_ends = {pair.what for pair in pairs if pair.verdict is None}
         return TrainingContent(
             [
                 prepare_group(comparison, group, ends[group.name], place)
                 for place, group in enumerate(shown)
             ],
-            {name: f"{margins[what]:g}" if what in margins else "" for name, what in TRIED.items()}
-            if is_open
-            else {},
+            {
+                name: f"{margins[what]:g}" if what in margins else ""
+                for name, what in TRIED.items()
+                if what in open_ends
+            },
             comparison.stage.waits,
         )
 
@@ -179,7 +183,10 @@ def prepare_group(
     curves = compare_whole_curves(comparison, group)
     bitwise: dict[str, list[str]] = {}
     for finding in curves.bitwise:
-        bitwise.setdefault(finding.environment, []).append(describe_reproducibility(finding))
+        sentences = bitwise.setdefault(finding.environment, [])
+        sentence = describe_reproducibility(finding)
+        # The environment's name begins the first sentence.
+        sentences.append(f"W{sentence[1:]}" if sentences else sentence)
     return TrainedGroup(
         group,
         [
@@ -222,8 +229,9 @@ def _draw(comparison: ExperimentComparison, curves: WholeCurves, place: int) -> 
         if not pair.x:
             continue
         size = math.ceil(pair.steps / len(pair.x))
+        points = "step by step" if size == 1 else f"in means of up to {size:,} steps"
         yield Plot(
             f"curve-difference-{place}-{number}",
             draw_curve_difference(pair, marks=comparison.marks),
-            BAND.format(pair.environment, size, DOTTED * bool(pair.band)),
+            BAND.format(pair.environment, points, DOTTED * bool(pair.band)),
         )

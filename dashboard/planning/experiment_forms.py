@@ -449,7 +449,7 @@ class ExperimentForm(
     def fields_to_judge(self) -> list[forms.BoundField]:
         """Return the fields whose problems a preview shows."""
         chosen = {name_sweep_field(row.pk) for row in self.offered.chosen}
-        hidden = METRICS.keys() - {field.name for field in self.training_fields}
+        hidden = METRICS.keys() - self.judged_training_fields
         shown = (self.base_fields.keys() - hidden) | chosen
         return [self[name] for name in self.fields if name in shown]
 

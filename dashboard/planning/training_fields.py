@@ -87,6 +87,13 @@ class TrainingMargins:
         shown = {name for name in METRICS if name in self.data}
         return shown != {field.name for field in self.training_fields}
 
+    @property
+    def judged_training_fields(self: Any) -> set[str]:
+        """Return the margins that the page shows, and goes on to show as they are."""
+        if self.has_other_training_fields:
+            return set()
+        return {field.name for field in self.training_fields}
+
     def check_training_margins(
         self: Any, cleaned: dict[str, Any], workloads: Iterable[Workload]
     ) -> None:

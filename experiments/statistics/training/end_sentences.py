@@ -13,9 +13,6 @@ from experiments.statistics.training.end_pairs import (
 )
 from experiments.statistics.verdicts import BEYOND, DETECTABLE
 
-SMALLEST = 1e-4
-"""A size below this is written as a power of ten."""
-
 
 def describe_end(pair: EndPair) -> str:
     """Return what the ends say, as the rest of a sentence that the verdict or a name begins."""
@@ -53,10 +50,12 @@ def describe_test(pair: EndPair) -> str:
     """Return the numbers of the tests: both one-sided p, standard error, degrees of freedom."""
     if pair.se is None:
         return numbers.MISSING
-    return (
-        f"p {numbers.p_of_bounds(pair.p_lower_bound, pair.p_upper_bound)}; of a difference "
-        f"{numbers.p_value(pair.p_difference)}; SE {numbers.standard_error(pair.se, pair.df)}"
-    )
+    bounds = ""
+    if pair.margin is not None:
+        bounds = f"p {numbers.p_of_bounds(pair.p_lower_bound, pair.p_upper_bound)}; "
+    difference = numbers.p_value(pair.p_difference)
+    error = numbers.standard_error(pair.se, pair.df)
+    return f"{bounds}p of a difference {difference}; SE {error}"
 
 
 def _describe_flaw(pair: EndPair) -> str:
@@ -125,7 +124,5 @@ def _decimals(pair: EndPair) -> int:
 
 
 def _signed(pair: EndPair, value: float) -> str:
-    if 0 < abs(value) < 10.0 ** -_decimals(pair) / 2 and abs(value) < SMALLEST:
-        return numbers.scientific(value, 2)
     text = numbers.fixed(value, _decimals(pair))
     return text if text.startswith("−") or not float(text) else f"+{text}"

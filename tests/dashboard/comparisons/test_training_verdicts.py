@@ -209,7 +209,7 @@ def test_bits_are_a_finding_of_their_own(site: Site, people: People, as_owner: C
     made = trained(site, people, blocks=4, noise=0.0, seed=3)
     page = open_panel(as_owner, made)
     assert "with itself: identical to the last bit in 3 of 3 pairs." in page
-    assert "with bare metal: identical to the last bit in 4 of 4 pairs." in page
+    assert "With bare metal: identical to the last bit in 4 of 4 pairs." in page
     run = made.runs.filter(environment=site.container).latest("pk")
     series = run.series.get(metric="loss")
     series.values = [*series.values[:16], *(1.01 * value for value in series.values[16:])]
@@ -219,7 +219,7 @@ def test_bits_are_a_finding_of_their_own(site: Site, people: People, as_owner: C
         "with itself: identical to the last bit in 2 of 3 pairs; differs from step 17 on." in page
     )
     assert (
-        "with bare metal: identical to the last bit in 3 of 4 pairs; differs from step 17 on."
+        "With bare metal: identical to the last bit in 3 of 4 pairs; differs from step 17 on."
         in page
     )
     rows = {

@@ -230,8 +230,9 @@ def test_sentences():
         "of 0.01 or more is ruled out, though there is a smaller one."
     )
     assert describe_test(equivalent) == (
-        "p lower < 0.001, upper < 0.001; of a difference 0.001; SE 0.000447 (df 5)"
+        "p lower < 0.001, upper < 0.001; p of a difference 0.001; SE 0.000447 (df 5)"
     )
+    assert describe_test(pair_of(BARE, shifted(0))).startswith("p of a difference 1.00; SE")
     points = pair_of(BARE, shifted(-0.03), what="accuracy").judge(0.5, afterwards=False)
     assert describe_end(points) == (
         "the last accuracy differs by −3.000 points (90 % CI −3.090 to −2.910; 6 seeds): there is "
