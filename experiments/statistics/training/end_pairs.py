@@ -10,7 +10,13 @@ from typing import Any
 from experiments.statistics.estimates import Arm, Estimate
 from experiments.statistics.margins import Margin
 from experiments.statistics.values import ALPHA, Interval, Verdict
-from experiments.statistics.verdicts import BEYOND, FEWEST, count_more_needed, decide
+from experiments.statistics.verdicts import (
+    BEYOND,
+    FEWEST,
+    count_more_needed,
+    decide,
+    find_likely_range,
+)
 
 DIVERGED = "runs diverged"
 """Why nothing is called equivalent: the trainings that ended are not all there were."""
@@ -124,7 +130,10 @@ class EndPair:
     p_difference_holm: float | None = None
     p_equivalence_holm: float | None = None
     more: int | None = None
-    """About how many more seeds, blocks or runs of each would decide; None if not asked."""
+    """About how many more seeds, blocks or runs of each would decide; None if over a thousand, or
+    if it is decided."""
+    more_between: tuple[int, int] | None = None
+    """Between what that number lies, by the 80 % interval of the spread."""
     stamps: tuple[TrainingStamp, ...] = ()
     reasons: tuple[str, ...] = ()
 
@@ -175,6 +184,9 @@ class EndPair:
                 detail = ""  # on which side of the margin it certainly is matters to speed alone
             if verdict is TrainingVerdict.EQUIVALENT and self.diverged:
                 verdict, detail = TrainingVerdict.INCONCLUSIVE, DIVERGED
+            more = None
+            if verdict is TrainingVerdict.INCONCLUSIVE and not detail:
+                more = count_more_needed(estimate, bounds, self.alpha)
             lower, upper = estimate.compute_p_of_bounds(bounds.log_cost_bounds)
             pair = replace(
                 pair,
@@ -182,9 +194,8 @@ class EndPair:
                 detail=detail,
                 p_lower_bound=lower,
                 p_upper_bound=upper,
-                more=count_more_needed(estimate, bounds, self.alpha)
-                if verdict is TrainingVerdict.INCONCLUSIVE and not detail
-                else None,
+                more=more,
+                more_between=None if more is None else find_likely_range(estimate, more),
             )
         stamped = list(pair._list_stamps())
         return replace(

@@ -11,7 +11,7 @@ from experiments.statistics.training.end_pairs import (
     EndPair,
     TrainingVerdict,
 )
-from experiments.statistics.verdicts import BEYOND, DETECTABLE
+from experiments.statistics.verdicts import BEYOND, DETECTABLE, MOST, TAIL
 
 
 def describe_end(pair: EndPair) -> str:
@@ -40,10 +40,7 @@ def describe_end(pair: EndPair) -> str:
         return f"{seen}: there is a difference, {size}."
     if pair.detail == DIVERGED:
         return f"{seen}, which is of the runs that did not diverge."
-    more = ""
-    if pair.more is not None:
-        more = f" About {numbers.count(pair.more, f'more {_unit(pair)}')} would decide."
-    return f"{seen}: both “the same within {margin}” and “different” fit.{more}"
+    return f"{seen}: both “the same within {margin}” and “different” fit. {_describe_more(pair)}"
 
 
 def describe_test(pair: EndPair) -> str:
@@ -56,6 +53,16 @@ def describe_test(pair: EndPair) -> str:
     difference = numbers.p_value(pair.p_difference)
     error = numbers.standard_error(pair.se, pair.df)
     return f"{bounds}p of a difference {difference}; SE {error}"
+
+
+def _describe_more(pair: EndPair) -> str:
+    """Return how many more values would decide, as for speed: a rough number."""
+    if pair.more is None or pair.more_between is None:
+        return f"Even {MOST:,} more {_units(pair, MOST)} would hardly decide."
+    low, high = pair.more_between
+    level = numbers.level(1 - 2 * TAIL)
+    units = f"{_units(pair, pair.more)} ({level} interval {low:,} to {high:,})"
+    return f"About {pair.more:,} more {units} would decide."
 
 
 def _describe_flaw(pair: EndPair) -> str:
@@ -90,6 +97,11 @@ def _count(pair: EndPair) -> str:
 
 def _unit(pair: EndPair) -> str:
     return "run of each" if pair.by is ComparedBy.RUN else str(pair.by)
+
+
+def _units(pair: EndPair, count: int) -> str:
+    of_each = " of each" * (pair.by is ComparedBy.RUN)
+    return f"{pair.by}{'s' * (count != 1)}{of_each}"
 
 
 def _name(pair: EndPair) -> str:

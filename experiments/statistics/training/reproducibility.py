@@ -25,6 +25,8 @@ class Reproducibility:
     pairs: int = 0
     identical: int = 0
     """Pairs of which all losses are the same, bitwise, and as many."""
+    other_repeats: bool = True
+    """Whether no two runs of the baseline with one seed are known to differ."""
     first_step: int | None = None
     """The earliest step at which any pair differs; None where none does, or nobody has looked."""
 
@@ -80,6 +82,8 @@ def compare_bitwise(
     """
     names = {ending.environment for ending in endings}
     findings = []
+    own = list_pairs(endings, environment=baseline, other=baseline) if seeds_known else []
+    repeats = all(run.digest == first.digest for run, first in own)
     for name in environments:
         for other in dict.fromkeys((name, baseline)):
             if name not in names:
@@ -90,6 +94,7 @@ def compare_bitwise(
                     environment=name,
                     other=other,
                     seeds_known=seeds_known,
+                    other_repeats=repeats or name == other,
                     pairs=len(pairs),
                     identical=sum(run.digest == first.digest for run, first in pairs),
                 )
@@ -131,4 +136,7 @@ def describe_reproducibility(finding: Reproducibility) -> str:
     if finding.first_step is not None:
         each = "" if finding.pairs - finding.identical == 1 else " at the earliest"
         step = f"; differs from step {finding.first_step:,} on{each}"
-    return f"{head} {finding.identical} of {numbers.count(finding.pairs, 'pair')}{step}."
+    why = ""
+    if not finding.other_repeats:
+        why = f". {whose} does not repeat itself either, so that is no effect of the environment"
+    return f"{head} {finding.identical} of {numbers.count(finding.pairs, 'pair')}{step}{why}."

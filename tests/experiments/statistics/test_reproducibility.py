@@ -71,6 +71,19 @@ def test_sentences_say_how_many_and_from_which_step_on():
         assert "equivalent" not in describe_reproducibility(row).lower()
 
 
+def test_a_baseline_that_does_not_repeat_itself_tells_nothing_of_an_environment():
+    findings = findings_of(
+        ending("bare", 1, "x"), ending("bare", 1, "z"), ending("box", 1, "y"), ending("box", 1, "y")
+    )
+    assert describe_reproducibility(findings["box", "bare"]) == (
+        "with bare: identical to the last bit in 0 of 2 pairs. bare does not repeat itself either, "
+        "so that is no effect of the environment."
+    )
+    assert describe_reproducibility(findings["box", "box"]) == (
+        "with itself: identical to the last bit in 1 of 1 pair."
+    )
+
+
 def test_unknown_seeds_and_unread_losses_pair_nothing():
     findings = findings_of(ending("bare", 1, "x"), ending("box", 1, "x"), seeds_known=False)
     assert findings["box", "bare"].pairs == 0
