@@ -20,6 +20,8 @@ ORDER = (
     Verdict.NO_INFERENCE,
     Verdict.EQUIVALENT,
     Verdict.NOT_SLOWER,
+    Verdict.NOT_SHOWN,
+    Verdict.NOT_JUDGED,
 )
 """Of verdicts that are as frequent: what is said first."""
 AS_WORDS = {
@@ -29,6 +31,8 @@ AS_WORDS = {
     Verdict.NO_INFERENCE: "without an inference",
     Verdict.SLOWER: "slower",
     Verdict.FASTER: "faster",
+    Verdict.NOT_SHOWN: "not shown",
+    Verdict.NOT_JUDGED: "not judged",
 }
 AMOUNTS_AS_WORDS = {
     Verdict.NOT_SLOWER: "not more demanding",
