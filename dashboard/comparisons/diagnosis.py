@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from dashboard.comparisons.together import describe_together
 from experiments.comparisons import Comparison, Group
 from experiments.statistics import Pair, Verdict, numbers
 from experiments.statistics.verdicts import PROVED
@@ -58,8 +59,11 @@ class Diagnosis:
 def diagnose(comparison: Comparison) -> Diagnosis | None:
     """Return the sentence on all pairs of a comparison; None where there is no pair.
 
-    One pair has a sentence of its own, which says more.
+    One pair has a sentence of its own, which says more. Of several decisive metrics it is about all
+    of them together.
     """
+    if comparison.decisive:
+        return Diagnosis(*describe_together(list(comparison.decisive.values())))
     pairs = comparison.pairs
     if not pairs:
         return None

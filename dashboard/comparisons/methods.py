@@ -8,6 +8,7 @@ from datetime import UTC
 from functools import singledispatch
 
 from dashboard.comparisons.nodes_in_methods import describe_nodes
+from dashboard.comparisons.together import describe_metrics_rule
 from experiments.comparisons import Comparison, ExperimentComparison
 from experiments.comparisons.exclusions import Moment
 from experiments.comparisons.kept_rows import read_column
@@ -65,6 +66,7 @@ def _(comparison: ExperimentComparison) -> list[str]:
         *_warm_up(comparison),
         *_training(comparison),
         " ".join((_inference(comparison), _family(comparison))),
+        *describe_metrics_rule(comparison),
         " ".join((_completeness(comparison), *comparison.left_out)),
         *_repairs(comparison),
         *_rejections(comparison),

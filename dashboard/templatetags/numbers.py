@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from experiments.comparisons import Comparison
 from experiments.comparisons.accuracies import Spread
 from experiments.models import Experiment, Job, Operation, Run
+from experiments.planning.decisive_metrics import describe_further
 from experiments.planning.goals import get_margins
 from experiments.statistics import Pair, PointsPair, numbers
 from experiments.statistics.across_configurations import Everywhere
@@ -44,9 +45,15 @@ def margin(fraction: float) -> str:
 
 
 @register.filter
-def margin_of(row: Experiment | Comparison) -> str:
+def margin_of(row: Experiment | Comparison | Pair) -> str:
     """Return the margin of an experiment or a comparison: "2 %", "2 % faster to 5 % slower"."""
     return unbroken((get_margins(row) if isinstance(row, Experiment) else row.margins).text)
+
+
+@register.filter
+def further_metrics(experiment: Experiment) -> str:
+    """Return the further decisive metrics of an experiment, with margins and rule."""
+    return unbroken(describe_further(experiment))
 
 
 @register.filter

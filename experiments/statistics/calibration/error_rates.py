@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import bootstrap
 
 from experiments.statistics import vectorised
-from experiments.statistics.calibration import several_metrics, several_nodes, start_ups, truths
+from experiments.statistics.calibration import metrics_at_margin, several_nodes, start_ups, truths
 from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS, Shape
 from experiments.statistics.interim_analyses import get_level, schedule
 from experiments.statistics.margins import Goal, Margin
@@ -331,7 +331,7 @@ def _bands_of_nodes(rng: Any, effort: Effort) -> Iterator[Band]:
 
 def _bands_of_several_metrics(rng: Any, effort: Effort) -> Iterator[Band]:
     """Yield bands of plans with several decisive metrics, of which some are at their margin."""
-    false = several_metrics.simulate(rng, effort.data_sets, MARGIN)
+    false = metrics_at_margin.simulate(rng, effort.data_sets, MARGIN)
     for promise, shares in (
         ("all metrics EQUIVALENT although one is at its margin", false.of_all),
         ("any metric at its margin EQUIVALENT, in a fixed order", false.in_order),
