@@ -146,8 +146,11 @@ def list_analysis_choices() -> list[tuple[int, str]]:
 UNTOUCHED_SCALES: list[list[str]] = [[], ["1x1"], ["1x0"]]
 
 
-class ExperimentForm(  # type: ignore[type-arg]
-    DecisiveMetricsFields, VisibilityFields, Styled, forms.ModelForm
+class ExperimentForm(
+    DecisiveMetricsFields,
+    VisibilityFields,
+    Styled,
+    forms.ModelForm,  # type: ignore[type-arg]
 ):
     """The form of an experiment; the cluster decides which partitions and environments show."""
 

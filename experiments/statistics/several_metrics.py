@@ -109,7 +109,7 @@ class Overall:
     @property
     def stamps(self) -> tuple[Stamp, ...]:
         """Return the reservations of all metrics that were judged, and its own."""
-        stamps = {
+        stamps: dict[Stamp, None] = {
             stamp: None
             for part in self.parts
             if part.pair
