@@ -9,7 +9,8 @@ from experiments.comparisons import Comparison, ExperimentComparison
 from experiments.planning.decisive_metrics import get_rule, list_further
 from experiments.statistics import Verdict, numbers
 from experiments.statistics.margins import Goal
-from experiments.statistics.several_metrics import MetricsRule, Overall
+from experiments.statistics.metric_rules import MetricsRule
+from experiments.statistics.several_metrics import Overall
 
 MOST_NAMED = 3
 """Environments that each have a part of the sentence; of more, the verdicts are counted."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from dashboard.comparisons.mean_texts import describe_mean
 from experiments.comparisons import Comparison, Group
-from experiments.statistics import Pair, numbers
+from experiments.statistics import Pair, Verdict, numbers
 from experiments.statistics.margins import Margin
 from experiments.statistics.several_metrics import Overall
 from experiments.statistics.values import Interval
@@ -89,6 +89,12 @@ class Cell:
     """What stands there instead of a verdict: how far it is, or why there is none."""
     overall: Overall | None = None
     """What several decisive metrics show together; `pair` is the main one's."""
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Return the verdict that tints the cell: on all metrics, where several decide."""
+        judged = self.overall or self.pair
+        return judged.verdict if judged else None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 
 from dashboard.form_styles import PercentField
 from experiments.statistics.margins import Margin
-from experiments.statistics.several_metrics import MOST_METRICS
+from experiments.statistics.metric_rules import MOST_METRICS
 
 PLACES = range(2, MOST_METRICS + 1)
 """Of the further metrics among the decisive ones: the primary metric is the first."""
@@ -31,7 +31,7 @@ def make_fields() -> dict[str, forms.Field]:
         metric, margin, faster = name_fields(place)
         fields[metric] = forms.ChoiceField(label=f"Decisive metric {place}", required=False)
         fields[margin] = PercentField(label=f"Margin of metric {place}", required=False)
-        fields[faster] = PercentField(label="Margin if faster", required=False)
+        fields[faster] = PercentField(label=f"Metric {place}, if faster", required=False)
         for name in (margin, faster):
             fields[name].unit = "%"  # type: ignore[attr-defined]
     return fields

@@ -12,12 +12,8 @@ from experiments.planning.decisive_metrics import get_rule, list_further
 from experiments.planning.goals import get_margins
 from experiments.statistics import Pair, correct_by_holm
 from experiments.statistics.margins import Margin
-from experiments.statistics.several_metrics import (
-    Overall,
-    Part,
-    correct_several_by_holm,
-    judge_together,
-)
+from experiments.statistics.metric_rules import correct_several_by_holm
+from experiments.statistics.several_metrics import Overall, Part, judge_together
 from runners.workloads import Metric
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from experiments.models import Experiment, Workload
 from experiments.statistics.margins import Goal, Margin
-from experiments.statistics.several_metrics import MOST_METRICS, MetricsRule
+from experiments.statistics.metric_rules import MOST_METRICS, MetricsRule
 from runners.workloads import WORKLOADS
 
 SMALLEST, LARGEST = 0.0001, 1.0

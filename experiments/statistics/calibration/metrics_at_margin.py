@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from experiments.statistics.metric_rules import MetricsRule, adjust_in_order, list_judged
 from experiments.statistics.multiple_comparisons import adjust_by_holm
-from experiments.statistics.several_metrics import MetricsRule, adjust_in_order, list_judged
 from experiments.statistics.values import ALPHA, Verdict
 from experiments.statistics.vectorised import Array, Estimates, estimate_paired
 

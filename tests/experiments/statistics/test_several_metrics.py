@@ -9,6 +9,12 @@ from hypothesis import strategies as st
 
 from experiments.statistics import Measured, Pair, Stamp, Verdict
 from experiments.statistics.margins import Goal, Margin
+from experiments.statistics.metric_rules import (
+    MetricsRule,
+    adjust_in_order,
+    correct_several_by_holm,
+    list_judged,
+)
 from experiments.statistics.multiple_comparisons import adjust_by_holm, correct_by_holm
 from experiments.statistics.planner import (
     compute_equivalence_power,
@@ -16,14 +22,7 @@ from experiments.statistics.planner import (
     count_repeats_needed,
     expect_estimate,
 )
-from experiments.statistics.several_metrics import (
-    MetricsRule,
-    Part,
-    adjust_in_order,
-    correct_several_by_holm,
-    judge_together,
-    list_judged,
-)
+from experiments.statistics.several_metrics import Part, judge_together
 
 ALL, IN_ORDER = MetricsRule.ALL, MetricsRule.IN_ORDER
 EQUIVALENT, INCONCLUSIVE = Verdict.EQUIVALENT, Verdict.INCONCLUSIVE
