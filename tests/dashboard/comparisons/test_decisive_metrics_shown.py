@@ -76,6 +76,8 @@ def test_head_matrix_and_sentences_say_what_stood_in_the_way(
     assert "verdict-not-shown" in page
     assert "in the way: gflops" in page
     assert "1 comparison of 3 decisive metrics" in page
+    for name in ("step_time", "Matrix product (gflops)", "Matrix product (matmul_time)"):
+        assert f"{name}:" in page
     assert page.count("shown for step_time and matmul_time") >= 2  # the head, and in words
     printed = text_of(as_owner.get(reverse("report", args=[several.pk])).content.decode())
     assert ">NOT SHOWN</span>" in printed
