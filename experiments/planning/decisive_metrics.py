@@ -11,6 +11,7 @@ from experiments.models import Experiment, Workload
 from experiments.statistics.margins import Goal, Margin
 from experiments.statistics.metric_rules import MOST_METRICS, MetricsRule
 from runners.workloads import WORKLOADS
+from runners.workloads.run_metrics import OF_JOB
 
 SMALLEST, LARGEST = 0.0001, 1.0
 """Margins, as the form takes them."""
@@ -73,6 +74,7 @@ def list_refusals(
     *,
     goal: str,
     looks: int,
+    paired: bool,
 ) -> Iterator[tuple[str, str]]:
     """Yield what stands against further metrics: the form's field, and a sentence."""
     if not further:
@@ -93,21 +95,30 @@ def list_refusals(
             seen[name] = place
             yield from (
                 (f"metric_{place}", message)
-                for message in _explain_metric(workloads, primary_metric, name)
+                for message in _explain_metric(workloads, primary_metric, name, paired=paired)
             )
         else:
             yield f"metric_{place}", "Choose the metric that this margin is of."
         yield from _list_margin_refusals(place, entry, goal)
 
 
-def _explain_metric(workloads: Sequence[Workload], primary_metric: str, name: str) -> Iterator[str]:
+def _explain_metric(
+    workloads: Sequence[Workload], primary_metric: str, name: str, *, paired: bool
+) -> Iterator[str]:
     """Yield why a metric cannot be a further decisive one of these workloads."""
     if name == primary_metric:
         yield f"{name} is the primary metric: choose another one, or none."
         return
     for workload in workloads:
         kind = WORKLOADS[workload.kind]
-        reported = [metric.name for metric in kind.list_metrics(workload.parameters)]
+        own = {metric.name for metric in kind.list_metrics(workload.parameters)}
+        if paired and name in OF_JOB - own:
+            yield (
+                f"All environments of a block run in one job, so their {name} is the same: choose "
+                "the independent design."
+            )
+            return
+        reported = [metric.name for metric in kind.list_all_metrics(workload.parameters)]
         if name not in reported:
             yield f"{workload} does not report {name}. It reports {', '.join(reported)}."
         elif not primary_metric and kind.choose_primary_metric(workload.parameters) == name:

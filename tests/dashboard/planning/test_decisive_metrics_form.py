@@ -97,6 +97,7 @@ def test_a_draft_loses_them_again(as_owner: Client, site: Site) -> None:
             "gflops is the primary metric: choose another one",
         ),
         ({"metric_2": "images_per_second", "margin_2": "5"}, "metric_2", "does not report"),
+        ({"metric_2": "queue_time", "margin_2": "5"}, "metric_2", "choose the independent design"),
         (TWO | {"metrics_rule": "any"}, "metrics_rule", "Select a valid choice"),
         (
             TWO | {"repeats": "10", "looks": "2"},

@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('experiments', '0091_goal_and_margin_if_faster'),
+        ('experiments', '0092_measures_of_runs'),
     ]
 
     operations = [
