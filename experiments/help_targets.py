@@ -33,6 +33,15 @@ FIELDS: dict[str, dict[str, str]] = {
         "estimand": "experiments#nodes",
         "spreads_nodes": "experiments#nodes",
         "primary_metric": "experiments#primary-metric",
+        **dict.fromkeys(
+            (
+                "metrics_rule",
+                *(f"metric_{place}" for place in (2, 3, 4)),
+                *(f"margin_{place}" for place in (2, 3, 4)),
+                *(f"margin_faster_{place}" for place in (2, 3, 4)),
+            ),
+            "experiments#further-decisive-metrics",
+        ),
         "design": "experiments#design",
         "warm_up": "experiments#warm-up",
         "cooldown_seconds": "experiments#cool-down-between-runs",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from dashboard.comparisons.together import describe_together
 from experiments.comparisons import Comparison, Group
 from experiments.statistics import Pair, Verdict, numbers
 from experiments.statistics.verdicts import PROVED
@@ -20,6 +21,8 @@ ORDER = (
     Verdict.NO_INFERENCE,
     Verdict.EQUIVALENT,
     Verdict.NOT_SLOWER,
+    Verdict.NOT_SHOWN,
+    Verdict.NOT_JUDGED,
 )
 """Of verdicts that are as frequent: what is said first."""
 AS_WORDS = {
@@ -29,6 +32,8 @@ AS_WORDS = {
     Verdict.NO_INFERENCE: "without an inference",
     Verdict.SLOWER: "slower",
     Verdict.FASTER: "faster",
+    Verdict.NOT_SHOWN: "not shown",
+    Verdict.NOT_JUDGED: "not judged",
 }
 AMOUNTS_AS_WORDS = {
     Verdict.NOT_SLOWER: "not more demanding",
@@ -54,8 +59,11 @@ class Diagnosis:
 def diagnose(comparison: Comparison) -> Diagnosis | None:
     """Return the sentence on all pairs of a comparison; None where there is no pair.
 
-    One pair has a sentence of its own, which says more.
+    One pair has a sentence of its own, which says more. Of several decisive metrics it is about all
+    of them together.
     """
+    if comparison.decisive:
+        return Diagnosis(*describe_together(list(comparison.decisive.values())))
     pairs = comparison.pairs
     if not pairs:
         return None

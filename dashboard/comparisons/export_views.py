@@ -34,6 +34,7 @@ from experiments.comparisons.published_tables import TableComparison, compare_pu
 from experiments.comparisons.typed_tables import infer_columns, make_table
 from experiments.execution.progress import measure_progress
 from experiments.models import Experiment, PublishedTable
+from experiments.planning.decisive_metrics import freeze_metrics
 from experiments.statistics.interim_analyses import get_level, schedule
 from experiments.statistics.published.printed import TableError
 
@@ -232,6 +233,7 @@ def _about(experiment: Experiment) -> dict[str, Any]:
         "goal": experiment.goal,
         "margin_faster": experiment.margin_faster,
         **experiment.training_margins,
+        **freeze_metrics(experiment),
         "estimand": experiment.estimand,
         "one_block_a_node": experiment.spreads_nodes,
         "looks_after_repeats": schedule(experiment.repeats, experiment.looks),

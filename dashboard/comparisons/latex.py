@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from experiments.comparisons import Comparison, Group
-from experiments.statistics import Measured, Pair, numbers
+from experiments.statistics import Measured, Pair, Stamp, numbers
 from experiments.statistics.across_configurations import Everywhere
 from experiments.statistics.margins import Goal
+from experiments.statistics.several_metrics import describe_obstacles
 from experiments.statistics.verdict_sentences import describe_analysis
 
 SPECIAL = str.maketrans(
@@ -67,8 +68,13 @@ def document(parts: Sequence[list[str]]) -> str:
 def results_table(comparison: Comparison) -> list[str]:
     """Return the lines of a table of all results, with the reasons of stamps below it."""
     notes: list[str] = []
-    body = [line for group in comparison.groups for line in _group(group, notes)]
-    body += _everywhere(comparison)
+    body = [
+        line
+        for groups in zip(*comparison.by_metric, strict=True)
+        for group in groups
+        for line in _group(group, notes)
+    ]
+    body += [*_together(comparison), *_everywhere(comparison)]
     return [
         r"\begin{table*}",
         r"  \centering",
@@ -129,14 +135,39 @@ def _group(group: Group, notes: list[str]) -> Iterator[str]:
         yield f"    {_row(_cells(pair, group.metric, prefix), mark)}"
 
 
+def _together(comparison: Comparison) -> Iterator[str]:
+    """Yield the lines on several decisive metrics together: the p is the largest of theirs."""
+    if not comparison.decisive:
+        return
+    goal = comparison.margins.goal
+    title = f"All decisive metrics together: p, {goal.text} is the largest"
+    yield r"    \midrule"
+    yield rf"    \multicolumn{{{COLUMNS}}}{{l}}{{\emph{{{escape(title)}}}}} \\"
+    for (number, _), overall in comparison.decisive.items():
+        obstacles = describe_obstacles(overall.parts)
+        lost = f", {Stamp.NOT_AFTER_HOLM.label}" if overall.is_lost_by_holm else ""
+        before = f" {overall.sentence_before}" if overall.before else ""
+        cells = (
+            overall.environment,
+            comparison.groups[number - 1].name,
+            *[""] * 5,
+            _p(overall.p, overall.p_holm),
+            "",
+            "",
+            f"{overall.verdict}{lost}{obstacles and f': {obstacles}'}{before}",
+        )
+        yield f"    {_row(cells)}"
+
+
 def _everywhere(comparison: Comparison) -> Iterator[str]:
     """Yield the lines on all groups together."""
     if not comparison.everywhere:
         return
     goal = comparison.margins.goal
+    which = ", primary metric" if comparison.decisive else ""
     title = (
-        "All configurations: the geometric mean of the ratios, where they do not differ; p, "
-        f"{goal.text} is that of the mean, and in brackets the largest of all"
+        f"All configurations{which}: the geometric mean of the ratios, where they do not differ; "
+        f"p, {goal.text} is that of the mean, and in brackets the largest of all"
     )
     shown = "not slower" if goal is Goal.NOT_SLOWER else "equivalent"
     yield r"    \midrule"

@@ -8,6 +8,7 @@ from datetime import UTC
 from functools import singledispatch
 
 from dashboard.comparisons.nodes_in_methods import describe_nodes
+from dashboard.comparisons.together import describe_metrics_rule
 from dashboard.comparisons.training_in_methods import describe_training_verdicts
 from experiments.comparisons import Comparison, ExperimentComparison
 from experiments.comparisons.exclusions import Moment
@@ -67,6 +68,7 @@ def _(comparison: ExperimentComparison) -> list[str]:
         *_training(comparison),
         *describe_training_verdicts(comparison),
         " ".join((_inference(comparison), _family(comparison))),
+        *describe_metrics_rule(comparison),
         " ".join((_completeness(comparison), *comparison.left_out)),
         *_repairs(comparison),
         *_rejections(comparison),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from dashboard.typed_requests import OpenRequest, parse_whole_number
@@ -74,7 +73,7 @@ class Panel(Generic[Kind]):
         number = self.read_configuration(comparison, request)
         if number is None:
             return comparison
-        return replace(comparison, groups=[comparison.groups[number - 1]])
+        return comparison.take_configuration(number)
 
 
 class ExperimentPanel(Panel[ExperimentComparison]):

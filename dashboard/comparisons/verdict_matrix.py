@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from dashboard.comparisons.mean_texts import describe_mean
 from experiments.comparisons import Comparison, Group
-from experiments.statistics import Pair, numbers
+from experiments.statistics import Pair, Verdict, numbers
 from experiments.statistics.margins import Margin
+from experiments.statistics.several_metrics import Overall
 from experiments.statistics.values import Interval
 
 WIDEST = 2.0
@@ -86,6 +87,14 @@ class Cell:
     """How much data there are, where that differs from most cells: "n = 6, 2 nodes"."""
     text: str = ""
     """What stands there instead of a verdict: how far it is, or why there is none."""
+    overall: Overall | None = None
+    """What several decisive metrics show together; `pair` is the main one's."""
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Return the verdict that tints the cell: on all metrics, where several decide."""
+        judged = self.overall or self.pair
+        return judged.verdict if judged else None
 
 
 @dataclass(frozen=True)
@@ -133,12 +142,14 @@ def make_verdict_matrix(comparison: Comparison, *, planned_blocks: int = 0) -> V
     metrics = {group.metric.label for group in comparison.groups}
     columns = [(name, comparison.marks[name]) for name in comparison.environments[1:]]
 
-    def cell(group: Group, name: str, mark: int) -> Cell:
+    def cell(number: int, group: Group, name: str, mark: int) -> Cell:
+        overall = comparison.decisive.get((number, name))
         pair = next((pair for pair in group.pairs if pair.environment == name), None)
         if pair is None:
-            return Cell(name, mark, None, text=_describe_progress(group, name, planned_blocks))
+            progress = _describe_progress(group, name, planned_blocks)
+            return Cell(name, mark, None, text=progress, overall=overall)
         size = "" if pair.size_on_nodes == usual_size else _describe_size(pair)
-        return Cell(name, mark, pair, make_bar(pair, scale), size)
+        return Cell(name, mark, pair, make_bar(pair, scale), size, overall=overall)
 
     return VerdictMatrix(
         baseline=comparison.baseline,
@@ -151,7 +162,7 @@ def make_verdict_matrix(comparison: Comparison, *, planned_blocks: int = 0) -> V
                 group.metric.label if metrics else "",
                 _describe_baseline(group, comparison.baseline),
                 group.problem,
-                [cell(group, name, mark) for name, mark in columns],
+                [cell(number, group, name, mark) for name, mark in columns],
             )
             for number, group in enumerate(comparison.groups, start=1)
         ],

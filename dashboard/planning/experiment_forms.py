@@ -16,7 +16,9 @@ from django.utils import timezone
 from django.utils.choices import CallableChoiceIterator
 
 from dashboard.form_styles import PercentField, Styled
-from dashboard.planning.power import Outlook, estimate_outlooks
+from dashboard.planning.decisive_metrics_fields import DecisiveMetricsFields
+from dashboard.planning.power import Outlook
+from dashboard.planning.power_of_all import estimate_all_outlooks
 from dashboard.planning.sweep_fields import (
     WorkloadOption,
     add_sweep_fields,
@@ -152,6 +154,7 @@ UNTOUCHED_SCALES: list[list[str]] = [[], ["1x1"], ["1x0"]]
 
 class ExperimentForm(
     TrainingMargins,
+    DecisiveMetricsFields,
     VisibilityFields,
     Styled,
     forms.ModelForm,  # type: ignore[type-arg]
@@ -211,6 +214,7 @@ class ExperimentForm(
             "estimand",
             "spreads_nodes",
             "primary_metric",
+            "metrics_rule",
             "design",
             "warm_up",
             "cooldown_seconds",
@@ -231,12 +235,14 @@ class ExperimentForm(
             "design": forms.RadioSelect,
             "estimand": forms.RadioSelect,
             "goal": forms.RadioSelect,
+            "metrics_rule": forms.RadioSelect,
             "warm_up": forms.RadioSelect,
         }
         labels: ClassVar = {
             "estimand": "What verdicts speak of",
             "goal": "What is to be shown",
             "spreads_nodes": "One block a node",
+            "metrics_rule": "How they are judged together",
             "warm_up": "Warm-up",
             "cooldown_seconds": "Cool-down between runs",
             "reject_swap": "The node used its swap.",
@@ -253,6 +259,8 @@ class ExperimentForm(
             "This node: every block counts, and nothing is said of other nodes.",
             "spreads_nodes": "A block goes to a node that no earlier block of its configuration "
             "ran on, if the partition has one. It is sent when the one before it has started.",
+            "metrics_rule": "All: the verdict is EQUIVALENT only if every metric is. Fixed order: "
+            "a metric is judged only if those before it were shown.",
             "warm_up": "The slow steps at a run’s start, which no mean counts. Every step after it "
             "does. A run that never settles still counts, and a stamp beside the verdict says so.",
             "reject_swap": "Pages went to it or came from it during the run.",
@@ -286,6 +294,7 @@ class ExperimentForm(
         self.fields["margin"].unit = "%"  # type: ignore[attr-defined]
         self.fields["margin_faster"].unit = "%"  # type: ignore[attr-defined]
         self.fields["goal"].required = False  # the model knows the usual one
+        self.fields["metrics_rule"].required = False
         self._field("cluster").queryset = Cluster.objects.usable_by(user)
         self.offer_groups_of(user)
         self.chosen_cluster = self._chosen_cluster(user)
@@ -310,9 +319,9 @@ class ExperimentForm(
             (ModelChoiceIteratorValue(row.pk, row), str(row)) for row in self.offered.rows
         ]
         add_sweep_fields(self, self.offered.rows)
-        self._field("primary_metric").choices = list_metric_choices(
-            self.offered.rows, self.offered.chosen
-        )
+        metrics = list_metric_choices(self.offered.rows, self.offered.chosen)
+        self._field("primary_metric").choices = metrics
+        self.offer_further_metrics(metrics)
         if not self.is_bound and not self.instance.pk:
             self._suggest()
         elif not self.is_bound and not self.initial.get("estimand"):
@@ -410,6 +419,7 @@ class ExperimentForm(
             now=timezone.now(),
         )
         self.waiting = rules.describe_unready_images(asked["environments"])
+        self.further_metrics = self.read_further_metrics(cleaned)
         problems = rules.list_refusals(
             cluster=cleaned["cluster"],
             partition=cleaned.get("partition"),
@@ -419,9 +429,12 @@ class ExperimentForm(
             find_warm_up=cleaned.get("warm_up") == Experiment.WarmUp.FOUND,
             spreads_nodes=bool(cleaned.get("spreads_nodes")),
             estimand=cleaned.get("estimand") or "",
+            goal=cleaned.get("goal") or "",
+            further_metrics=self.further_metrics,
             **asked,
         )
-        for name in problems.keys() - self.errors.keys():
+        of_metrics = self.add_metric_problems(problems, self.further_metrics)
+        for name in problems.keys() - self.errors.keys() - of_metrics:
             # What is still being filled in is not wrong yet: the live preview keeps quiet about it.
             filled_in = len(asked[name]) > 1 if name == "environments" else cleaned.get(name)
             code = None if filled_in else "required"
@@ -435,6 +448,7 @@ class ExperimentForm(
 
     def save(self, commit: bool = True) -> Experiment:
         """Store the draft; its swept workloads become their variants."""
+        self.instance.further_metrics = list(self.further_metrics.values())
         with transaction.atomic():
             experiment: Experiment = super().save(commit)
             store_sweeps(experiment, list(self.cleaned_data["workloads"]), read_sweeps(self))
@@ -461,6 +475,9 @@ class ExperimentForm(
     def clean_goal(self) -> str:
         """Return what was chosen; equivalence where nothing was, as before there was the choice."""
         return self.cleaned_data["goal"] or str(Experiment.Goal.EQUIVALENCE)
+
+    def clean_metrics_rule(self) -> str:
+        return self.cleaned_data["metrics_rule"] or str(Experiment.MetricsRule.ALL)
 
     def clean_margin_faster(self) -> float | None:
         """Return the margin of what is faster; None where it is the other one."""
@@ -528,7 +545,8 @@ class ExperimentForm(
             return []
         workloads = self.planned_workloads
         return list(
-            estimate_outlooks(
+            estimate_all_outlooks(
+                further=self.list_further_margins(asked.get("goal") or ""),
                 cluster=asked["cluster"],
                 workloads=workloads,
                 metric=asked.get("primary_metric") or "",

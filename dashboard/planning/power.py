@@ -48,6 +48,22 @@ class Outlook:
     savings: str = ""
 
 
+Asked = tuple[str, str, Workload | None]
+"""A kind of workload and a metric that it reports; a program of a user's own is one by itself."""
+
+
+def list_asked(workloads: Sequence[Workload], metric: str) -> list[Asked]:
+    """Return each kind of workload that reports `metric` once; empty is each kind's own."""
+    asked: dict[Asked, None] = {}
+    for workload in workloads:
+        declared, given = WORKLOADS[workload.kind], workload.parameters
+        name = metric or declared.choose_primary_metric(given)
+        if name in {each.name for each in declared.list_all_metrics(given)}:
+            program = workload.parent or workload  # of all variants one
+            asked[workload.kind, name, program if declared.is_the_users else None] = None
+    return list(asked)
+
+
 def estimate_outlooks(
     *,
     cluster: Cluster,
@@ -60,50 +76,49 @@ def estimate_outlooks(
     comparisons: int,
     reader: User,
     nodes: int | None = None,
+    histories: dict[Asked, History] | None = None,
 ) -> Iterator[Outlook]:
     """Yield one for each kind of workload that reports `metric`; empty is each kind's own.
 
     `nodes`: on how many the blocks are to run, where verdicts are to speak of the partition: then
     the means of nodes are what counts. Of programs that users have brought there is one each: they
-    have nothing in common.
+    have nothing in common. What was read of past runs is put into `histories`.
     """
     margin = Margin.of(margin)
     goal = margin.goal
-    asked: dict[tuple[str, str, Workload | None], None] = {}
-    for workload in workloads:
-        declared, given = WORKLOADS[workload.kind], workload.parameters
-        name = metric or declared.choose_primary_metric(given)
-        if name in {each.name for each in declared.list_all_metrics(given)}:
-            program = workload.parent or workload  # of all variants one
-            asked[workload.kind, name, program if declared.is_the_users else None] = None
+    asked = list_asked(workloads, metric)
     count, pairs = (repeats, paired) if nodes is None else (nodes, True)
     what = f"{numbers.count(repeats, 'block' if paired else 'run')}{'' if paired else ' of each'}"
     if nodes is not None:
         what = numbers.count(nodes, "node")
     for kind, name, only in asked:
         past = measure_past_spread(kind, cluster, name, reader, only=only)
+        if histories is not None:
+            histories[kind, name, only] = past
         whose = only.name if only else kind
-        cv, given, doubt = _expect(past, whose, paired=paired, by_node=nodes is not None)
+        cv, given, doubt = expect_spread(past, whose, paired=paired, by_node=nodes is not None)
         sentence = (
             f"{given}, {what} can {_provable(cv, count, pairs, goal)}; {margin.text} "
-            f"needs {_describe_repeats(count_repeats_needed(cv, margin, paired=pairs))}."
+            f"needs {describe_repeats(count_repeats_needed(cv, margin, paired=pairs))}."
         )
         notes = (
             f"{doubt} To find a true difference of {numbers.margin(margin.slower)} takes "
-            f"{_describe_repeats(count_repeats_to_detect(cv, margin.slower, paired=pairs))}."
+            f"{describe_repeats(count_repeats_to_detect(cv, margin.slower, paired=pairs))}."
         )
         if comparisons > 1:
             corrected = count_repeats_needed(cv, margin, paired=pairs, alpha=ALPHA / comparisons)
             shown = "“Not slower”" if goal is Goal.NOT_SLOWER else "Equivalence"
             notes += f" {shown} that survives Holm among {comparisons} comparisons takes "
-            notes += f"{_describe_repeats(corrected)}."
+            notes += f"{describe_repeats(corrected)}."
         saved = ""
         if 1 < analyses <= count_most_analyses(repeats) and count == repeats:
             saved = _saved(expect_estimate(cv, count, paired=pairs), margin, repeats, analyses)
         yield Outlook(sentence, notes, saved)
 
 
-def _expect(past: History, whose: str, *, paired: bool, by_node: bool) -> tuple[float, str, str]:
+def expect_spread(
+    past: History, whose: str, *, paired: bool, by_node: bool
+) -> tuple[float, str, str]:
     """Return the CV to plan with, the words that begin the sentence, and what that rests on."""
     if by_node and past.of_nodes:
         cv, given, doubt = _believed(past.of_nodes, whose)
@@ -174,5 +189,6 @@ def _percent(fraction: float) -> str:
     return f"{float(f'{100 * fraction:.2g}'):g} %"
 
 
-def _describe_repeats(repeats: int | None) -> str:
+def describe_repeats(repeats: int | None) -> str:
+    """Return a number of repeats as text; None is more than are searched."""
     return f"more than {MOST:,}" if repeats is None else str(repeats)

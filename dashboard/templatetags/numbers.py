@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from experiments.comparisons import Comparison
 from experiments.comparisons.accuracies import Spread
 from experiments.models import Experiment, Job, Operation, Run
+from experiments.planning.decisive_metrics import describe_further
 from experiments.planning.goals import describe_training_margins, get_margins
 from experiments.statistics import Pair, PointsPair, numbers
 from experiments.statistics.across_configurations import Everywhere
@@ -44,7 +45,7 @@ def margin(fraction: float) -> str:
 
 
 @register.filter
-def margin_of(row: Experiment | Comparison) -> str:
+def margin_of(row: Experiment | Comparison | Pair) -> str:
     """Return the margin of an experiment or a comparison: "2 %", "2 % faster to 5 % slower"."""
     return unbroken((get_margins(row) if isinstance(row, Experiment) else row.margins).text)
 
@@ -53,6 +54,12 @@ def margin_of(row: Experiment | Comparison) -> str:
 def margins_of_training(experiment: Experiment) -> str:
     """Return the margins of training that a plan fixes: "0.5 points of accuracy"."""
     return unbroken(describe_training_margins(experiment))
+
+
+@register.filter
+def further_metrics(experiment: Experiment) -> str:
+    """Return the further decisive metrics of an experiment, with margins and rule."""
+    return unbroken(describe_further(experiment))
 
 
 @register.filter

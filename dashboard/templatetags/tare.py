@@ -76,6 +76,8 @@ VERDICTS = {
     "FASTER": "back",
     "INCONCLUSIVE": "wave",
     "NO INFERENCE": "dash",
+    "NOT SHOWN": "wave",
+    "NOT JUDGED BY THE PLAN": "dash",
 }
 
 

@@ -13,10 +13,10 @@ from experiments.comparisons.repaired import SecondJob, why_across_jobs
 from experiments.comparisons.trainings import Trainings
 from experiments.comparisons.warm_ups import WarmUps
 from experiments.models import Experiment
-from experiments.planning.goals import get_margins
 from experiments.planning.interim import Judgement, Stage
 from experiments.software import frozen_parity
 from experiments.statistics import Estimand, Measured, Pair, Sample, Stamp, Verdict, compare
+from experiments.statistics.margins import Margin
 from experiments.statistics.unsteadiness import describe_unsteadiness, find_unsteadiness
 from experiments.statistics.values import InterimAnalysis
 from runners.workloads.run_metrics import RUN_METRIC_NAMES
@@ -50,10 +50,12 @@ def compare_group(
     tried_again: bool,
     collected_late: bool,
     second_jobs: Mapping[str, SecondJob],
+    margin: Margin,
 ) -> Group:
     """Compare the environments of one workload at one scale, by its `samples`.
 
-    `differences` are those of the runs' snapshots from the baseline's, by environment.
+    `differences` are those of the runs' snapshots from the baseline's, by environment. `margin` is
+    that of the metric.
     """
     if experiment.imported_at and any(sample.started is None for sample in samples):
         differences = {
@@ -73,7 +75,7 @@ def compare_group(
             samples_until_then,
             baseline=experiment.baseline.name,
             environments=judged_environments,
-            margin=get_margins(experiment),
+            margin=margin,
             better=metric.better,
             paired=experiment.is_paired,
             unit=metric.unit,

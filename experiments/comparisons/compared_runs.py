@@ -15,7 +15,12 @@ def choose_primary_metric(experiment: Experiment, workload: Workload) -> Metric:
     """Return the metric that decides: the experiment's, else the workload's own."""
     kind = KNOWN_WORKLOADS[workload.kind]
     name = experiment.primary_metric or kind.choose_primary_metric(workload.parameters)
-    metrics = kind.list_all_metrics(workload.parameters)
+    return find_metric(workload, name)
+
+
+def find_metric(workload: Workload, name: str) -> Metric:
+    """Return a metric that runs of this workload report."""
+    metrics = KNOWN_WORKLOADS[workload.kind].list_all_metrics(workload.parameters)
     return next(metric for metric in metrics if metric.name == name)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from experiments.comparisons.trainings import Trainings
 from experiments.comparisons.warm_ups import WarmUps
@@ -14,6 +14,7 @@ from experiments.statistics import Measured, Pair, Sample, Verdict, numbers
 from experiments.statistics.across_configurations import Everywhere, summarise_environments
 from experiments.statistics.margins import Margin
 from experiments.statistics.pooling import Pooled, pool_environments
+from experiments.statistics.several_metrics import Overall
 from experiments.statistics.training.outcomes import TrainingComparison
 from experiments.statistics.values import ALPHA, Before
 
@@ -115,12 +116,29 @@ class Comparison:
     @property
     def verdicts(self) -> dict[str, int]:
         """Return how many pairs have each verdict, the most frequent first."""
-        return _count_by_frequency(pair.verdict for pair in self.pairs)
+        return count_by_frequency(pair.verdict for pair in self.pairs)
 
     @property
     def stamps(self) -> dict[str, int]:
         """Return how many pairs have each stamp, the most frequent first."""
-        return _count_by_frequency(stamp for pair in self.pairs for stamp in pair.stamps)
+        return count_by_frequency(stamp for pair in self.pairs for stamp in pair.stamps)
+
+    def take_configuration(self, number: int) -> Self:
+        """Return the comparison with one configuration alone, by its number from 1."""
+        return replace(self, groups=[self.groups[number - 1]])
+
+    @property
+    def by_metric(self) -> list[list[Group]]:
+        """Return the groups by each decisive metric, the main one first; most have one."""
+        return [self.groups]
+
+    @property
+    def decisive(self) -> Mapping[tuple[int, str], Overall]:
+        """Return what several decisive metrics show together; empty where one metric decides.
+
+        By the number of the configuration, from 1, and the environment.
+        """
+        return {}
 
     @property
     def pairs_with_excluded_runs(self) -> int:
@@ -184,9 +202,14 @@ class Comparison:
 
 def list_comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """Return one flat row for each pair, with every number of the page, for CSV and JSON."""
-    return [
-        _row(comparison.about, group, pair) for group in comparison.groups for pair in group.pairs
-    ]
+    rows = []
+    for number, groups in enumerate(zip(*comparison.by_metric, strict=True), start=1):
+        for rank, group in enumerate(groups, start=1):
+            for pair in group.pairs:
+                overall = comparison.decisive.get((number, pair.environment))
+                together = overall.make_columns(rank) if overall else {}
+                rows.append({**_row(comparison.about, group, pair), **together})
+    return rows
 
 
 def list_everywhere_rows(comparison: Comparison) -> list[dict[str, Any]]:
@@ -219,7 +242,8 @@ def list_pooled_rows(comparison: Comparison) -> list[dict[str, Any]]:
     ]
 
 
-def _count_by_frequency(names: Iterable[str]) -> dict[str, int]:
+def count_by_frequency(names: Iterable[str]) -> dict[str, int]:
+    """Return how often each name occurs, the most frequent first."""
     return dict(Counter(names).most_common())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from django.db.models import Exists, OuterRef
 
@@ -17,13 +17,22 @@ from experiments.comparisons.compared_pairs import (
     stamp_exclusions,
 )
 from experiments.comparisons.compared_runs import (
-    choose_primary_metric,
     list_baseline_first,
     read_facts,
     read_samples,
 )
-from experiments.comparisons.comparison import Comparison, Group, is_decided
+from experiments.comparisons.comparison import (
+    Comparison,
+    Group,
+    count_by_frequency,
+    is_decided,
+)
 from experiments.comparisons.exclusions import Exclusion, list_exclusions
+from experiments.comparisons.judged_together import (
+    correct_families,
+    judge_groups,
+    list_decisive,
+)
 from experiments.comparisons.logged import describe_left_out, is_compared, list_compared_arms
 from experiments.comparisons.rejections import JudgedRuns, Rejections
 from experiments.comparisons.repaired import count_repaired_blocks, map_runs_to_second_jobs
@@ -33,9 +42,10 @@ from experiments.models import Experiment, Measurement, Run, Series, Workload
 from experiments.planning.goals import get_margins
 from experiments.planning.interim import Stage, read_stage
 from experiments.software import frozen_parity
-from experiments.statistics import Measured, correct_by_holm
+from experiments.statistics import Measured
 from experiments.statistics.margins import Margin
-from runners.workloads import KNOWN_WORKLOADS
+from experiments.statistics.several_metrics import Overall
+from runners.workloads import KNOWN_WORKLOADS, Metric
 
 
 @dataclass(frozen=True)
@@ -64,10 +74,49 @@ class ExperimentComparison(Comparison):
     """How many blocks a second job has completed, and how many of those on any node."""
     left_out: list[str]
     """Of imported logs: sentences on what only one environment of a pair ran."""
+    further: list[list[Group]]
+    """The same configurations by each further decisive metric of the plan; most have none."""
 
     @property
     def margins(self) -> Margin:
         return get_margins(self.experiment)
+
+    @property
+    def by_metric(self) -> list[list[Group]]:
+        return [self.groups, *self.further]
+
+    def take_configuration(self, number: int) -> Self:
+        further = [[groups[number - 1]] for groups in self.further]
+        taken = replace(self, groups=[self.groups[number - 1]], further=further)
+        # What all metrics show is among all comparisons of the experiment, so it is not of these.
+        taken.__dict__["decisive"] = {
+            (1, name): overall
+            for (place, name), overall in self.decisive.items()
+            if place == number
+        }
+        return taken
+
+    @cached_property
+    def decisive(self) -> Mapping[tuple[int, str], Overall]:
+        if not self.further:
+            return {}
+        return judge_groups(self.experiment, self.by_metric, self.environments)
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """Return how many have each verdict, of all decisive metrics together if several are."""
+        if not self.decisive:
+            return super().verdicts
+        return count_by_frequency(overall.verdict for overall in self.decisive.values())
+
+    @property
+    def stamps(self) -> dict[str, int]:
+        """Return how many have each stamp, on any decisive metric."""
+        if not self.decisive:
+            return super().stamps
+        return count_by_frequency(
+            stamp for overall in self.decisive.values() for stamp in overall.stamps
+        )
 
     @property
     def about(self) -> dict[str, Any]:
@@ -135,12 +184,12 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
     The number of queries does not depend on how many workloads, scales or runs there are.
     """
     workloads = list(experiment.workloads.order_by("sort_name"))
-    metrics = {workload.pk: choose_primary_metric(experiment, workload) for workload in workloads}
     stage = read_stage(experiment)
     again, late = (
         set(experiment.events.filter(what=what).values_list("job__workload_id", "job__scale"))
         for what in (TRIED_AGAIN, COLLECTED_AFTER)
     )
+    decisive_metrics = list_decisive(experiment, workloads)
     environments = list_baseline_first(experiment)
     parity = frozen_parity.read_frozen(experiment)
     excluded = list_exclusions(experiment)
@@ -153,12 +202,11 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
         if not experiment.imported_at or is_compared(names, environments[0])
     ]
 
-    def groups(*, with_excluded: bool = False) -> list[Group]:
-        """Compare the runs that succeeded, and those that persons have excluded if asked."""
-        starts = collect_warm_ups(
-            experiment, workloads, metrics, environments, with_excluded=with_excluded
-        )
-        samples = read_samples(experiment, metrics, starts, with_excluded=with_excluded)
+    def groups(*, with_excluded: bool = False) -> list[list[Group]]:
+        """Compare the runs that succeeded, and those that persons have excluded if asked.
+
+        For each decisive metric the groups of all places, in their order.
+        """
         facts = read_facts(experiment, with_excluded=with_excluded)
         differences = {
             place: _compare_facts_with_baseline(experiment, rows) for place, rows in facts.items()
@@ -170,27 +218,33 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
             excluded=[] if with_excluded else excluded,
             with_excluded=with_excluded,
         )
-        compared = [
-            compare_group(
-                experiment,
-                stage,
-                {"workload": workload.name, "scale": scale},
-                Measured(**asdict(metrics[workload.pk])),
-                arms[workload, scale],
-                samples.get((workload.pk, scale), []),
-                differences.get((workload.pk, scale), {}),
-                _describe_programs(workload, facts.get((workload.pk, scale), {}), environments),
-                starts.get((workload.pk, scale)),
-                parity,
-                trained.get((workload.pk, scale)),
-                tried_again=(workload.pk, scale) in again,
-                collected_late=(workload.pk, scale) in late,
-                second_jobs=second_jobs,
+
+        def compare_metric(metrics: Mapping[int, Metric], margin: Margin) -> list[Group]:
+            starts = collect_warm_ups(
+                experiment, workloads, metrics, environments, with_excluded=with_excluded
             )
-            for workload, scale in places
-        ]
-        return _apply_holm(
-            [
+            samples = read_samples(experiment, metrics, starts, with_excluded=with_excluded)
+            compared = [
+                compare_group(
+                    experiment,
+                    stage,
+                    {"workload": workload.name, "scale": scale},
+                    Measured(**asdict(metrics[workload.pk])),
+                    arms[workload, scale],
+                    samples.get((workload.pk, scale), []),
+                    differences.get((workload.pk, scale), {}),
+                    _describe_programs(workload, facts.get((workload.pk, scale), {}), environments),
+                    starts.get((workload.pk, scale)),
+                    parity,
+                    trained.get((workload.pk, scale)),
+                    tried_again=(workload.pk, scale) in again,
+                    collected_late=(workload.pk, scale) in late,
+                    second_jobs=second_jobs,
+                    margin=margin,
+                )
+                for workload, scale in places
+            ]
+            return [
                 replace(
                     group,
                     pairs=[
@@ -200,11 +254,15 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
                 )
                 for (workload, scale), group in zip(places, compared, strict=True)
             ]
+
+        return correct_families(
+            experiment,
+            [compare_metric(decisive.metrics, decisive.margin) for decisive in decisive_metrics],
         )
 
-    compared_groups = groups()
-    if excluded:
-        compared_groups = [
+    def stamp(by_place: list[Group], by_place_before: list[Group]) -> list[Group]:
+        """Stamp the groups of one metric for the runs that persons have excluded."""
+        return [
             stamp_exclusions(
                 group,
                 group_before,
@@ -213,22 +271,27 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
                 stage.after_repeats,
             )
             for (workload, scale), group, group_before in zip(
-                places, compared_groups, groups(with_excluded=True), strict=True
+                places, by_place, by_place_before, strict=True
             )
         ]
+
+    by_metric = groups()
+    if excluded:
+        by_metric = list(map(stamp, by_metric, groups(with_excluded=True)))
     return ExperimentComparison(
         key=experiment.key,
         question=experiment.question,
         margin=experiment.margin,
         paired=experiment.is_paired,
         environments=environments,
-        groups=compared_groups,
+        groups=by_metric[0],
         experiment=experiment,
         stage=stage,
         exclusions=excluded,
         rejections=judged_runs.list_rows(arms),
         repaired=count_repaired_blocks(experiment),
         left_out=describe_left_out(arms, environments),
+        further=by_metric[1:],
     )
 
 
@@ -253,9 +316,3 @@ def _compare_facts_with_baseline(
         name: snapshots.list_differences(baseline_facts, environment_facts)
         for name, environment_facts in facts.items()
     }
-
-
-def _apply_holm(groups: list[Group]) -> list[Group]:
-    """Correct for the number of questions asked: Holm over all pairs of the experiment."""
-    adjusted = iter(correct_by_holm([pair for group in groups for pair in group.pairs]))
-    return [replace(group, pairs=[next(adjusted) for _ in group.pairs]) for group in groups]

@@ -62,6 +62,7 @@ class Content:
     rejections: list[Rejections]
     repaired: tuple[int, int]
     left_out: list[str]
+    further: list[list[Group]]
 
 
 def read_comparison(experiment: Experiment) -> ExperimentComparison:
@@ -289,6 +290,7 @@ def make_empty(experiment: Experiment) -> ExperimentComparison:
             rejections=[],
             repaired=(0, 0),
             left_out=[],
+            further=[],
         ),
     )
 
@@ -308,6 +310,7 @@ def restore(experiment: Experiment, content: Content) -> ExperimentComparison:
         rejections=content.rejections,
         repaired=content.repaired,
         left_out=content.left_out,
+        further=content.further,
     )
 
 
@@ -321,6 +324,7 @@ def _pack(comparison: ExperimentComparison, key: str) -> bytes:
         rejections=comparison.rejections,
         repaired=comparison.repaired,
         left_out=comparison.left_out,
+        further=comparison.further,
     )
     plain = json.dumps(write_plain(content), separators=(",", ":"))
     packed = zlib.compress(plain.encode(), 1)

@@ -84,15 +84,17 @@ def find_readable_verdict(run: Run) -> tuple[str, str]:
     experiment = run.experiment
     comparison = compare_experiment(experiment)
     place = {"workload": run.workload.name, "scale": run.scale}
+    groups = [group for of_metric in comparison.by_metric for group in of_metric]
+    has_several = len(comparison.by_metric) > 1
     verdicts = [
-        f"{pair.environment}: {pair.verdict}"
-        for group in comparison.groups
+        f"{pair.environment}: {pair.verdict}{f' on {group.metric.name}' * has_several}"
+        for group in groups
         if group.configuration == place
         for pair in group.pairs
         if run.environment.name in (pair.environment, pair.baseline)
     ]
     was_final = experiment.events.filter(what__in=AFTER_VERDICTS).exists()
-    if not verdicts and comparison.pairs:
+    if not verdicts and any(group.pairs for group in groups):
         verdicts = ["verdicts of other comparisons"]
     elif not verdicts and experiment.events.filter(what=TRIED_AGAIN).exists():
         verdicts = ["a verdict that could be read before a job was tried again"]

@@ -20,6 +20,7 @@ from experiments.execution.moves import move, move_all, record_event
 from experiments.execution.planned_jobs import make_job, make_runs
 from experiments.models import Experiment, Job, Run, RunFile, User
 from experiments.planning import rules
+from experiments.planning.decisive_metrics import number_metrics
 from experiments.planning.freeze import freeze_definition
 from experiments.planning.interim import read_stage
 from experiments.planning.variants import (
@@ -120,6 +121,8 @@ def _list_refusals(experiment: Experiment, parity: Any, by: User) -> dict[str, l
         find_warm_up=experiment.warm_up == Experiment.WarmUp.FOUND,
         spreads_nodes=experiment.spreads_nodes,
         estimand=experiment.estimand,
+        goal=experiment.goal,
+        further_metrics=number_metrics(experiment),
     )
     if waiting := rules.describe_unready_images(
         list(experiment.environments.select_related("staged_image__image__owner"))

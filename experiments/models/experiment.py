@@ -92,6 +92,10 @@ class Experiment(Shared):
         EQUIVALENCE = "equivalence", "equivalence: neither slower nor faster by the margin"
         NOT_SLOWER = "not slower", "not slower by the margin, however much faster"
 
+    class MetricsRule(models.TextChoices):
+        ALL = "all", "all must be shown"
+        IN_ORDER = "in order", "in a fixed order, up to the first that is not shown"
+
     MOST_TAGS, LONGEST_TAG, LONGEST_NOTES = 20, 40, 10_000
 
     question = models.CharField(max_length=300)
@@ -157,6 +161,18 @@ class Experiment(Shared):
     )
     primary_metric = models.CharField(
         max_length=100, blank=True, help_text="Empty: each workload's own."
+    )
+    further_metrics = models.JSONField(
+        default=list,
+        blank=True,
+        help_text="Further decisive metrics in their order, each with its margin: "
+        '[{"metric": "step_time_sd", "margin": 0.05}], with a "margin_faster" where it differs.',
+    )
+    metrics_rule = models.CharField(
+        max_length=8,
+        choices=MetricsRule.choices,
+        default=MetricsRule.ALL,
+        help_text="How several decisive metrics are judged together.",
     )
     estimand = models.CharField(
         max_length=10,
@@ -269,6 +285,9 @@ class Experiment(Shared):
                 )
                 & (models.Q(loss_margin=None) | models.Q(loss_margin__gt=0, loss_margin__lte=1e6)),
                 name="margins_of_training",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(metrics_rule__in=["all", "in order"]), name="known_metrics_rule"
             ),
             models.CheckConstraint(
                 condition=models.Q(looks__gte=1, looks__lte=MOST_ANALYSES), name="one_to_five_looks"

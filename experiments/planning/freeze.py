@@ -7,6 +7,7 @@ from typing import Any
 
 from experiments.design import PlannedBlock, Scale, plan_blocks
 from experiments.models import Environment, Experiment, Workload
+from experiments.planning.decisive_metrics import freeze_metrics
 from experiments.statistics.interim_analyses import get_level, schedule
 from runners.payload import hash_payload
 from runners.workloads import WORKLOADS, choose_repeat_seed
@@ -90,6 +91,7 @@ def freeze_definition(experiment: Experiment, seed: int) -> dict[str, Any]:
         **({"estimand": experiment.estimand} if experiment.estimand else {}),
         **({"one_block_a_node": True} if experiment.spreads_nodes else {}),
         "primary_metric": experiment.primary_metric,
+        **freeze_metrics(experiment),
         "warm_up": experiment.warm_up,
         "cooldown_seconds": experiment.cooldown_seconds,
         **({"reject": rules} if (rules := experiment.rejection_rules) else {}),

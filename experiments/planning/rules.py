@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from experiments.design import Scale
 from experiments.models import Cluster, Environment, Partition, StagedImage, Workload
-from experiments.planning import estimands, scale_rules
+from experiments.planning import decisive_metrics, estimands, scale_rules
 from experiments.statistics import numbers
 from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS
 from experiments.statistics.interim_analyses import count_most_analyses
@@ -114,8 +115,13 @@ def list_refusals(
     find_warm_up: bool = False,
     spreads_nodes: bool = False,
     estimand: str = "",
+    goal: str = "",
+    further_metrics: Mapping[int, Mapping[str, Any]] = {},
 ) -> dict[str, list[str]]:
-    """Return the reasons why this cannot run, by the form field to correct; empty if it can."""
+    """Return the reasons why this cannot run, by the form field to correct; empty if it can.
+
+    `further_metrics` by their places among the decisive metrics, from 2 on.
+    """
     messages: defaultdict[str, list[str]] = defaultdict(list)
     _check_cluster(messages, cluster, partition, environments, baseline)
     for workload in [row for row in workloads if row.kind not in WORKLOADS]:
@@ -123,6 +129,10 @@ def list_refusals(
     workloads = [row for row in workloads if row.kind in WORKLOADS]
     _check_scales(messages, cluster, partition, workloads, environments, scales)
     _check_metric(messages, workloads, primary_metric, paired=paired)
+    for name, message in decisive_metrics.list_refusals(
+        workloads, primary_metric, further_metrics, goal=goal, looks=looks, paired=paired
+    ):
+        messages[name].append(message)
     if looks > count_most_analyses(repeats):
         most = count_most_analyses(repeats)
         messages["looks"].append(

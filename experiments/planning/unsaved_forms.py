@@ -128,7 +128,10 @@ def hash_stored(draft: Experiment, fields: Sequence[str]) -> str:
 
 def describe_sweeps(draft: Experiment) -> dict[str, Any]:
     """Return the values of a swept draft that are no fields of its row, as its form has them."""
-    return {"workloads": list_chosen(draft), "sweeps": draft.sweeps} if draft.sweeps else {}
+    sweeps = {"workloads": list_chosen(draft), "sweeps": draft.sweeps} if draft.sweeps else {}
+    # As text, because the order of the metrics matters.
+    further = draft.further_metrics
+    return sweeps | ({"further_metrics": str(further)} if further else {})
 
 
 def _key(value: Any) -> Any:

@@ -21,6 +21,7 @@ from experiments.planning.variants import CannotBeSwept, list_chosen, store_swee
 
 SETTINGS = (
     *("question", "scales", "repeats", "looks", "design", "margin", "primary_metric"),
+    *("further_metrics", "metrics_rule"),
     *("goal", "margin_faster", "estimand", "spreads_nodes", "warm_up", "cooldown_seconds"),
     *("accuracy_margin", "loss_margin"),
     *("reject_swap", "reject_throttled", "reject_others"),

@@ -16,28 +16,36 @@ def correct_by_holm(pairs: Sequence[Pair]) -> list[Pair]:
     difference = adjust_by_holm([pair.p_difference for pair in pairs])
     goal = adjust_by_holm([pair.p_goal for pair in pairs])
     family = sum(p is not None for p in difference)
-    adjusted = []
-    for pair, p_difference, p_goal in zip(pairs, difference, goal, strict=True):
-        deciding = {
-            Verdict.EQUIVALENT: p_goal,
-            Verdict.NOT_SLOWER: p_goal,
-            Verdict.SLOWER: p_difference,
-            Verdict.FASTER: p_difference,
-        }.get(pair.verdict)
-        pair = replace(pair, p_difference_holm=p_difference)
-        if pair.goal is Goal.NOT_SLOWER:
-            pair = replace(pair, p_not_slower_holm=p_goal)
-        else:
-            pair = replace(pair, p_equivalence_holm=p_goal)
-        if deciding is not None and deciding > pair.alpha:
-            reason = f"Among {family} comparisons the adjusted p is {deciding:.2g}."
-            pair = replace(
-                pair,
-                stamps=(*pair.stamps, Stamp.NOT_AFTER_HOLM),
-                reasons=(*pair.reasons, reason),
-            )
-        adjusted.append(pair)
-    return adjusted
+    return [
+        apply_adjusted(pair, p_difference, p_goal, f"{family} comparisons")
+        for pair, p_difference, p_goal in zip(pairs, difference, goal, strict=True)
+    ]
+
+
+def apply_adjusted(
+    pair: Pair, p_difference: float | None, p_goal: float | None, family: str
+) -> Pair:
+    """Return the pair with its adjusted p, stamped where its verdict does not survive them.
+
+    `family`: how many there are, as the reason names them.
+    """
+    deciding = {
+        Verdict.EQUIVALENT: p_goal,
+        Verdict.NOT_SLOWER: p_goal,
+        Verdict.SLOWER: p_difference,
+        Verdict.FASTER: p_difference,
+    }.get(pair.verdict)
+    pair = replace(pair, p_difference_holm=p_difference)
+    if pair.goal is Goal.NOT_SLOWER:
+        pair = replace(pair, p_not_slower_holm=p_goal)
+    else:
+        pair = replace(pair, p_equivalence_holm=p_goal)
+    if deciding is None or deciding <= pair.alpha:
+        return pair
+    reason = f"Among {family} the adjusted p is {deciding:.2g}."
+    return replace(
+        pair, stamps=(*pair.stamps, Stamp.NOT_AFTER_HOLM), reasons=(*pair.reasons, reason)
+    )
 
 
 def adjust_by_holm(ps: Sequence[float | None]) -> list[float | None]:

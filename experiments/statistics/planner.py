@@ -76,6 +76,28 @@ def count_repeats_needed(
 
 
 @lru_cache(maxsize=4096)
+def count_repeats_for_all(
+    parts: tuple[tuple[float, Margin], ...], *, paired: bool, alpha: float = ALPHA
+) -> int | None:
+    """Return the fewest repeats that prove all metrics at once, if all ratios are 1.
+
+    `parts` are the standard deviation and the margin of each. With probability `POWER` at least,
+    however they are correlated: the chance that any is missed is at most the sum of the chances of
+    each (Boole's inequality). None if a thousand are too few.
+    """
+
+    def is_enough(n: int) -> bool:
+        misses = (
+            1
+            - compute_equivalence_power(expect_estimate(sd, n, paired=paired), margin, alpha=alpha)
+            for sd, margin in parts
+        )
+        return math.fsum(misses) <= 1 - POWER
+
+    return find_fewest(is_enough, first=FEWEST_TO_INFER)
+
+
+@lru_cache(maxsize=4096)
 def count_repeats_to_detect(sd: float, difference: float, *, paired: bool) -> int | None:
     """Return the fewest repeats that find a ratio of 1 + `difference`; None if over a thousand."""
     return find_fewest(

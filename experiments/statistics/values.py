@@ -25,6 +25,10 @@ class Verdict(StrEnum):
     FASTER = "FASTER"
     INCONCLUSIVE = "INCONCLUSIVE"
     NO_INFERENCE = "NO INFERENCE"
+    NOT_SHOWN = "NOT SHOWN"
+    """Of several decisive metrics together: at least one of them stood in the way."""
+    NOT_JUDGED = "NOT JUDGED BY THE PLAN"
+    """Of a decisive metric that comes after one that was not shown, in a fixed order."""
 
 
 class Estimand(StrEnum):

@@ -13,7 +13,13 @@ import numpy as np
 from scipy.stats import bootstrap
 
 from experiments.statistics import vectorised
-from experiments.statistics.calibration import several_nodes, start_ups, training_truths, truths
+from experiments.statistics.calibration import (
+    metrics_at_margin,
+    several_nodes,
+    start_ups,
+    training_truths,
+    truths,
+)
 from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS, Shape
 from experiments.statistics.interim_analyses import get_level, schedule
 from experiments.statistics.margins import Goal, Margin
@@ -100,6 +106,7 @@ def calibrate(effort: Effort, seed: int = SEED) -> list[Band]:
         *_bands_of_analyses(rng, effort),
         *_bands_of_nodes(rng, effort),
         *_bands_of_trainings(np.random.default_rng([seed, OF_TRAININGS]), effort),
+        *_bands_of_several_metrics(rng, effort),
     ]
 
 
@@ -354,6 +361,22 @@ def _bands_of_trainings(rng: Any, effort: Effort) -> Iterator[Band]:
         high=0.2,
         control=True,
     )
+
+
+def _bands_of_several_metrics(rng: Any, effort: Effort) -> Iterator[Band]:
+    """Yield bands of plans with several decisive metrics, of which some are at their margin."""
+    false = metrics_at_margin.simulate(rng, effort.data_sets, MARGIN)
+    for promise, shares in (
+        ("all metrics EQUIVALENT although one is at its margin", false.of_all),
+        ("any metric at its margin EQUIVALENT, in a fixed order", false.in_order),
+        ("the same, of several comparisons after the correction", false.among_many),
+    ):
+        yield Band(promise, shares, high=0.055, slack=_slack(0.055, effort))
+    for promise, shares, high in (
+        ("the same, each metric judged for itself", false.one_by_one, 0.1),
+        ("the same, Holm for each metric on its own", false.among_many_by_metric, 0.06),
+    ):
+        yield Band(promise, shares, high=high, control=True)
 
 
 def _bca_covers(rng: Any, data_sets: int, n: int) -> Array:

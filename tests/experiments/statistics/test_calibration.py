@@ -28,7 +28,7 @@ def quick_bands():
 
 def test_every_band_holds_and_every_control_fails(quick_bands):
     assert [band.promise for band in quick_bands if not band.ok] == []
-    assert sum(band.control for band in quick_bands) == 10
+    assert sum(band.control for band in quick_bands) == 12
 
 
 def test_the_calibration_notices_a_method_that_is_too_sure_of_itself(monkeypatch):
@@ -165,7 +165,7 @@ def run(monkeypatch, bands, *arguments):
 
 def test_the_command_prints_a_table_and_what_the_limits_are_widened_by(monkeypatch, quick_bands):
     text = run(monkeypatch, quick_bands)
-    assert text.count("fails, as it must") == 10
+    assert text.count("fails, as it must") == 12
     assert "widened by 3 Monte-Carlo standard errors" in text
     assert all(band.promise in text and band.worst in text for band in quick_bands)
 
