@@ -33,9 +33,8 @@ def end(experiment: Experiment, ratios: tuple[float, ...], first: int = 1) -> No
         jobs.update(state=Job.State.DONE, scheduler_id="1", ended_at=experiment.launched_at)
 
 
-@pytest.fixture
-def experiment(site: Site, people: People) -> Experiment:
-    """An experiment that was launched, has ended, and decides nothing."""
+def make_inconclusive(site: Site, people: People) -> Experiment:
+    """Return an experiment that was launched, has ended, and decides nothing."""
     row: Experiment = ExperimentFactory(
         owner=people.owner,
         cluster=site.cluster,
@@ -50,6 +49,11 @@ def experiment(site: Site, people: People) -> Experiment:
     lifecycle.launch(row, people.owner)
     end(row, OPEN)
     return row
+
+
+@pytest.fixture
+def experiment(site: Site, people: People) -> Experiment:
+    return make_inconclusive(site, people)
 
 
 def read_page(client: Client, experiment: Experiment) -> str:
@@ -85,6 +89,17 @@ def test_pressing_it_plans_the_blocks_and_the_page_says_who_did(
     assert "It was extended by 5 repeats: the verdict at the level 0.0294 appears when" in page
     assert "Extend by" not in page
     assert experiment.jobs.filter(state=Job.State.PLANNED).count() == 5
+
+
+def test_the_page_of_the_experiment_leads_there(
+    people: People, as_owner: Client, experiment: Experiment
+) -> None:
+    link = f'<a href="{reverse("comparison", args=[experiment.pk])}#extension">'
+    address = experiment.get_absolute_url()
+    assert link in fetch(as_owner, address).decode()
+    assert link not in fetch(people.client("other"), address).decode()
+    press(as_owner, experiment, 5)
+    assert link not in fetch(as_owner, address).decode()
 
 
 def test_a_second_extension_is_refused_in_words(as_owner: Client, experiment: Experiment) -> None:

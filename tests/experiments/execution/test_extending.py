@@ -34,6 +34,7 @@ from tests.factories import (
     ContainerFactory,
     ExperimentFactory,
     MeasurementFactory,
+    PartitionFactory,
     UserFactory,
     WorkloadFactory,
 )
@@ -350,6 +351,36 @@ class TestRefusals:
             experiment.runs.filter(repeat=repeat).update(node=f"n{repeat}")
         assert only(experiment).by_node
         assert "blocks may come to the same nodes again" in refusal(experiment)
+
+    def test_for_the_partition_each_added_block_needs_a_further_node(self) -> None:
+        experiment = launched(repeats=5, looks=1)
+        partition = PartitionFactory(cluster=experiment.cluster, nodes=8)
+        Experiment.objects.filter(pk=experiment.pk).update(
+            estimand=Experiment.Estimand.PARTITION, spreads_nodes=True, partition=partition
+        )
+        end_all(experiment, WILD)
+        for repeat in range(1, 6):
+            experiment.runs.filter(repeat=repeat).update(node=f"n{repeat}")
+        assert make_offer(read(experiment)).most == 3
+        assert "1 to 3 repeats can be added" in refusal(experiment, 4)
+        extend(experiment, 3)
+        end_all(experiment, WILD[:3], first=6)
+        for repeat in range(6, 9):
+            experiment.runs.filter(repeat=repeat).update(node=f"n{repeat}")
+        pair = only(experiment)
+        rates = compute_error_rates(5, 3, compute_extension_level(5, 3), paired=True)
+        assert pair.extension
+        assert (pair.n_nodes, pair.extension.error_goal) == (8, rates.goal)
+
+    def test_not_for_the_partition_where_all_its_nodes_were_planned_for(self) -> None:
+        experiment = inconclusive()
+        partition = PartitionFactory(cluster=experiment.cluster, nodes=5)
+        Experiment.objects.filter(pk=experiment.pk).update(
+            estimand=Experiment.Estimand.PARTITION, spreads_nodes=True, partition=partition
+        )
+        for repeat in range(1, 6):
+            experiment.runs.filter(repeat=repeat).update(node=f"n{repeat}")
+        assert "all of its 5 nodes were planned for" in refusal(experiment)
 
     def test_not_where_everything_is_decided(self) -> None:
         experiment = launched(repeats=5, looks=1)
