@@ -74,7 +74,9 @@ def test_the_button_stands_where_the_verdict_does_with_number_and_price(
     page = read_page(as_owner, experiment)
     (repeats,) = re.findall(r"<strong>Extend by (\d+) blocks</strong>", page)
     hours = experiment.workloads.get().time_limit_seconds * 2 / 3600
-    price = f"at most {int(repeats) * hours:.1f} GPU-hours, {hours:.2f} a block"
+    in_all = f"at most {int(repeats) * hours:.1f} GPU-hours"
+    assert f"<strong>Extend by {repeats} blocks</strong>, {in_all} </summary>" in page
+    price = f"{in_all}, {hours:.2f} a block"
     assert f"{repeats} blocks take {price}" in page
     assert f'value="{repeats}"' in page
     assert f"judged at the level {compute_extension_level(5, int(repeats))}" in page
