@@ -18,6 +18,7 @@ from dashboard.clusters import (
 from dashboard.comparisons import (
     comparison_views,
     export_views,
+    extension_views,
     figure_views,
     report_views,
     robustness_views,
@@ -100,6 +101,7 @@ urlpatterns = [
     path("experiments/<int:pk>/pause/", experiment_views.pause, name="experiment_pause"),
     path("experiments/<int:pk>/continue/", experiment_views.resume, name="experiment_continue"),
     path("experiments/<int:pk>/pin/", experiment_views.pin, name="experiment_pin"),
+    path("experiments/<int:pk>/extend/", extension_views.extend, name="experiment_extend"),
     path("experiments/<int:pk>/stop/", experiment_views.stop, name="experiment_stop"),
     path("experiments/<int:pk>/software/", parity_views.software, name="experiment_software"),
     path(

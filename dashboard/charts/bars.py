@@ -42,7 +42,7 @@ def draw_bars(rows: Sequence[Row], *, marks: Marks, better: Better | None) -> Fi
     notes: list[dict[str, Any]] = []
     drawn: dict[str, list[tuple[int, float, Interval | None, str]]] = {}
     end = 0
-    level = numbers.level(1 - next((row.pair.alpha for row in rows), ALPHA))
+    level = numbers.levels({row.pair.alpha for row in rows} or {ALPHA})
     for group, members in groupby(rows, key=lambda row: row.group):
         pairs = [row.pair for row in members]
         base = find_base(pairs)

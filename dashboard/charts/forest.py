@@ -336,8 +336,7 @@ def _headings(pairs: Sequence[Pair]) -> dict[str, str]:
 
 def _level(pairs: Sequence[Pair], sides: int) -> str:
     """Return the level of the interval for difference (1) or for equivalence (2)."""
-    alpha = next((pair.alpha for pair in pairs), ALPHA)
-    return numbers.level(1 - sides * alpha)
+    return numbers.levels({pair.alpha for pair in pairs} or {ALPHA}, sides)
 
 
 def _title(pairs: Sequence[Pair]) -> str:

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET
 from dashboard.access.rights import by_link, get_readable, get_readable_table
 from dashboard.comparisons.diagnosis import diagnose
 from dashboard.comparisons.export_list import list_exports
+from dashboard.comparisons.extension_views import prepare_extension
 from dashboard.comparisons.figure_files import list_printed_figures
 from dashboard.comparisons.live_part import EMPTY, follow
 from dashboard.comparisons.panels import has_folds
@@ -79,7 +80,7 @@ def comparison(request: OpenRequest, pk: int) -> HttpResponse:
     context = {
         "experiment": experiment,
         "comparison": comparison,
-        "matrix": make_verdict_matrix(comparison, planned_blocks=experiment.repeats),
+        "matrix": make_verdict_matrix(comparison, planned_blocks=experiment.all_repeats),
         "tally": progress.tally,
         "status": progress.status,
         "following": following,
@@ -132,6 +133,7 @@ def _respond(request: OpenRequest, context: dict[str, Any], part: str) -> HttpRe
     comparison = context["comparison"]
     is_part = request.htmx and not request.htmx.history_restore_request
     context["diagnosis"] = diagnose(comparison)
+    context["extension"] = prepare_extension(request, comparison)
     if part in PARTS:
         return render(request, f"comparisons/detail.html#{part}", context)
     if is_part and "section" not in request.GET:

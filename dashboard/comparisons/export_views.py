@@ -10,6 +10,7 @@ from django.views.decorators.http import require_GET
 
 from dashboard.access.rights import by_link, get_readable, get_readable_table
 from dashboard.comparisons.export_limit import limit_exports
+from dashboard.comparisons.extension_in_methods import list_extension_facts
 from dashboard.comparisons.panel_base import Rows
 from dashboard.comparisons.panels import collect_csv_rows, collect_exported_rows, latex_file
 from dashboard.comparisons.safe_files import (
@@ -240,6 +241,7 @@ def _about(experiment: Experiment) -> dict[str, Any]:
         "level_of_each_look": get_level(experiment.looks),
         "stopped_at_look": experiment.stopped_at_look,
         "plan": experiment.plan,
+        "extension": list_extension_facts(experiment),
         "imported_at": experiment.imported_at,
         "imported_from": experiment.imported_from,
         "sha256_of_logs": experiment.import_hash,

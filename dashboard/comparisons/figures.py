@@ -306,7 +306,7 @@ def draw_order(comparison: Comparison, group: Group, index: int) -> Iterator[Plo
 def draw_equivalence_curve(comparison: Comparison, group: Group, index: int) -> Iterator[Plot]:
     """Yield p of equivalence by margin, where anything is inferred."""
     if has_curve(group):
-        level = numbers.level(comparison.alpha)
+        level = comparison.alpha_text
         curve = draw_equivalence(group.pairs, margin=comparison.margin, marks=comparison.marks)
         yield Plot(f"equivalence-{index}", curve, EQUIVALENCE.format(level))
 

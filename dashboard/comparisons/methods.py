@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC
 from functools import singledispatch
 
+from dashboard.comparisons.extension_in_methods import describe_extension
 from dashboard.comparisons.nodes_in_methods import describe_nodes
 from dashboard.comparisons.together import describe_metrics_rule
 from dashboard.comparisons.training_in_methods import describe_training_verdicts
@@ -69,6 +70,7 @@ def _(comparison: ExperimentComparison) -> list[str]:
         *describe_training_verdicts(comparison),
         " ".join((_inference(comparison), _family(comparison))),
         *describe_metrics_rule(comparison),
+        *describe_extension(comparison),
         " ".join((_completeness(comparison), *comparison.left_out)),
         *_repairs(comparison),
         *_rejections(comparison),
@@ -283,7 +285,7 @@ def _rule(comparison: Comparison) -> str:
             "An environment is called not slower when the end of its "
             f"{narrow} interval on the slower side lies within the margin of {margins.text}: a "
             f"ratio of times below 1 + m, or of rates above 1/(1 + m), with m = {margins.text}. "
-            f"That is one one-sided test at {numbers.level(comparison.alpha)} of the logarithm of "
+            f"That is one one-sided test at {comparison.alpha_text} of the logarithm of "
             "the ratio (standard errors are on the log scale); how much faster it may be was not "
             f"asked. Otherwise slower when the {wide} interval lies on the slower side of 1, and "
             "inconclusive when neither holds."
@@ -293,7 +295,7 @@ def _rule(comparison: Comparison) -> str:
             f"An environment is called equivalent when the {narrow} interval lies within "
             f"{margins.text}, of times between 1/(1 + {numbers.margin(margins.faster)}) and "
             f"1 + {numbers.margin(margins.slower)} (of rates their inverses), which is two "
-            f"one-sided tests at {numbers.level(comparison.alpha)} of the logarithm of the ratio "
+            f"one-sided tests at {comparison.alpha_text} of the logarithm of the ratio "
             "(p of equivalence is the larger of theirs; standard errors are on the log scale); "
             f"otherwise slower or faster when the {wide} interval does not contain 1, and "
             "inconclusive when neither holds."
@@ -301,7 +303,7 @@ def _rule(comparison: Comparison) -> str:
     return (
         f"An environment is called equivalent when the {narrow} interval lies between 1/(1 + m) "
         f"and 1 + m with m = {numbers.margin(comparison.margin)}, which is two one-sided tests at "
-        f"{numbers.level(comparison.alpha)} of the logarithm of the ratio (p of equivalence is the "
+        f"{comparison.alpha_text} of the logarithm of the ratio (p of equivalence is the "
         "larger of theirs; standard errors are on the log scale); otherwise slower or faster when "
         f"the {wide} interval does not contain 1, and inconclusive when neither holds."
     )
@@ -309,7 +311,7 @@ def _rule(comparison: Comparison) -> str:
 
 def _describe_analyses(stage: Stage) -> str:
     """Return sentences on the analyses: when the data were judged, and how often."""
-    if len(stage.after_repeats) == 1:
+    if len(stage.after_repeats) == 1 or stage.extended_by:
         text = "The plan was to judge the data once, after all planned runs had ended."
     else:
         *first, last = map(str, stage.after_repeats)

@@ -249,7 +249,8 @@ def _describe_design(
     yield "Environments", ", ".join(environments)
     yield "Workloads", ", ".join(workload.name for workload in workloads)
     yield "Scales", ", ".join(row.scales)
-    yield "Repeats", str(row.repeats)
+    added = f", {row.extended_repeats} added" if row.extended_repeats else ""
+    yield "Repeats", f"{row.repeats}{added}"
     yield "Design", row.get_design_display()
     yield "Interim analyses", str(row.looks)
     yield "To be shown", row.get_goal_display()

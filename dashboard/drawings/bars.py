@@ -49,8 +49,8 @@ def describe_bars(
     ends = [end for _, ratio, interval in bars for end in (ratio, *(interval or ()))]
     high = 1.05 * min(max(end for end in ends if math.isfinite(end)), WIDEST)
     beyond = sum(ratio > high for _, ratio, _ in bars)
-    alpha = next((pair.alpha for _, _, pairs in rows for pair in pairs), ALPHA)
-    notes = [NOTE.format(level=numbers.level(1 - alpha))]
+    alphas = {pair.alpha for _, _, pairs in rows for pair in pairs} or {ALPHA}
+    notes = [NOTE.format(level=numbers.levels(alphas))]
     if beyond:
         notes.append(f"{numbers.count(beyond, 'bar')} longer than the axis.")
     baseline = rows[0][2][0].baseline

@@ -165,7 +165,7 @@ def describe_forest(
     decides where pages end.
     """
     pairs = [one.pair for one in compared]
-    alpha = next((pair.alpha for pair in pairs), ALPHA)
+    alphas = {pair.alpha for pair in pairs} or {ALPHA}
     pooled = [one for one in pooled if one.ratio is not None]
     ends = [
         end
@@ -191,8 +191,8 @@ def describe_forest(
         band=(max(bounds[0], low), min(bounds[1], high)) if bounds else (1.0, 1.0),
         margin_text=_describe_margin(margin, bounds),
         proved=WORDS[PROVED[margin.goal]].lower(),
-        thick_level=numbers.level(1 - 2 * alpha),
-        thin_level=numbers.level(1 - alpha),
+        thick_level=numbers.levels(alphas, sides=2),
+        thin_level=numbers.levels(alphas),
         size_heading="Blocks" if all(pair.paired for pair in pairs) else "Runs",
         low=low,
         high=high,

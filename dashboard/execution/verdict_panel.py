@@ -12,6 +12,7 @@ from django.core.cache import cache
 from django.template.loader import render_to_string
 
 from experiments.comparisons import ExperimentComparison, Latest, find_latest, read_latest
+from experiments.comparisons.extension_offers import explain_why_not
 from experiments.models import Experiment
 
 REMEMBERED_SECONDS = 3600
@@ -26,6 +27,7 @@ class VerdictPanel:
     pairs: int
     decided: int
     may_stop: bool
+    may_extend: bool
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ def make_panel(comparison: ExperimentComparison, latest: Latest) -> CurrentPanel
         pairs=len(comparison.pairs),
         decided=comparison.decided,
         may_stop=comparison.may_stop,
+        may_extend=not explain_why_not(comparison),
     )
     # People are named in exclusions, and may be renamed without a change of the comparison.
     if latest.key and not comparison.exclusions:

@@ -91,7 +91,7 @@ def tabulate_accuracies(comparison: ExperimentComparison) -> list[Accuracies]:
     judged = list(comparison.stage.judgements)
     if not judged:
         return []
-    repeats = judged[-1].repeats or experiment.repeats
+    repeats = judged[-1].repeats or experiment.all_repeats
     rows = (
         Measurement.objects.filter(
             run__experiment=experiment,

@@ -54,7 +54,7 @@ def collect_anatomies(comparison: ExperimentComparison) -> list[Anatomy]:
         Run.objects.filter(
             experiment=comparison.experiment,
             state=Run.State.SUCCEEDED,
-            repeat__lte=judged[-1].repeats or comparison.experiment.repeats,
+            repeat__lte=judged[-1].repeats or comparison.experiment.all_repeats,
         )
         .exclude(phases={})
         .order_by("workload__sort_name", "scale")

@@ -9,6 +9,7 @@ from typing import Any
 
 from experiments.comparisons.comparison import Group, is_decided
 from experiments.comparisons.exclusions import Exclusion, stamp_excluded
+from experiments.comparisons.extended_pairs import make_extended, stamp_extended
 from experiments.comparisons.repaired import SecondJob, why_across_jobs
 from experiments.comparisons.trainings import Trainings
 from experiments.comparisons.warm_ups import WarmUps
@@ -65,7 +66,8 @@ def compare_group(
 
     def judge(judgement: Judgement, judged_environments: Sequence[str]) -> list[Pair]:
         planned = len(stage.after_repeats)
-        analysis = InterimAnalysis(number=judgement.number, of=planned, alpha=stage.level)
+        alpha = stage.get_level_of(judgement)
+        analysis = InterimAnalysis(number=judgement.number, of=planned, alpha=alpha)
         samples_until_then = [
             sample
             for sample in samples
@@ -83,6 +85,7 @@ def compare_group(
             interim_analysis=analysis if planned > 1 else None,
             estimand=Estimand(experiment.estimand) if experiment.estimand else None,
             counted=f"measured {metric.name}" if metric.name in RUN_METRIC_NAMES else "run",
+            extension=make_extended(stage),
         )
         if not judgement.number:
             pairs = [_add_stamp(pair, Stamp.STOPPED_EARLY, stage.why_early) for pair in pairs]
@@ -158,7 +161,7 @@ def _keep_first_verdicts(
                     earlier, earlier.interim_analysis, pair
                 )
             elif judgement.decides:
-                pairs[pair.environment] = pair
+                pairs[pair.environment] = stamp_extended(pair, earlier)
     return list(pairs.values())
 
 

@@ -163,8 +163,20 @@ class Comparison:
 
     @property
     def levels(self) -> tuple[str, str]:
-        """Return the levels of the intervals for difference and for equivalence: 95 %, 90 %."""
-        return numbers.level(1 - self.alpha), numbers.level(1 - 2 * self.alpha)
+        """Return the levels of the intervals for difference and for equivalence: 95 %, 90 %.
+
+        Where some verdicts are of an extension and some are not: "95 % or 97.06 %".
+        """
+        return numbers.levels(self._alphas), numbers.levels(self._alphas, sides=2)
+
+    @property
+    def alpha_text(self) -> str:
+        """Return the level of the verdicts as text: "5 %", "5 % or 2.94 %"."""
+        return " or ".join(numbers.level(alpha) for alpha in sorted(self._alphas, reverse=True))
+
+    @property
+    def _alphas(self) -> set[float]:
+        return {pair.alpha for pair in self.pairs} or {self.alpha}
 
     @cached_property
     def marks(self) -> dict[str, int]:
@@ -250,6 +262,7 @@ def count_by_frequency(names: Iterable[str]) -> dict[str, int]:
 def _row(about: Mapping[str, Any], group: Group, pair: Pair) -> dict[str, Any]:
     fields = asdict(pair)
     last = {name: fields.pop(name) for name in LAST_COLUMNS}
+    extension = fields.pop("extension") or {}
     rest = {
         "metric": group.metric.name,
         **_flat(fields),
@@ -260,6 +273,7 @@ def _row(about: Mapping[str, Any], group: Group, pair: Pair) -> dict[str, Any]:
         **(group.trained.columns(pair.environment) if group.trained else {}),
         **(_describe_excluded(pair.before) if pair.before else {}),
         **last,
+        **{f"extension_{name}": value for name, value in extension.items()},
     }
     # A table's labels may have the name of an exported column.
     taken = about.keys() | rest.keys()

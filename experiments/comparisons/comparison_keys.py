@@ -32,6 +32,8 @@ COLUMNS = (
     "design",
     "estimand",
     "further_metrics",
+    "extended_repeats",
+    "extension_level",
     "goal",
     "import_hash",
     "imported_at",
@@ -49,7 +51,7 @@ COLUMNS = (
 )
 """What a comparison reads of its experiment. The hash stands for the plan, the question is shown
 from the experiment itself."""
-PROGRESS = {"cancelled_at", "stopped_at_look"}
+PROGRESS = {"cancelled_at", "extended_repeats", "extension_level", "stopped_at_look"}
 """Those of them that change while runs live."""
 ENVIRONMENT, WORKLOAD, EVENTS, RUNS = "environment", "workload", "events", "runs"
 Part = tuple[str, int, str]

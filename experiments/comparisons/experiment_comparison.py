@@ -28,6 +28,7 @@ from experiments.comparisons.comparison import (
     is_decided,
 )
 from experiments.comparisons.exclusions import Exclusion, list_exclusions
+from experiments.comparisons.extended_pairs import list_extended_places
 from experiments.comparisons.judged_together import (
     correct_families,
     judge_groups,
@@ -175,7 +176,8 @@ class ExperimentComparison(Comparison):
     @property
     def may_stop(self) -> bool:
         """Return whether a person may keep the latest interim verdict and cancel the rest."""
-        return self.stage.waits and not self.stage.cancelled and self.decided > 0
+        stage = self.stage
+        return stage.waits and not stage.cancelled and not stage.extended_by and self.decided > 0
 
 
 def compare_experiment(experiment: Experiment) -> ExperimentComparison:
@@ -196,6 +198,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
     arms = list_compared_arms(experiment, workloads, environments)
     judged_runs = JudgedRuns(experiment)
     second_jobs = map_runs_to_second_jobs(experiment)
+    extended = list_extended_places(experiment)
     places = [
         place
         for place, names in arms.items()
@@ -227,7 +230,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
             compared = [
                 compare_group(
                     experiment,
-                    stage,
+                    stage if (workload.pk, scale) in extended else stage.leave_out_extension(),
                     {"workload": workload.name, "scale": scale},
                     Measured(**asdict(metrics[workload.pk])),
                     arms[workload, scale],

@@ -91,7 +91,7 @@ def compare_steadiness(comparison: ExperimentComparison) -> Steadiness:
     judged = list(comparison.stage.judgements)
     if not judged:
         return Steadiness()
-    runs = _read_runs(comparison, judged[-1].repeats or comparison.experiment.repeats)
+    runs = _read_runs(comparison, judged[-1].repeats or comparison.experiment.all_repeats)
     names, is_paired = comparison.environments, comparison.paired
     groups = [
         SteadyGroup(*place, compare_spreads(spreads, environments=names, paired=is_paired))

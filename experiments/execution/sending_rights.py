@@ -9,6 +9,7 @@ from experiments.models import Cluster, Event, Job, User
 
 LAUNCHED = "launched"
 REPAIRED = "block repaired"
+ADDED = "block added"
 PLANNED_AGAIN = f"{Job.State.FAILED} → {Job.State.PLANNED}"
 
 
@@ -28,9 +29,9 @@ def find_forbidden(jobs: Sequence[Job]) -> dict[int, str]:
 
 
 def find_senders(jobs: Sequence[Job]) -> dict[int, User | None]:
-    """Return who last asked for each job: by a repair, by trying it again, or by the launch."""
+    """Return who last asked for each job: by an extension, a repair, a retry or the launch."""
     asked = Event.objects.exclude(actor=None).select_related("actor").order_by("at", "pk")
-    again = asked.filter(job__in=jobs, run=None, what__in=(REPAIRED, PLANNED_AGAIN))
+    again = asked.filter(job__in=jobs, run=None, what__in=(ADDED, REPAIRED, PLANNED_AGAIN))
     experiments = {job.experiment_id for job in jobs}
     launches = asked.filter(experiment__in=experiments, job=None, what=LAUNCHED).order_by(
         "-at", "-pk"

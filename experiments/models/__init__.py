@@ -8,6 +8,7 @@ from experiments.models.cluster import Cluster, Credential, Origin, Partition, R
 from experiments.models.cluster_draft import ClusterDraft, ClusterReading
 from experiments.models.cluster_use import ClusterUse, GPUMonth
 from experiments.models.experiment import Experiment
+from experiments.models.extension import Extension
 from experiments.models.images import Image, ImageImport, StagedImage
 from experiments.models.kept_comparison import KeptComparison
 from experiments.models.last_visit import LastVisit
@@ -52,6 +53,7 @@ __all__ = [
     "EnvironmentInspection",
     "Event",
     "Experiment",
+    "Extension",
     "GPUMonth",
     "HostKey",
     "Image",

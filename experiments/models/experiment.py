@@ -230,6 +230,16 @@ class Experiment(Shared):
     stopped_at_look = models.PositiveSmallIntegerField(
         null=True, editable=False, help_text="The look whose verdict a person kept."
     )
+    extended_repeats = models.PositiveIntegerField(
+        null=True,
+        editable=False,
+        help_text="How many repeats were added after the verdict; the plan does not have them.",
+    )
+    extension_level = models.FloatField(
+        null=True,
+        editable=False,
+        help_text="The two-sided level of the verdict after the extension.",
+    )
     pinned_at = models.DateTimeField(
         null=True, editable=False, help_text="Since then its files on the cluster are to stay."
     )
@@ -297,6 +307,17 @@ class Experiment(Shared):
                 | models.Q(stopped_at_look__gte=1, cancelled_at__isnull=False),
                 name="stopped_at_a_look_means_ended",
             ),
+            models.CheckConstraint(
+                condition=models.Q(extended_repeats=None, extension_level=None)
+                | models.Q(
+                    extended_repeats__isnull=False,
+                    extended_repeats__gte=1,
+                    extension_level__isnull=False,
+                    extension_level__gt=0,
+                    launched_at__isnull=False,
+                ),
+                name="extended_means_launched",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -314,6 +335,11 @@ class Experiment(Shared):
     def key(self) -> str:
         """Return the name from which those of its files and plots are made."""
         return str(self.pk)
+
+    @property
+    def all_repeats(self) -> int:
+        """Return the number of repeats, with those that an extension added."""
+        return self.repeats + (self.extended_repeats or 0)
 
     @property
     def unusual_goal(self) -> dict[str, Any]:
@@ -334,7 +360,7 @@ class Experiment(Shared):
         seeds = {
             workload["name"]: [
                 choose_repeat_seed(workload["parameters"], repeat).get("seed")
-                for repeat in (1, self.repeats)
+                for repeat in (1, self.all_repeats)
             ]
             for workload in frozen
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.db.models import Count
@@ -16,6 +16,7 @@ from django.db.models import Count
 from experiments.models import Experiment, Run
 from experiments.statistics import numbers
 from experiments.statistics.interim_analyses import get_level, schedule
+from experiments.statistics.values import ALPHA
 
 WHY = "Deciding earlier inflates the error rate."
 
@@ -55,11 +56,29 @@ class Stage:
     """The analysis at which a person ended the experiment and kept the verdict."""
     states: Counter[str]
     """The number of runs in each state."""
+    extended_by: int = 0
+    """How many repeats were added after the verdict; the last of `after_repeats` counts them."""
+    extension_level: float = ALPHA
+    """The two-sided level of the verdict after the extension."""
 
     @property
     def level(self) -> float:
-        """Return the two-sided level of each analysis."""
-        return get_level(len(self.after_repeats))
+        """Return the two-sided level of each analysis that was planned."""
+        return get_level(len(self.after_repeats) - bool(self.extended_by))
+
+    def get_level_of(self, judgement: Judgement) -> float:
+        """Return the two-sided level at which a judgement decides."""
+        if self.extended_by and judgement.number != 1:
+            return self.extension_level
+        return self.level
+
+    def leave_out_extension(self) -> Stage:
+        """Return the stage of a configuration that was not extended, of an experiment that was."""
+        if not self.extended_by:
+            return self
+        planned = self.after_repeats[:-1]
+        taken = min(self.taken, len(planned))
+        return replace(self, after_repeats=planned, taken=taken, extended_by=0)
 
     @property
     def stopped_early(self) -> bool:
@@ -89,6 +108,12 @@ class Stage:
     @property
     def plan(self) -> str:
         """Return when the data are judged, as text."""
+        if self.extended_by:
+            return (
+                f"one, after all {self.after_repeats[0]} planned repeats; extended by "
+                f"{self.extended_by}, after which a second one is at the level "
+                f"{self.extension_level:g}"
+            )
         if len(self.after_repeats) == 1:
             return "one, after all repeats"
         *first, last = map(str, self.after_repeats)
@@ -104,8 +129,14 @@ class Stage:
             return ""
         if self.cancelled:
             return "It is being cancelled: the verdict comes when the runs under way have ended."
+        ended = f"{self.ended} {_have(self.ended)}"
+        if self.extended_by and self.taken:
+            return (
+                f"It was extended by {numbers.count(self.extended_by, 'repeat')}: the verdict at "
+                f"the level {self.extension_level:g} appears when {self._all_have} ended; {ended}. "
+                f"Until then the one after {self.after_repeats[0]} repeats stands."
+            )
         if len(self.after_repeats) == 1:
-            ended = f"{self.ended} {_have(self.ended)}"
             return f"The verdict appears when {self._all_have} ended; {ended}. {WHY}"
         number = self.taken + 1
         first_repeats = (
@@ -125,6 +156,8 @@ class Stage:
             return ""
         if self.cancelled:
             return "being cancelled"
+        if self.extended_by:
+            return f"extended: verdict after {self._count}; {self.ended} so far"
         if len(self.after_repeats) == 1:
             return f"verdict after {self._count}; {self.ended} so far"
         return (
@@ -192,7 +225,7 @@ def _after(ended_at: datetime | None, cancelled_at: datetime | None) -> bool:
 
 
 def _stage(experiment: Experiment, blocks: list[Block], states: Counter[str]) -> Stage:
-    after_repeats = schedule(experiment.repeats, experiment.looks)
+    after_repeats = list_judged_repeats(experiment)
     waits_for = [
         [block for block in blocks if number == len(after_repeats) or block.repeat <= repeats]
         for number, repeats in enumerate(after_repeats, start=1)
@@ -213,4 +246,12 @@ def _stage(experiment: Experiment, blocks: list[Block], states: Counter[str]) ->
         cancelled=experiment.cancelled_at is not None,
         stopped_at=experiment.stopped_at_look,
         states=states,
+        extended_by=experiment.extended_repeats or 0,
+        extension_level=experiment.extension_level or ALPHA,
     )
+
+
+def list_judged_repeats(experiment: Experiment) -> tuple[int, ...]:
+    """Return the repeats after which the data are judged: by the plan, and after an extension."""
+    planned = schedule(experiment.repeats, experiment.looks)
+    return (*planned, experiment.all_repeats) if experiment.extended_repeats else planned

@@ -161,7 +161,7 @@ def _summaries(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
             continue
         better: Better = "higher" if {pair.better for pair in own_pairs} == {"higher"} else "lower"
         signs = [1 if pair.better == better else -1 for pair in own_pairs]
-        alpha, margin = own_pairs[0].alpha, own_pairs[0].margin
+        alpha, margin = min(pair.alpha for pair in own_pairs), own_pairs[0].margin
         ratios = [
             math.exp(s * estimate.log_ratio) for s, estimate in zip(signs, estimates, strict=True)
         ]

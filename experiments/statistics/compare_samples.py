@@ -8,6 +8,7 @@ from typing import Any
 
 from experiments.statistics.arms import Arms, check
 from experiments.statistics.estimates import TOO_FEW, Estimate
+from experiments.statistics.extended import Extended
 from experiments.statistics.margins import Goal, Margin
 from experiments.statistics.sources import explain_different_sources
 from experiments.statistics.stamps import list_node_stamps, list_stamps
@@ -29,6 +30,7 @@ def compare(
     interim_analysis: InterimAnalysis | None = None,
     estimand: Estimand | None = None,
     counted: str = "run",
+    extension: Extended | None = None,
 ) -> list[Pair]:
     """Compare each environment with the baseline: one workload, one scale, one metric in `unit`.
 
@@ -36,7 +38,8 @@ def compare(
     stamps the verdict. The baseline itself is skipped where `environments` holds it. With
     `interim_analysis` the samples are those of one of several, and its level decides. `estimand` is
     what the verdicts speak of: for a partition the means of its nodes are what is compared.
-    `counted` names what an environment without samples has none of.
+    `counted` names what an environment without samples has none of. With an `extension` the
+    analysis is the one before it or the one after it.
     ValueError names the run whose value is not positive and finite.
     """
     margin = Margin.of(margin)
@@ -62,6 +65,7 @@ def compare(
                 paired=paired,
                 interim_analysis=interim_analysis,
                 estimand=estimand,
+                extension=extension,
             ),
             (differences or {}).get(environment, ()),
             counted,

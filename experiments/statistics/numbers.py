@@ -223,6 +223,11 @@ def level(share: float) -> str:
     return f"{100 * share:.6g} %"
 
 
+def levels(alphas: Iterable[float], sides: int = 1) -> str:
+    """Return the level of the intervals of verdicts at these levels: "95 %", "95 % or 97.06 %"."""
+    return " or ".join(level(1 - sides * alpha) for alpha in sorted(set(alphas), reverse=True))
+
+
 def p_value(p: float | None) -> str:
     """Return a p value: "0.023", "0.44", "< 0.001"; never stars.
 

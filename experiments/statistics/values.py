@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Literal
 
 from experiments.statistics import numbers
+from experiments.statistics.extended import Extended
 from experiments.statistics.margins import Goal, Margin
 
 Better = Literal["lower", "higher"]
@@ -53,6 +54,7 @@ class Stamp(StrEnum):
     ORDER_UNKNOWN = "ORDER OF RUNS UNKNOWN"
     ONE_PROCESS = "ONE PROCESS"
     STOPPED_EARLY = "STOPPED EARLY"
+    EXTENDED = "EXTENDED"
     TRIED_AGAIN = "TRIED AGAIN AFTER A VERDICT"
     COLLECTED_AFTER = "COLLECTED AFTER A VERDICT"
     EXCLUDED = "EXCLUDED BY HAND"
@@ -266,6 +268,8 @@ class Pair:
     """What was known of the software of both before the launch; "" if it was not recorded."""
     before: Before | None = None
     """The verdict with the runs that persons have excluded; None if they excluded none."""
+    extension: Extended | None = None
+    """The extension of its configuration; None where that was not extended."""
 
     @property
     def trained_differently(self) -> bool:

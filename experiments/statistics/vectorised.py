@@ -13,7 +13,7 @@ from scipy.special import stdtr, stdtrit
 
 from experiments.statistics.estimates import IDENTICAL
 from experiments.statistics.margins import Margin
-from experiments.statistics.values import Better, Verdict
+from experiments.statistics.values import ALPHA, Better, Verdict
 from experiments.statistics.verdicts import list_rules
 
 Array = Any  # mypy does not follow numpy's types here
@@ -50,9 +50,11 @@ class Estimates:
         low, high = Margin.of(margin).log_cost_bounds
         return self._p(np.minimum(self.log_ratio - low, high - self.log_ratio), sides=1)
 
-    def verdicts(self, margin: float | Margin, better: Better = "lower") -> Array:
-        """Return the text of the `Verdict` for each data set."""
-        narrow, wide = self.log_interval(0.90), self.log_interval(0.95)
+    def verdicts(
+        self, margin: float | Margin, better: Better = "lower", alpha: float = ALPHA
+    ) -> Array:
+        """Return the text of the `Verdict` for each data set, at the two-sided level `alpha`."""
+        narrow, wide = self.log_interval(1 - 2 * alpha), self.log_interval(1 - alpha)
         if better == "higher":
             narrow, wide = (-narrow[1], -narrow[0]), (-wide[1], -wide[0])
         rules = [

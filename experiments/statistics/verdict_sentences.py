@@ -103,9 +103,11 @@ def _size(pair: Pair) -> str:
 
 def describe_analysis(pair: Pair, analysis: InterimAnalysis) -> str:
     """Return which of the planned analyses it was, as text; "" if it was none of them."""
+    open_still = pair.verdict in (Verdict.INCONCLUSIVE, Verdict.NO_INFERENCE)
+    if pair.extension:
+        return pair.extension.describe_judgement(analysis.number, is_open=open_still)
     if not analysis.number:
         return ""
-    open_still = pair.verdict in (Verdict.INCONCLUSIVE, Verdict.NO_INFERENCE)
     start = "This was" if open_still else "Decided at"
     return f"{start} interim analysis {analysis.number} of {analysis.of}."
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from experiments.statistics.calibration.error_rates import FULL, QUICK, SEED, Band, calibrate
+from experiments.statistics.calibration.bands import FULL, QUICK, Band
+from experiments.statistics.calibration.error_rates import SEED, calibrate
 
 
 class Command(BaseCommand):

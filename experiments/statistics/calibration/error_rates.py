@@ -5,8 +5,6 @@ calibration that does not catch them could not catch a mistake of Tare's either.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -14,11 +12,19 @@ from scipy.stats import bootstrap
 
 from experiments.statistics import vectorised
 from experiments.statistics.calibration import (
+    extended_experiments,
     metrics_at_margin,
     several_nodes,
     start_ups,
     training_truths,
     truths,
+)
+from experiments.statistics.calibration.bands import (
+    BATCH,
+    Band,
+    Effort,
+    compute_share,
+    compute_slack,
 )
 from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS, Shape
 from experiments.statistics.interim_analyses import get_level, schedule
@@ -36,62 +42,8 @@ REPEATS_OF_ANALYSES = {2: 10, 3: 15, 4: 20, 5: 25}
 """Number of analyses -> the fewest repeats that allow so many."""
 PEEKS = range(3, 31)
 STEPS = 1000
-BATCH = 500
 OF_TRAININGS = 164
 """Trainings have random numbers of their own, so that other bands stay what they are."""
-
-
-@dataclass(frozen=True)
-class Effort:
-    """The number of experiments to simulate, and how much chance the bands allow for."""
-
-    data_sets: int
-    heavy_data_sets: int
-    """For methods that need a thousand numbers for each run; a multiple of BATCH."""
-    runs: int
-    """Single runs in which start-ups are detected."""
-    standard_errors: float
-    """Monte-Carlo standard errors by which the bands are widened; those of controls never are."""
-
-
-FULL = Effort(data_sets=100_000, heavy_data_sets=4_000, runs=4_000, standard_errors=0)
-QUICK = Effort(data_sets=10_000, heavy_data_sets=1_000, runs=400, standard_errors=3)
-
-
-@dataclass(frozen=True)
-class Band:
-    """A promise, the measured shares, and limits that they must keep (a control: must break).
-
-    The limits are those of the specification; `slack` allows for chance on top.
-    """
-
-    promise: str
-    shares: Mapping[str, float]
-    low: float | None = None
-    high: float | None = None
-    slack: float = 0
-    control: bool = False
-
-    @property
-    def worst(self) -> str:
-        """Return the name of the share that is farthest out, or nearest to a limit."""
-        return max(self.shares, key=lambda name: self._beyond(self.shares[name]))
-
-    @property
-    def value(self) -> float:
-        return self.shares[self.worst]
-
-    @property
-    def ok(self) -> bool:
-        beyond = self._beyond(self.value)
-        return beyond > 0 if self.control else beyond <= self.slack
-
-    def _beyond(self, share: float) -> float:
-        """Return how far a share lies outside; negative inside."""
-        return max(
-            -1 if self.low is None else self.low - share,
-            -1 if self.high is None else share - self.high,
-        )
 
 
 def calibrate(effort: Effort, seed: int = SEED) -> list[Band]:
@@ -107,6 +59,7 @@ def calibrate(effort: Effort, seed: int = SEED) -> list[Band]:
         *_bands_of_nodes(rng, effort),
         *_bands_of_trainings(np.random.default_rng([seed, OF_TRAININGS]), effort),
         *_bands_of_several_metrics(rng, effort),
+        *extended_experiments.list_bands(np.random.default_rng(seed), effort),
     ]
 
 
@@ -165,7 +118,7 @@ def _bands_under_disturbance(rng: Any, effort: Effort) -> Iterator[Band]:
         shares,
         low=0.04,
         high=0.06,
-        slack=_slack(0.05, effort),
+        slack=compute_slack(0.05, effort),
     )
 
 
@@ -189,7 +142,7 @@ def _bands_of_analyses(rng: Any, effort: Effort) -> Iterator[Band]:
         ("equivalence proved at any of 2 to 5 interim analyses", equivalent),
         ("NOT SLOWER at the margin at any of 2 to 5 interim analyses", not_slower),
     ):
-        yield Band(promise, shares, high=0.055, slack=_slack(0.055, effort))
+        yield Band(promise, shares, high=0.055, slack=compute_slack(0.055, effort))
     arms = [rng.normal(0, 0.01, (effort.data_sets, PEEKS[-1])) for _ in range(2)]
     for promise, share in zip(
         ("false alarms", "equivalence proved at the margin"),
@@ -221,7 +174,7 @@ def _wrong_at_any_analysis(
             proved = estimates.times(ratio).p_equivalence(MARGIN) < alpha
             equivalent[i] = equivalent[i] | proved
         not_slower = not_slower | (estimates.times(1 + MARGIN).p_equivalence(NOT_SLOWER) < alpha)
-    return _share(alarm), max(map(_share, equivalent)), _share(not_slower)
+    return compute_share(alarm), max(map(compute_share, equivalent)), compute_share(not_slower)
 
 
 def _bands_of_controls(rng: Any, effort: Effort) -> Iterator[Band]:
@@ -235,7 +188,7 @@ def _bands_of_controls(rng: Any, effort: Effort) -> Iterator[Band]:
         "false alarms, one value a run",
         {"3 runs of 1000 steps": _alarms(runs)},
         high=0.055,
-        slack=_slack(0.055, effort, effort.heavy_data_sets),
+        slack=compute_slack(0.055, effort, effort.heavy_data_sets),
     )
     steps = vectorised.estimate_unpaired(
         *(arm.reshape(len(arm), -1) for arm in (baseline, environment))
@@ -248,7 +201,7 @@ def _bands_of_controls(rng: Any, effort: Effort) -> Iterator[Band]:
     )
     yield Band(
         "coverage of a BCa bootstrap's 95 % interval",
-        {"normal 2 %, n = 3": _share(_bca_covers(rng, effort.heavy_data_sets, 3))},
+        {"normal 2 %, n = 3": compute_share(_bca_covers(rng, effort.heavy_data_sets, 3))},
         low=0.85,
         control=True,
     )
@@ -289,14 +242,14 @@ def _bands_of_start_ups(rng: Any, effort: Effort) -> Iterator[Band]:
         "level runs taken for something else",
         {name: 1 - bias.shapes.get(Shape.FLAT, 0) for name, bias in levels.items()},
         high=0.05,
-        slack=_slack(0.05, effort, effort.runs),
+        slack=compute_slack(0.05, effort, effort.runs),
     )
     never = start_ups.measure_biases(start_ups.NEVER(rng, effort.runs))
     yield Band(
         "runs that never settle, and are called so",
         {"+10 %, tau 600": never.shapes.get(Shape.NONE, 0)},
         low=0.7,
-        slack=_slack(0.7, effort, effort.runs),
+        slack=compute_slack(0.7, effort, effort.runs),
     )
 
 
@@ -315,7 +268,7 @@ def _bands_of_nodes(rng: Any, effort: Effort) -> Iterator[Band]:
     verdicts = {
         about: {
             case: max(
-                _share(estimates.times(ratio).verdicts(MARGIN) == Verdict.EQUIVALENT)
+                compute_share(estimates.times(ratio).verdicts(MARGIN) == Verdict.EQUIVALENT)
                 for ratio in (1 + MARGIN, 1 / (1 + MARGIN))
             )
             for case, estimates in simulated[about].items()
@@ -326,7 +279,7 @@ def _bands_of_nodes(rng: Any, effort: Effort) -> Iterator[Band]:
         "EQUIVALENT although the partition's ratio is at the margin",
         verdicts[several_nodes.PARTITION],
         high=0.055,
-        slack=_slack(0.055, effort),
+        slack=compute_slack(0.055, effort),
     )
     for case in ("1 node x 10", "2 nodes x 5", "3 nodes x 4"):
         name = f"{case}, 0.5 % between nodes"
@@ -348,12 +301,12 @@ def _bands_of_trainings(rng: Any, effort: Effort) -> Iterator[Band]:
         )
     ):
         shares = {case: wrong[kind] for case, wrong in ends.items()}
-        yield Band(promise, shares, high=0.055, slack=_slack(0.055, effort))
+        yield Band(promise, shares, high=0.055, slack=compute_slack(0.055, effort))
     yield Band(
         "loss curves called different although only chance differs",
         training_truths.count_curve_alarms(rng, effort.heavy_data_sets),
         high=0.055,
-        slack=_slack(0.055, effort, effort.heavy_data_sets),
+        slack=compute_slack(0.055, effort, effort.heavy_data_sets),
     )
     yield Band(
         "the same by Student's t at any step",
@@ -371,7 +324,7 @@ def _bands_of_several_metrics(rng: Any, effort: Effort) -> Iterator[Band]:
         ("any metric at its margin EQUIVALENT, in a fixed order", false.in_order),
         ("the same, of several comparisons after the correction", false.among_many),
     ):
-        yield Band(promise, shares, high=0.055, slack=_slack(0.055, effort))
+        yield Band(promise, shares, high=0.055, slack=compute_slack(0.055, effort))
     for promise, shares, high in (
         ("the same, each metric judged for itself", false.one_by_one, 0.1),
         ("the same, Holm for each metric on its own", false.among_many_by_metric, 0.06),
@@ -404,8 +357,8 @@ def _errors(estimates: Estimates) -> tuple[float, float, float]:
     at_margin = [estimates.times(ratio) for ratio in (1 + MARGIN, 1 / (1 + MARGIN))]
     return (
         _alarms(estimates),
-        _share(estimates.covers(1)),
-        max(_share(each.p_equivalence(MARGIN) < 0.05) for each in at_margin),
+        compute_share(estimates.covers(1)),
+        max(compute_share(each.p_equivalence(MARGIN) < 0.05) for each in at_margin),
     )
 
 
@@ -418,18 +371,18 @@ def _error_bands(
     coverage: float,
 ) -> Iterator[Band]:
     by_kind = [{name: errors[kind] for name, errors in measured.items()} for kind in range(3)]
-    yield Band(f"false alarms, {who}", by_kind[0], high=alarms, slack=_slack(alarms, effort))
+    yield Band(f"false alarms, {who}", by_kind[0], high=alarms, slack=compute_slack(alarms, effort))
     yield Band(
         f"coverage of the 95 % interval, {who}",
         by_kind[1],
         low=coverage,
-        slack=_slack(coverage, effort),
+        slack=compute_slack(coverage, effort),
     )
     yield Band(
         f"equivalence proved at the margin, {who}",
         by_kind[2],
         high=0.055,
-        slack=_slack(0.055, effort),
+        slack=compute_slack(0.055, effort),
     )
 
 
@@ -442,12 +395,12 @@ def _wrong_verdicts(estimates: Estimates) -> tuple[float, ...]:
         estimates.times(ratio).verdicts(MARGIN) for ratio in (1, 1 + MARGIN, 1 / (1 + MARGIN))
     )
     return (
-        _share((at_ratio_one == Verdict.SLOWER) | (at_ratio_one == Verdict.FASTER)),
-        max(_share(each == Verdict.EQUIVALENT) for each in (slower, faster)),
-        max(_share(slower == Verdict.FASTER), _share(faster == Verdict.SLOWER)),
-        _share(estimates.times(1 + MARGIN).verdicts(NOT_SLOWER) == Verdict.NOT_SLOWER),
+        compute_share((at_ratio_one == Verdict.SLOWER) | (at_ratio_one == Verdict.FASTER)),
+        max(compute_share(each == Verdict.EQUIVALENT) for each in (slower, faster)),
+        max(compute_share(slower == Verdict.FASTER), compute_share(faster == Verdict.SLOWER)),
+        compute_share(estimates.times(1 + MARGIN).verdicts(NOT_SLOWER) == Verdict.NOT_SLOWER),
         max(
-            _share(estimates.times(ratio).verdicts(UNEVEN) == Verdict.EQUIVALENT)
+            compute_share(estimates.times(ratio).verdicts(UNEVEN) == Verdict.EQUIVALENT)
             for ratio in UNEVEN.find_bounds("lower")
         ),
     )
@@ -467,18 +420,8 @@ def _verdict_bands(wrong: Mapping[str, tuple[float, ...]], effort: Effort) -> It
         ("NOT SLOWER although the ratio is at the margin", not_slower, 0.055),
         ("EQUIVALENT although at an end of −2 % to +5 %", uneven, 0.055),
     ):
-        yield Band(promise, shares, high=high, slack=_slack(high, effort))
+        yield Band(promise, shares, high=high, slack=compute_slack(high, effort))
 
 
 def _alarms(estimates: Estimates) -> float:
-    return _share(estimates.p_difference < 0.05)
-
-
-def _share(hits: Array) -> float:
-    return float(np.mean(hits))
-
-
-def _slack(limit: float, effort: Effort, count: int = 0) -> float:
-    """Return what chance may add to a share of `count` (by default, of all) data sets."""
-    count = count or effort.data_sets
-    return effort.standard_errors * sqrt(limit * (1 - limit) / count)
+    return compute_share(estimates.p_difference < 0.05)

@@ -88,6 +88,7 @@ def _interval(interval: tuple[float, float] | None) -> str:
 def _values(comparison: Compared) -> dict[str, Any]:
     pair = asdict(comparison.pair)
     del pair["claim"], pair["evidence"], pair["reasons"], pair["software"], pair["before"]
+    del pair["extension"]
     pair["look"] = pair.pop("interim_analysis")  # its name in files that others have stored
     return {
         "cell": comparison.configuration,

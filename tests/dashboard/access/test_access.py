@@ -73,6 +73,7 @@ ACTIONS_OF_AN_OWNER = (
     "experiment_cancel",
     "experiment_pause",
     "experiment_continue",
+    "experiment_extend",
     "experiment_stop",
     "experiment_delete",
     "experiment_inspect",

@@ -181,7 +181,7 @@ ADDRESSES_NOT_LOGGED = {
     **dict.fromkeys(("experiment_new", "experiment_edit", "experiment_clone"), DRAFT),
     "own_preset_use": DRAFT,
     **dict.fromkeys(("experiment_launch", "experiment_cancel", "experiment_stop"), EVENTS),
-    **dict.fromkeys(("experiment_pause", "experiment_continue"), EVENTS),
+    **dict.fromkeys(("experiment_pause", "experiment_continue", "experiment_extend"), EVENTS),
     **dict.fromkeys(("experiment_retry_unsent", "experiment_waive"), EVENTS),
     **dict.fromkeys(("run_exclude", "run_include"), EVENTS),
     **dict.fromkeys(("job_retry", "job_repair", "job_any_node", "job_collect"), EVENTS),

@@ -160,6 +160,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "experiment_clone": (POST, "results", Role.RESEARCHER),
     "experiment_launch": (POST, "draft", Role.RESEARCHER),
     "experiment_cancel": (POST, "results", Role.RESEARCHER),
+    "experiment_extend": (POST, "results", Role.RESEARCHER),
     "experiment_stop": (POST, "results", Role.RESEARCHER),
     "experiment_pause": (POST, "results", Role.RESEARCHER),
     "experiment_continue": (POST, "results", Role.RESEARCHER),
