@@ -13,6 +13,7 @@ def get_margins(experiment: Experiment) -> Margin:
 
 def describe_training_margins(experiment: Experiment) -> str:
     """Return the margins of training as text: "0.5 points of accuracy, 0.02 of the loss"."""
-    units = {"accuracy_margin": "points of accuracy", "loss_margin": "of the loss"}
     margins = experiment.training_margins
+    points = "point" if margins.get("accuracy_margin") == 1 else "points"
+    units = {"accuracy_margin": f"{points} of accuracy", "loss_margin": "of the loss"}
     return ", ".join(f"{margins[name]:g} {unit}" for name, unit in units.items() if name in margins)

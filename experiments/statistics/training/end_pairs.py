@@ -149,11 +149,6 @@ class EndPair:
         """Return the unit of the difference as text; a loss has none."""
         return "" if self.what == "loss" else "points"
 
-    @property
-    def is_beyond_margin(self) -> bool:
-        """Return whether the trainings differ by more than the margin, beyond doubt."""
-        return self.verdict is TrainingVerdict.DIFFERENT and self.detail == BEYOND
-
     def estimate(self) -> Estimate | None:
         """Return the difference as an estimate; None where nothing can be inferred."""
         if self.difference is None or self.se is None or self.df is None:

@@ -115,7 +115,8 @@ def write_difference(pair: EndPair, value: float) -> str:
 
 def write_size(pair: EndPair, value: float) -> str:
     """Return a size, such as a margin, as it was typed: "0.5 points"."""
-    return f"{value:g} {pair.unit}".rstrip()
+    unit = pair.unit if value != 1 else pair.unit.removesuffix("s")
+    return f"{value:g} {unit}".rstrip()
 
 
 def write_provable(pair: EndPair) -> str:
