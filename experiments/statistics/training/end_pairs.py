@@ -11,7 +11,6 @@ from experiments.statistics.estimates import Arm, Estimate
 from experiments.statistics.margins import Margin
 from experiments.statistics.values import ALPHA, Interval, Verdict
 from experiments.statistics.verdicts import (
-    BEYOND,
     FEWEST,
     count_more_needed,
     decide,
