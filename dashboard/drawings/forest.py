@@ -96,6 +96,8 @@ class ForestRow:
     """Of a pooled row: where one more configuration would lie."""
     block_ratios: tuple[float, ...] = ()
     """Of the only row of a figure: the ratios of its blocks, drawn above its interval."""
+    margin: Interval | None = None
+    """Its own margin as ratios within the axis, where rows have different ones."""
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -316,11 +318,11 @@ def _describe_pooled(
     ratio = _known(pooled.ratio)
     level = numbers.level(pooled.level)
     predicted = [write_ratio(end, decimals) for end in prediction or ()]
-    of_mean = [f"mean over {numbers.count(pooled.configurations, 'configuration')}, random effects"]
+    of_mean = [f"mean over {pooled.configurations} {pooled.nouns}, random effects"]
     if predicted:
         of_mean.append(f"{level} prediction interval {predicted[0]} to {predicted[1]}")
     return ForestRow(
-        group=POOLED.format(numbers.all_of(pooled.configurations, "configuration")),
+        group=POOLED.format(f"all {pooled.configurations} {pooled.nouns}"),
         environment=pooled.environment,
         mark=marks.get(pooled.environment, 0),
         ratio=ratio,
@@ -349,10 +351,10 @@ def _describe_pooled(
 
 def _describe_diamond(pooled: Sequence[Pooled]) -> str:
     """Return what the shapes of pooled rows stand for."""
-    level = numbers.level(pooled[0].level)
-    text = f"diamond: {level} interval of the mean over configurations, random effects"
+    level, first = numbers.level(pooled[0].level), pooled[0]
+    text = f"diamond: {level} interval of the mean over {first.nouns}, random effects"
     if any(one.prediction for one in pooled):
-        text += f"; dashed: {level} prediction interval, where one more configuration would lie"
+        text += f"; dashed: {level} prediction interval, where one more {first.noun} would lie"
     return text
 
 

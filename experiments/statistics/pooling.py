@@ -7,6 +7,7 @@ enough, each of them is known well enough, and none of them is known to be biase
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from experiments.statistics import numbers
 from experiments.statistics.across_configurations import summarise_environments
@@ -96,6 +97,9 @@ class Pooled:
     Without `ratio` there is none, and `why_not` says why: part of a sentence.
     """
 
+    noun: ClassVar = "configuration"
+    nouns: ClassVar = "configurations"
+    """What it is the mean of."""
     environment: str
     configurations: int
     level: float
@@ -146,9 +150,9 @@ def _pool(name: str, pairs: Sequence[Pair], metrics: int, ends: Interval | None)
         configurations=count,
         level=level,
         blocks=sum(pair.n_blocks if pair.paired else pair.n_environment for pair in pairs),
-        ratio=_exp(mean.mean),
-        interval=_exp_both(mean.interval(level)),
-        prediction=_exp_both(prediction) if prediction else None,
+        ratio=convert_to_ratio(mean.mean),
+        interval=convert_to_ratios(mean.interval(level)),
+        prediction=convert_to_ratios(prediction) if prediction else None,
         tau=math.sqrt(mean.tau2),
     )
 
@@ -156,17 +160,10 @@ def _pool(name: str, pairs: Sequence[Pair], metrics: int, ends: Interval | None)
 def _explain_refusal(pairs: Sequence[Pair], metrics: int, ends: Interval | None) -> str:
     """Return why a mean of these would not be honest, the weightiest reason first; "" if it is."""
     count = len(pairs)
-    without = sum(not (pair.ratio and pair.log_se and pair.ci95) for pair in pairs)
-    few = sum(
-        Stamp.PROVISIONAL in pair.stamps or (pair.by_node and Stamp.FEW_NODES in pair.stamps)
-        for pair in pairs
-    )
-    biased = [stamp for stamp in BIASED if any(stamp in pair.stamps for pair in pairs)]
-    early = sum(
-        pair.interim_analysis is not None
-        and pair.interim_analysis.number < pair.interim_analysis.of
-        for pair in pairs
-    )
+    without = sum(not has_interval(pair) for pair in pairs)
+    few = sum(has_too_few_runs(pair) for pair in pairs)
+    biased = list_biases(pairs)
+    early = sum(has_stopped_early(pair) for pair in pairs)
     if metrics > 1 or len({(pair.better, pair.margin, pair.alpha) for pair in pairs}) > 1:
         return "its configurations do not have one metric and one margin"
     if without:
@@ -190,13 +187,37 @@ def _explain_refusal(pairs: Sequence[Pair], metrics: int, ends: Interval | None)
     return ""
 
 
+def has_interval(pair: Pair) -> bool:
+    """Return whether there are a ratio, its standard error and its interval."""
+    known = (pair.ratio, pair.log_se)
+    return pair.ci95 is not None and all(value and math.isfinite(value) for value in known)
+
+
+def has_too_few_runs(pair: Pair) -> bool:
+    """Return whether its standard error is itself too uncertain to be taken for known."""
+    return Stamp.PROVISIONAL in pair.stamps or (pair.by_node and Stamp.FEW_NODES in pair.stamps)
+
+
+def has_stopped_early(pair: Pair) -> bool:
+    """Return whether its verdict is that of an interim analysis before the last one."""
+    analysis = pair.interim_analysis
+    return analysis is not None and analysis.number < analysis.of
+
+
+def list_biases(pairs: Sequence[Pair]) -> list[Stamp]:
+    """Return the stamps of these pairs that a mean would hide."""
+    return [stamp for stamp in BIASED if any(stamp in pair.stamps for pair in pairs)]
+
+
 def _part(part: int, count: int) -> str:
     return f"{part} of {count} configurations {'has' if part == 1 else 'have'}"
 
 
-def _exp(log: float) -> float:
+def convert_to_ratio(log: float) -> float:
+    """Return the ratio of a log-ratio, always finite."""
     return math.exp(min(max(log, -700.0), 700.0))
 
 
-def _exp_both(interval: Interval) -> Interval:
-    return _exp(interval[0]), _exp(interval[1])
+def convert_to_ratios(interval: Interval) -> Interval:
+    """Return an interval of the ratio for one of its logarithm."""
+    return convert_to_ratio(interval[0]), convert_to_ratio(interval[1])
