@@ -23,6 +23,7 @@ from dashboard.comparisons import (
     report_views,
     robustness_views,
     step_views,
+    studies_views,
     table_views,
     two_experiments_views,
 )
@@ -154,6 +155,19 @@ urlpatterns = [
         for ending in ("csv", "parquet")
     ),
     path("compare/", comparison_views.compare, name="compare"),
+    path("compare/studies/", studies_views.studies, name="studies"),
+    path("compare/studies/studies.csv", studies_views.studies_csv, name="studies_csv"),
+    path("compare/studies/studies.json", studies_views.studies_json, name="studies_json"),
+    path("compare/studies/studies.tex", studies_views.studies_tex, name="studies_tex"),
+    *(
+        path(
+            f"compare/studies/forest.{ending}",
+            studies_views.studies_forest,
+            {"ending": ending},
+            name=f"studies_forest_{ending}",
+        )
+        for ending in figure_views.KINDS
+    ),
     path(
         "compare/experiments/<int:left>/",
         two_experiments_views.choose_second_experiment,

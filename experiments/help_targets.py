@@ -129,6 +129,10 @@ PANELS: dict[str, dict[str, str]] = {
         "table_text": "comparison-page#the-table-as-it-was-given",
         "export": "comparison-page#export",
     },
+    "studies": {
+        "studies": "comparison-page#across-studies",
+        "summary": "statistics#across-studies",
+    },
 }
 """By the page, then by the name of the panel."""
 

@@ -17,6 +17,7 @@ from dashboard.comparisons.figure_files import list_printed_figures
 from dashboard.comparisons.live_part import EMPTY, follow
 from dashboard.comparisons.panels import has_folds
 from dashboard.comparisons.sections import prepare_forest, prepare_sections
+from dashboard.comparisons.study_choice import StudyChoice
 from dashboard.comparisons.verdict_matrix import make_verdict_matrix
 from dashboard.lists import ExperimentFilter, TableFilter, make_listing, read_picked_keys
 from dashboard.typed_requests import OpenRequest, Request
@@ -45,7 +46,13 @@ def compare(request: Request) -> HttpResponse:
     chosen = visible.filter(pk__in=picked) if picked else filters.apply(visible)
     rows = chosen.select_related("cluster", "baseline")
     rows_shown = make_listing(request, rows, sorts=SORTS, default="-launched", per_page=PER_PAGE)
-    context = {"listing": rows_shown, "filter": filters, "tab": "experiments", "picked": picked}
+    context = {
+        "listing": rows_shown,
+        "filter": filters,
+        "tab": "experiments",
+        "picked": picked,
+        "studies_query": StudyChoice(experiments=picked).make_query(),
+    }
     return render(request, "comparisons/list.html", context)
 
 

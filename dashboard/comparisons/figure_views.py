@@ -31,7 +31,7 @@ from dashboard.comparisons.printed_figures import (
     describe_scalings,
     read_groups,
 )
-from dashboard.comparisons.safe_files import make_file_name
+from dashboard.comparisons.safe_files import Named, make_file_name
 from dashboard.drawings.axes_figure import AxesFigure
 from dashboard.drawings.drawing_process import (
     Busy,
@@ -54,7 +54,7 @@ from dashboard.typed_requests import OpenRequest, parse_whole_number
 from experiments.access.anonymity import Anonymity
 from experiments.comparisons import Comparison, Latest, find_latest, read_latest
 from experiments.comparisons.published_tables import compare_published
-from experiments.models import Experiment, PublishedTable
+from experiments.models import Experiment
 from experiments.statistics.published.printed import TableError
 
 KINDS: dict[str, str] = {
@@ -72,12 +72,13 @@ LESS = (
 
 @dataclass(frozen=True)
 class Subject:
-    """Whose figures are sent: an experiment, or a published table."""
+    """Whose figures are sent: an experiment, a published table, or several of them."""
 
-    row: Experiment | PublishedTable
+    row: Named
     identity: str
     """A text that is another one as soon as the comparison may be; "" where none is kept."""
-    read: Callable[[], Comparison]
+    read: Callable[[], Comparison | Forest]
+    """Returns the comparison, or its forest plot where that alone is drawn of it."""
     computed_at: str = ""
     """When the comparison was computed, where it is not the one of now; for the file's name."""
 
@@ -99,7 +100,7 @@ def figure(request: OpenRequest, pk: int, ending: Ending, name: str = FOREST) ->
         lambda: _read_shown(experiment, latest),
         f"{latest.row.kept_at:%Y%m%dT%H%MZ}" if latest.row and latest.is_behind else "",
     )
-    return _send(request, subject, name, ending)
+    return send_figure(request, subject, name, ending)
 
 
 def _read_shown(experiment: Experiment, latest: Latest) -> Comparison:
@@ -117,12 +118,12 @@ def table_figure(request: OpenRequest, pk: int, ending: Ending, name: str = FORE
     columns = [str(getattr(row, field.attname)) for field in row._meta.concrete_fields]
     subject = Subject(row, json.dumps(["table", *columns]), lambda: compare_published(row))
     try:
-        return _send(request, subject, name, ending)
+        return send_figure(request, subject, name, ending)
     except TableError as error:
         raise Http404(str(error)) from error
 
 
-def _send(request: OpenRequest, subject: Subject, name: str, ending: Ending) -> HttpResponse:
+def send_figure(request: OpenRequest, subject: Subject, name: str, ending: Ending) -> HttpResponse:
     """Return the figure in the width, theme and page that the address asks for.
 
     Widths are 180 (two columns) or 88 (one); a PDF has all pages unless one is requested. 404 where
@@ -202,9 +203,14 @@ class _Wanted:
             return (draw_in_turn(order) if file is None else file), pages
 
     def _describe(self) -> tuple[DrawingOrder, int]:
-        comparison = self.subject.read()
         hide = self.anonymity.hide if self.anonymity else str
-        described = _describe(self.request, comparison, self.name, hide)
+        shown = self.subject.read()
+        described: Forest | AxesFigure | None
+        if isinstance(shown, Forest):
+            described, configurations = shown, 0
+        else:
+            described = _describe(self.request, shown, self.name, hide)
+            configurations = len(shown.groups)
         if described is None:
             raise Http404("There is no such figure of this comparison.")
         first = 0 if self.ending == "pdf" else 1
@@ -215,7 +221,7 @@ class _Wanted:
             described, width=self.width, theme=self.theme, ending=self.ending, page=self.page
         )
         # Others are the figure of all configurations by another address: any number of them.
-        if self.subject.identity and self.configuration <= len(comparison.groups):
+        if self.subject.identity and self.configuration <= configurations:
             keep_order(self.identify(), KnownOrder(order.key, pages))
         return order, pages
 

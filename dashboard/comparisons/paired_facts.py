@@ -108,8 +108,10 @@ def _shorten(fact: PairedFact) -> PairedFact:
     """Return a fact whose texts of many lines are cut to those that the other side lacks."""
     left, right = fact.left.split("\n"), fact.right.split("\n")
     if not fact.differs:
-        return PairedFact(fact.name, _cut(left), _cut(right))
-    return PairedFact(fact.name, _cut(_keep_missing(left, right)), _cut(_keep_missing(right, left)))
+        return PairedFact(fact.name, cut_lines(left), cut_lines(right))
+    return PairedFact(
+        fact.name, cut_lines(_keep_missing(left, right)), cut_lines(_keep_missing(right, left))
+    )
 
 
 def _keep_missing(lines: list[str], others: list[str]) -> list[str]:
@@ -122,7 +124,8 @@ def _keep_missing(lines: list[str], others: list[str]) -> list[str]:
     return [f"of {len(lines):,}:", *missing]
 
 
-def _cut(lines: list[str]) -> str:
+def cut_lines(lines: list[str]) -> str:
+    """Return the first lines as one text that a cell of a table can hold."""
     text = "\n".join(lines[:MOST_LINES])
     cut = text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
     more = len(lines) - MOST_LINES

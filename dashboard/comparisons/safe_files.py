@@ -6,15 +6,12 @@ import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from django.core.serializers.json import DjangoJSONEncoder
 from django.http import HttpResponse, StreamingHttpResponse
 from django.utils.http import content_disposition_header
 from django.utils.text import slugify
-
-from experiments.comparisons import Comparison
-from experiments.models import Experiment, PublishedTable
 
 # A spreadsheet takes a text that begins like this for a formula, the wide forms too.
 FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -25,6 +22,15 @@ HARMLESS = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d{1,3})?|-+", re.
 CELL = re.compile(r"""(^|[,;\t])(\s*"?\s*)([=+\-@\uff1d\uff0b\uff0d\uff20][^,;\t\r\n"]*)""", re.M)
 
 
+class Named(Protocol):
+    """What files are named after: an experiment, a published table, a comparison."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def question(self) -> str: ...
+
+
 class Echo:
     """A file that returns what is written to it, so that rows can be streamed."""
 
@@ -33,7 +39,7 @@ class Echo:
 
 
 def make_file_name(
-    subject: Experiment | PublishedTable | Comparison,
+    subject: Named,
     what: str,
     ending: str,
     *,

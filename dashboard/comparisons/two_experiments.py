@@ -223,7 +223,7 @@ def list_experiment_facts(
     workloads = [list(row.workloads.all()) for row in rows]
     settings = [_read_environments(row, is_member) for row in rows]
     designs = zip(rows, settings, workloads, strict=True)
-    facts = pair_facts(*(dict(_describe_design(*design)) for design in designs))
+    facts = pair_facts(*(dict(describe_design(*design)) for design in designs))
     facts += _pair_workloads(*workloads)
     software = [read_environment_facts(row) for row in rows]
     for names in two.environments:
@@ -240,9 +240,10 @@ def list_experiment_facts(
     return make_paired_facts(facts, search_text)
 
 
-def _describe_design(
+def describe_design(
     row: Experiment, environments: Iterable[str], workloads: Iterable[Workload]
 ) -> Iterator[tuple[str, str]]:
+    """Yield what the plan of an experiment says, fact by fact."""
     yield "Cluster", row.cluster.name
     yield "Partition", row.partition.name if row.partition else ""
     yield "Baseline", row.baseline.name

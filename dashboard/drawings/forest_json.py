@@ -17,7 +17,7 @@ def write_forest(forest: Forest) -> str:
 def read_forest(text: str) -> Forest:
     """Return the description that `write_forest` has written."""
     known: dict[str, Any] = json.loads(text)
-    pairs = ("thick", "thin", "notes", "prediction", "block_ratios")
+    pairs = ("thick", "thin", "notes", "prediction", "block_ratios", "margin")
     rows = [ForestRow(**row | {name: _pair(row[name]) for name in pairs}) for row in known["rows"]]
     lists = ("ticks", "few_ticks", "notes")
     return Forest(

@@ -254,8 +254,21 @@ class _Layout:
         one = places.find_x(1)
         yield Line((one, top), (one, bottom), AXIS, theme.ink, name="one")
 
+    def _draw_own_margin(self, row: ForestRow, y: float) -> Iterator[Element]:
+        """Draw the margin of a row behind it, where rows have different ones."""
+        if row.margin is None:
+            return
+        low, high = map(self.places.find_x, row.margin)
+        top, bottom = y - self.measures.row / 2, y + self.measures.row / 2
+        yield Polygon(make_rectangle(low, top, high, bottom), self.theme.band, name="band")
+        for x in (low, high):
+            yield Line((x, top), (x, bottom), 0.5, self.theme.edge, (2, 1.5), name="edge")
+        one = self.places.find_x(1)
+        yield Line((one, top), (one, bottom), AXIS, self.theme.ink, name="one")
+
     def _draw_row(self, row: ForestRow, y: float) -> Iterator[Element]:
         places, theme = self.places, self.theme
+        yield from self._draw_own_margin(row, y)
         label = self.type.cut(row.environment, places.label)
         yield self._text(INDENT, y, label)
         if self.measures.is_narrow and row.letters:

@@ -9,6 +9,7 @@ from experiments.comparisons.comparison import (
     list_comparison_rows,
     list_everywhere_rows,
     list_pooled_rows,
+    make_comparison_row,
 )
 from experiments.comparisons.exclusions import (
     EXCLUDED_AFTER,
@@ -22,7 +23,13 @@ from experiments.comparisons.kept import (
     read_comparison,
     read_kept_verdicts,
 )
-from experiments.comparisons.latest import Latest, find_latest, read_all_latest, read_latest
+from experiments.comparisons.latest import (
+    Latest,
+    find_latest,
+    read_all_kept,
+    read_all_latest,
+    read_latest,
+)
 from experiments.comparisons.rejections import Rejections
 from experiments.comparisons.run_rows import list_run_rows
 from experiments.comparisons.run_tables import (
@@ -54,9 +61,11 @@ __all__ = [
     "list_everywhere_rows",
     "list_pooled_rows",
     "list_run_rows",
+    "make_comparison_row",
     "make_measurements_table",
     "make_runs_table",
     "make_series_table",
+    "read_all_kept",
     "read_all_latest",
     "read_comparison",
     "read_kept_verdicts",

@@ -214,14 +214,21 @@ class Comparison:
 
 def list_comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """Return one flat row for each pair, with every number of the page, for CSV and JSON."""
-    rows = []
-    for number, groups in enumerate(zip(*comparison.by_metric, strict=True), start=1):
-        for rank, group in enumerate(groups, start=1):
-            for pair in group.pairs:
-                overall = comparison.decisive.get((number, pair.environment))
-                together = overall.make_columns(rank) if overall else {}
-                rows.append({**_row(comparison.about, group, pair), **together})
-    return rows
+    return [
+        make_comparison_row(comparison, number, group, pair, rank)
+        for number, groups in enumerate(zip(*comparison.by_metric, strict=True), start=1)
+        for rank, group in enumerate(groups, start=1)
+        for pair in group.pairs
+    ]
+
+
+def make_comparison_row(
+    comparison: Comparison, number: int, group: Group, pair: Pair, rank: int = 1
+) -> dict[str, Any]:
+    """Return the flat row of one pair; `number` is of its configuration, `rank` of its metric."""
+    overall = comparison.decisive.get((number, pair.environment))
+    together = overall.make_columns(rank) if overall else {}
+    return {**_row(comparison.about, group, pair), **together}
 
 
 def list_everywhere_rows(comparison: Comparison) -> list[dict[str, Any]]:

@@ -62,6 +62,19 @@ def read_all_latest(
     return [_read(row, rows.get(row.pk), all_inputs[row.pk]) for row in experiments]
 
 
+def read_all_kept(
+    experiments: Sequence[Experiment],
+) -> list[tuple[ExperimentComparison | None, Latest]]:
+    """Return the last kept comparison of each experiment, in their order, and how new it is.
+
+    None where none of its plan is kept. Nothing is computed here, however short it takes: what is
+    behind is asked for. Takes two statements together, and one for each that has exclusions.
+    """
+    all_inputs = identify_inputs(experiments)
+    rows = KeptComparison.objects.in_bulk(all_inputs.keys())
+    return [_read_kept(row, rows.get(row.pk), all_inputs[row.pk]) for row in experiments]
+
+
 def find_latest(experiment: Experiment) -> Latest:
     """Return how new the comparison is that a page would show, without reading it.
 
@@ -77,9 +90,16 @@ def find_latest(experiment: Experiment) -> Latest:
 def _read(
     experiment: Experiment, row: KeptComparison | None, inputs: Inputs
 ) -> tuple[ExperimentComparison, Latest]:
-    latest = _judge(row, inputs)
     if not _takes_long(row, inputs):
-        return kept.read_or_compute(experiment, row, inputs), latest
+        return kept.read_or_compute(experiment, row, inputs), _judge(row, inputs)
+    comparison, latest = _read_kept(experiment, row, inputs)
+    return comparison or kept.make_empty(experiment), latest
+
+
+def _read_kept(
+    experiment: Experiment, row: KeptComparison | None, inputs: Inputs
+) -> tuple[ExperimentComparison | None, Latest]:
+    latest = _judge_kept(row, inputs)
     comparison = None
     if row and not latest.is_missing:
         content = kept.try_to_unpack(row)
@@ -89,16 +109,19 @@ def _read(
             comparison = kept.restore(experiment, content)
     if comparison is None:
         latest = _make_missing(row, inputs)
-        comparison = kept.make_empty(experiment)
     _ask_if_due(experiment, latest)
     return comparison, latest
 
 
 def _judge(row: KeptComparison | None, inputs: Inputs) -> Latest:
+    if not (row and row.key == inputs.key) and not _takes_long(row, inputs):
+        return Latest(None, inputs.key)
+    return _judge_kept(row, inputs)
+
+
+def _judge_kept(row: KeptComparison | None, inputs: Inputs) -> Latest:
     if row and row.key == inputs.key:
         return Latest(row, row.key)
-    if not _takes_long(row, inputs):
-        return Latest(None, inputs.key)
     if row is None or not has_same_plan(row.frame, inputs.frame):
         return _make_missing(row, inputs)
     return Latest(

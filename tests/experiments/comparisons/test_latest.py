@@ -17,6 +17,7 @@ from experiments.comparisons import (
     find_latest,
     keep_comparison,
     kept,
+    read_all_kept,
     read_comparison,
     read_latest,
 )
@@ -87,6 +88,24 @@ def test_where_it_takes_a_moment_it_is_the_one_of_now(behind: Experiment) -> Non
     comparison, latest = read_latest(fresh(behind))
     assert count_values(comparison) == 8
     assert not latest.is_behind
+
+
+def test_pages_of_many_experiments_read_what_is_kept_and_compute_nothing(
+    behind: Experiment, asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    KeptComparison.objects.update(seconds=0.0)  # however short it takes
+    other = launched(repeats=3, looks=1)
+    end_all(other, (1.0,) * 3)
+    asked.clear()
+    monkeypatch.setattr(kept, "compare_experiment", refuse)
+    (older, latest), (missing, nothing) = read_all_kept([fresh(behind), fresh(other)])
+    assert older
+    assert (count_values(older), latest.is_behind) == (6, True)
+    assert missing is None
+    assert nothing.is_missing
+    assert asked == [other.pk], "the other one is not due yet"
+    KeptComparison.objects.update(content=b"damaged")
+    assert read_all_kept([fresh(behind)])[0][0] is None
 
 
 def test_files_and_decisions_have_the_one_of_now(behind: Experiment) -> None:
