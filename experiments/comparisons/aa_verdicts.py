@@ -52,7 +52,7 @@ class AaVerdict:
 
     experiment: int
     question: str
-    launched_at: datetime
+    launched_at: datetime | None
     verdict: str
     ratio: str
     """With its interval: "1.003 [0.998, 1.008]"; "–" where it is not known."""
@@ -146,6 +146,7 @@ def list_last_aa_verdicts(cluster: Cluster, reader: User) -> dict[str, list[AaVe
         )
     )
     by_partition: dict[str, list[AaVerdict]] = {}
+    kept: Any  # not null: they are filtered by that
     for partition, pk, question, launched_at, kept in rows:
         verdict = AaVerdict(
             pk,

@@ -40,8 +40,10 @@ def update_copy(environment: Environment) -> None:
     copy = copies.only("name").first()
     if copy is None:
         return
-    values = {name: getattr(environment, name) for name in SETTINGS}
-    copies.update(name=find_copy_name(environment, copy.pk), **values)
+    # As it is stored: the object in hand may lack what others have changed.
+    stored = rows.get(pk=environment.pk)
+    values = {name: getattr(stored, name) for name in SETTINGS}
+    copies.update(name=find_copy_name(stored, copy.pk), **values)
 
 
 def find_copy_name(environment: Environment, copy_pk: int | None = None) -> str:

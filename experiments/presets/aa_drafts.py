@@ -105,8 +105,7 @@ def make_aa_draft(
     if environment.recorded_tool or environment.cluster.recorded:
         raise CannotBeTested(f"{environment} is only known from imported logs.")
     with transaction.atomic():
-        copy = make_copy(environment)
-        Environment.objects.select_for_update(of=("self",)).get(pk=copy.pk)
+        copy = make_copy(environment)  # which locks the environment
         drafts = Experiment.objects.filter(
             owner=person,
             launched_at=None,

@@ -122,6 +122,10 @@ class TestTheCopy:
         stored.save()
         again = Environment.objects.get(copy_of=bare)
         assert again.name == "other name again"
+        bare.mode = "P1"  # read before these changes, and saved after them
+        bare.save(update_fields=["mode"])
+        again.refresh_from_db()
+        assert (again.name, again.mode) == ("other name again", "P1")
         assert (again.python, again.variables) == ("/usr/bin/python3", {"A": "1"})
         lifecycle.launch(draft, person)
         assert draft.plan
@@ -284,25 +288,23 @@ class TestTheLastOnes:
         assert verdict.is_alarm
 
     def test_two_hundred_are_read_at_once(self, here: Cluster, bare: Environment) -> None:
-        reader, copy, kept = (
-            UserFactory(),
-            make_copy(bare),
-            KeptComparison.objects.get(pk=measured(bare).pk),
-        )
-        for number in range(200):
-            made = LaunchedFactory(
+        reader, first = UserFactory(), measured(bare)
+        kept = KeptComparison.objects.get(pk=first.pk)
+        made = Experiment.objects.bulk_create(
+            Experiment(
                 cluster=here,
-                partition=None,
                 baseline=bare,
-                environments=[bare, copy],
-                workloads=[],
                 owner=bare.owner,
                 launched_at=NOON + timedelta(hours=number),
+                order_seed=1,
+                plan_hash="0" * 64,
             )
-            KeptComparison.objects.create(
-                pk=made.pk, key="", content=b"", seconds=0, kept_at=NOON,
-                aa_verdicts=kept.aa_verdicts,
-            )  # fmt: skip
+            for number in range(200)
+        )
+        KeptComparison.objects.bulk_create(
+            KeptComparison(pk=row.pk, seconds=0, kept_at=NOON, aa_verdicts=kept.aa_verdicts)
+            for row in made
+        )
         with CaptureQueriesContext(connection) as captured:
             last = list_last_aa_verdicts(here, reader)
         assert len(captured) == 1
