@@ -137,5 +137,6 @@ def make_aa_draft(
             if workload.pk is None:
                 with audit.log_change(person, workload, why=f"A/A test of {environment}"):
                     workload.save()
-            draft.workloads.set([workload])
+            # It may have been deleted since it was chosen.
+            draft.workloads.set(Workload.objects.filter(pk=workload.pk))
         return draft, True
