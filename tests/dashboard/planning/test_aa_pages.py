@@ -61,6 +61,9 @@ class TestTheButton:
         assert (draft.partition, draft.scales, draft.margin) == (site.partition, ["1x1"], 0.02)
         assert draft.repeats == 6  # which prove 2 % in 80 of 100, at the usual CV of 1 %
         assert [row.pk for row in draft.workloads.all()] == [site.workload.pk]
+        page = fetch(as_owner, draft.get_absolute_url()).decode()
+        assert "yes, the same environment" in page
+        assert "not inspected yet" not in page
         form = ExperimentForm(instance=draft, user=people.owner)
         again = Environment.objects.get(copy_of=site.container)
         assert again in form.fields["environments"].queryset  # type: ignore[attr-defined]
