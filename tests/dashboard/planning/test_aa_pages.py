@@ -149,6 +149,18 @@ class TestTheComparison:
             in fetch(client, reverse("comparison_tex", args=[made.pk])).decode()
         )
 
+    def test_every_page_of_it_opens(self, site: Site, people: People, as_owner: Client) -> None:
+        made = measured(site, people.owner)
+        comparison = reverse("comparison", args=[made.pk])
+        address = made.get_absolute_url()
+        pages = [f"{address}?tab={tab}" for tab in ("runs", "jobs", "plan", "events")]
+        pages += [f"{comparison}?section=all", "/runs/"]
+        pages += [
+            reverse(name, args=[made.pk]) for name in ("comparison_json", "runs_csv", "robustness")
+        ]
+        for page in pages:
+            assert "Apptainer again" in fetch(as_owner, page).decode(), page
+
     def test_of_containers_it_says_nothing(self, results: Experiment, as_owner: Client) -> None:
         page = fetch(as_owner, reverse("comparison", args=[results.pk])).decode()
         assert "A/A" not in page
