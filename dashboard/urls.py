@@ -43,7 +43,13 @@ from dashboard.health import health_views
 from dashboard.images import image_import_views, image_views
 from dashboard.imports import import_views
 from dashboard.notifications import notification_views, webhook_views
-from dashboard.planning import draft_views, script_views, unsaved_views, workload_views
+from dashboard.planning import (
+    aa_test_views,
+    draft_views,
+    script_views,
+    unsaved_views,
+    workload_views,
+)
 from dashboard.presets import own_preset_views, preset_views
 from dashboard.search import search_views
 from dashboard.software import environment_views, parity_views, recipe_views
@@ -236,6 +242,11 @@ urlpatterns = [
         "catalogue/environments/<int:pk>/inspect/",
         parity_views.inspect_environment,
         name="environment_inspect",
+    ),
+    path(
+        "catalogue/environments/<int:pk>/against-itself/",
+        aa_test_views.new,
+        name="environment_against_itself",
     ),
     path(
         "catalogue/environments/<int:pk>/delete/",

@@ -113,7 +113,8 @@ def _workloads(request: Request) -> dict[str, Any]:
 
 def _environments(request: Request) -> dict[str, Any]:
     filters = WordFilter(request)
-    rows = Environment.objects.visible_to(request.user).filter(name__icontains=filters.search_text)
+    visible = Environment.objects.originals().visible_to(request.user)
+    rows = visible.filter(name__icontains=filters.search_text)
     sorts = {"name": "name", "cluster": "cluster__name", "runtime": "runtime__kind"}
     environments_listing = make_listing(
         request,

@@ -29,6 +29,7 @@ from experiments.access.permissions import why_not_change, why_not_write_setup_l
 from experiments.clusters import connection_tests, preflights
 from experiments.clusters.back_offs import end_back_off
 from experiments.clusters.pauses import try_now
+from experiments.comparisons.aa_verdicts import list_last_aa_verdicts
 from experiments.execution.limits import describe_limits, find_holds
 from experiments.execution.overdue_visits import find_overdue, find_overdue_of_clusters
 from experiments.execution.retention import summarize
@@ -120,6 +121,8 @@ def cluster(request: Request, pk: int) -> HttpResponse:
     )
     context["refresh_seconds"] = _refresh_seconds(context)
     has_ever_had_a_rule = row.retention_days is not None or row.removal_checked_at is not None
+    if not request.htmx and not row.recorded:
+        context["aa_verdicts"] = list_last_aa_verdicts(row, request.user)
     if not request.htmx and has_ever_had_a_rule:
         context["retention"] = summarize(row)
     template = "clusters/detail.html" + ("#live" if request.htmx else "")

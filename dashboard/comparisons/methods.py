@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC
 from functools import singledispatch
 
+from dashboard.comparisons.aa_in_methods import describe_aa_test
 from dashboard.comparisons.extension_in_methods import describe_extension
 from dashboard.comparisons.nodes_in_methods import describe_nodes
 from dashboard.comparisons.together import describe_metrics_rule
@@ -64,6 +65,7 @@ def _(comparison: ExperimentComparison) -> list[str]:
                 *_seeds(comparison),
             )
         ),
+        *describe_aa_test(comparison),
         *_software(comparison),
         *_warm_up(comparison),
         *_training(comparison),

@@ -55,7 +55,7 @@ def list_forms(image: Image, reader: User) -> list[Form]:
     """Return the forms on clusters that `reader` sees, without those that are gone."""
     seen = Cluster.objects.visible_to(reader)
     rows = image.staged.filter(cluster__in=seen.values("pk"))
-    named = Environment.objects.visible_to(reader).only("name", "staged_image_id")
+    named = Environment.objects.originals().visible_to(reader).only("name", "staged_image_id")
     rows = rows.exclude(state=StagedImage.State.REMOVED).select_related("cluster")
     usable = Cluster.objects.usable_by(reader).filter(pk=OuterRef("cluster"))
     rows = rows.annotate(is_usable=Exists(usable))

@@ -50,6 +50,7 @@ from experiments.models import (
     Workload,
 )
 from experiments.planning import rules
+from experiments.planning.aa_tests import select_offered
 from experiments.planning.estimands import (
     count_planned_nodes,
     explain_why_not_spread,
@@ -298,7 +299,7 @@ class ExperimentForm(
         self._field("cluster").queryset = Cluster.objects.usable_by(user)
         self.offer_groups_of(user)
         self.chosen_cluster = self._chosen_cluster(user)
-        visible = Environment.objects.visible_to(user).filter(cluster=self.chosen_cluster)
+        visible = select_offered(self.instance, user).filter(cluster=self.chosen_cluster)
         environments = visible.select_related("runtime", "staged_image__image")
         self._field("environments").queryset = environments
         self._field("baseline").queryset = environments

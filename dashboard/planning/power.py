@@ -27,11 +27,13 @@ from experiments.statistics.planner import (
     expect_estimate,
 )
 from experiments.statistics.values import ALPHA
-from experiments.statistics.verdicts import MOST
+from experiments.statistics.verdicts import FEWEST, MOST
 from runners.workloads import WORKLOADS
 
 USUAL_CV = 0.01
 """From run to run, where a cluster has no history: about the median of published GPU runs."""
+MOST_PROPOSED = 30
+"""Repeats that a draft begins with, however much runs vary."""
 WELL_KNOWN = 20
 """Degrees of freedom from which on a spread is believed as it was seen."""
 
@@ -114,6 +116,24 @@ def estimate_outlooks(
         if 1 < analyses <= count_most_analyses(repeats) and count == repeats:
             saved = _saved(expect_estimate(cv, count, paired=pairs), margin, repeats, analyses)
         yield Outlook(sentence, notes, saved)
+
+
+def propose_repeats(
+    cluster: Cluster, workload: Workload | None, *, margin: float, reader: User
+) -> int:
+    """Return the fewest blocks that are expected to prove equivalence, by the spread seen there.
+
+    At least as many as leave no verdict provisional, at most what a first test is worth: the form
+    says what more would take.
+    """
+    if workload is None:
+        return FEWEST
+    kind = WORKLOADS[workload.kind]
+    metric = kind.choose_primary_metric(workload.parameters)
+    past = measure_past_spread(workload.kind, cluster, metric, reader)
+    cv, _, _ = expect_spread(past, workload.kind, paired=True, by_node=False)
+    needed = count_repeats_needed(cv, margin, paired=True) or MOST_PROPOSED
+    return min(max(needed, FEWEST), MOST_PROPOSED)
 
 
 def expect_spread(

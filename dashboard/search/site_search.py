@@ -265,7 +265,7 @@ def _find_workloads(user: User, words: Sequence[str]) -> QuerySet[Any, Any]:
 
 
 def _find_environments(user: User, words: Sequence[str]) -> QuerySet[Any, Any]:
-    rows = Environment.objects.visible_to(user).filter(_contain(words, "name"))
+    rows = Environment.objects.originals().visible_to(user).filter(_contain(words, "name"))
     detail = _text(Value("on "), "cluster__name")
     return _make_rows("environment", rows.order_by("name", "pk"), "name", detail=detail)
 

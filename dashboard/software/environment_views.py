@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.access.rights import (
@@ -21,6 +21,7 @@ from dashboard.software.parity_views import prepare_inventory
 from dashboard.typed_requests import Request
 from experiments.access import permissions
 from experiments.models import Environment, Image
+from experiments.presets.aa_drafts import list_partitions_to_offer
 from experiments.software import environments
 
 SHOWN = ("cluster", "runtime", "staged_image__image", "owner")
@@ -44,6 +45,8 @@ def new(request: Request) -> HttpResponse:
 def environment(request: Request, pk: int) -> HttpResponse:
     """Show an environment, and its form to those who may change it."""
     row = visible_row(request, Environment, pk, *SHOWN)
+    if row.copy_of_id:
+        return redirect("environment", pk=row.copy_of_id)
     problem = permissions.why_not_change(request.user, row)
     problem = problem or permissions.why_not_use_key_of(request.user, row.cluster)
     if row.recorded_tool or row.cluster.recorded:
@@ -86,6 +89,8 @@ def _page(request: Request, form: EnvironmentForm | None, **context: Any) -> Htt
     context |= {"form": form, "uses": environments.find_uses(row, request.user) if row else None}
     if row and not (row.recorded_tool or row.cluster.recorded):
         context |= prepare_inventory(row, request.user)
+        if context["may_inspect"]:
+            context["aa_partitions"] = list_partitions_to_offer(row.cluster)
     if row and row.staged_image:
         keys = [row.staged_image.image_id]
         context["readable_images"] = filter_readable_keys(request.user, Image, keys)

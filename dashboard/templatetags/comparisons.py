@@ -14,7 +14,8 @@ from django.utils.safestring import SafeString
 
 from dashboard.charts.packing import pack_figure
 from dashboard.charts.style import SYMBOLS, Figure
-from experiments.comparisons import Group
+from experiments.comparisons import Comparison, ExperimentComparison, Group
+from experiments.comparisons.aa_verdicts import Meaning, explain_aa_test
 from experiments.comparisons.published_tables import Column
 from experiments.comparisons.step_summaries import LOSS
 from experiments.models import Experiment
@@ -99,6 +100,12 @@ def trained(trainings: Sequence[TrainingComparison]) -> SafeString:
 def in_all(configurations: int) -> str:
     """Return in how many configurations something holds that holds in all: "both", "all 3"."""
     return "both" if configurations == 2 else f"all {configurations}"
+
+
+@register.filter
+def aa_meaning(comparison: Comparison) -> Meaning | None:
+    """Return what an A/A test says about its machine; None of any other comparison."""
+    return explain_aa_test(comparison) if isinstance(comparison, ExperimentComparison) else None
 
 
 @register.filter

@@ -107,6 +107,10 @@ class EnvironmentAdmin(Owned):
         *("staged_image__image", "staged_image__cluster"),
     )
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Environment]:
+        """Leave out A/A copies, which are changed with their environments alone."""
+        return super().get_queryset(request).filter(copy_of=None)
+
 
 class WorkloadForm(VisibilityFields, forms.ModelForm):  # type: ignore[type-arg]
     """The administration's form of a workload."""

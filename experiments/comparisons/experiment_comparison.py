@@ -40,6 +40,7 @@ from experiments.comparisons.repaired import count_repaired_blocks, map_runs_to_
 from experiments.comparisons.trainings import compare_all_trainings
 from experiments.comparisons.warm_ups import collect_warm_ups
 from experiments.models import Experiment, Measurement, Run, Series, Workload
+from experiments.planning.aa_tests import list_names_of_baseline
 from experiments.planning.goals import get_margins
 from experiments.planning.interim import Stage, read_stage
 from experiments.software import frozen_parity
@@ -77,6 +78,8 @@ class ExperimentComparison(Comparison):
     """Of imported logs: sentences on what only one environment of a pair ran."""
     further: list[list[Group]]
     """The same configurations by each further decisive metric of the plan; most have none."""
+    same_as_baseline: list[str]
+    """The environments that are the baseline itself, measured a second time: A/A tests."""
 
     @property
     def margins(self) -> Margin:
@@ -295,6 +298,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
         repaired=count_repaired_blocks(experiment),
         left_out=describe_left_out(arms, environments),
         further=by_metric[1:],
+        same_as_baseline=list_names_of_baseline(experiment),
     )
 
 

@@ -21,6 +21,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
+from experiments.comparisons.aa_verdicts import describe_aa_verdicts
 from experiments.comparisons.compared_runs import list_baseline_first
 from experiments.comparisons.comparison import Group
 from experiments.comparisons.comparison_keys import Inputs, identify_inputs
@@ -63,6 +64,7 @@ class Content:
     repaired: tuple[int, int]
     left_out: list[str]
     further: list[list[Group]]
+    same_as_baseline: list[str]
 
 
 def read_comparison(experiment: Experiment) -> ExperimentComparison:
@@ -152,6 +154,7 @@ def _keep(pk: int) -> str:
             experiment = Experiment.objects.select_related("baseline").without_plan().get(pk=pk)
             inputs = identify_inputs([experiment])[pk]
             comparison = compare_experiment(experiment)
+            aa_verdicts = describe_aa_verdicts(comparison, is_over=not inputs.is_alive)
     except Experiment.DoesNotExist:
         return "gone"
     except Exception as error:
@@ -172,6 +175,7 @@ def _keep(pk: int) -> str:
             "content": _pack(comparison, inputs.key),
             "verdicts": comparison.verdicts,
             "ended_runs": comparison.ended,
+            "aa_verdicts": aa_verdicts,
             "seconds": seconds,
             "kept_at": Now(),
             "failed_at": None,
@@ -291,6 +295,7 @@ def make_empty(experiment: Experiment) -> ExperimentComparison:
             repaired=(0, 0),
             left_out=[],
             further=[],
+            same_as_baseline=[],
         ),
     )
 
@@ -311,6 +316,7 @@ def restore(experiment: Experiment, content: Content) -> ExperimentComparison:
         repaired=content.repaired,
         left_out=content.left_out,
         further=content.further,
+        same_as_baseline=content.same_as_baseline,
     )
 
 
@@ -325,6 +331,7 @@ def _pack(comparison: ExperimentComparison, key: str) -> bytes:
         repaired=comparison.repaired,
         left_out=comparison.left_out,
         further=comparison.further,
+        same_as_baseline=comparison.same_as_baseline,
     )
     plain = json.dumps(write_plain(content), separators=(",", ":"))
     packed = zlib.compress(plain.encode(), 1)

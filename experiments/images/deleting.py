@@ -14,7 +14,7 @@ def why_not_delete(image: Image) -> str:
     names = sorted({str(row.cluster) for row in staged})
     if names:
         return f"It is staged on {', '.join(names)}: remove those forms first."
-    used = Environment.objects.filter(staged_image__image=image).order_by("name")
+    used = Environment.objects.originals().filter(staged_image__image=image).order_by("name")
     names = list(dict.fromkeys(used.values_list("name", flat=True)))
     if names:
         return f"It is named by the environment{'s' * (len(names) > 1)} {', '.join(names)}."

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
-from django.db import models
+from django.db import models, transaction
 
 from experiments.models.cluster import Cluster, Runtime
+from experiments.models.environment_copies import update_copy
 from experiments.models.images import StagedImage
 from experiments.models.visibility import SharedInside, SharedQuerySet
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS
@@ -49,10 +50,20 @@ def are_texts(values: Any) -> None:
 class EnvironmentQuerySet(SharedQuerySet["Environment"]):
     """Environments, and which of them a person may see."""
 
+    def originals(self) -> EnvironmentQuerySet:
+        """Leave out the A/A copies, by which an environment is compared with itself."""
+        return self.filter(copy_of=None)
+
     def visible_to(self, user: User | AnonymousUser) -> EnvironmentQuerySet:
-        """Leave out what is on machines that `user` does not see."""
+        """Leave out what is on machines that `user` does not see. An A/A copy is shown to those who
+        see its environment.
+        """
         clusters = Cluster.objects.visible_to(user)
-        return super().visible_to(user).filter(cluster__in=clusters.values("pk"))
+        shown = self.shown_to(user)
+        originals = self.model._default_manager.filter(shown)
+        copies = models.Q(copy_of__in=originals.values("pk"))
+        rule = (models.Q(copy_of=None) & shown) | copies
+        return self.filter(rule, cluster__in=clusters.values("pk"))
 
 
 class Environment(SharedInside):
@@ -98,6 +109,14 @@ class Environment(SharedInside):
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="environments"
     )
+    copy_of = models.OneToOneField(
+        "self",
+        null=True,
+        editable=False,
+        on_delete=models.CASCADE,
+        related_name="own_copy",
+        help_text="The environment that this row measures a second time, in A/A tests.",
+    )
 
     objects = EnvironmentQuerySet.as_manager()
 
@@ -118,6 +137,19 @@ class Environment(SharedInside):
 
     def __str__(self) -> str:
         return self.name
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Store the environment, and its A/A copy with the same settings."""
+        may_have_copy = not self._state.adding and self.copy_of_id is None
+        with transaction.atomic():
+            super().save(*args, **kwargs)
+            if may_have_copy:
+                update_copy(self)
+
+    @property
+    def original_pk(self) -> int:
+        """Return the key of the environment that this row is: of an A/A copy, of its original."""
+        return self.copy_of_id or self.pk
 
     @property
     def is_bare_metal(self) -> bool:

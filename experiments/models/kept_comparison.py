@@ -33,6 +33,11 @@ class KeptComparison(models.Model):
         help_text="A hash of what does not change while runs live: the plan, names, the method.",
     )
     ended_runs = models.PositiveIntegerField(default=0, help_text="How many had ended by then.")
+    aa_verdicts = models.JSONField(
+        null=True,
+        help_text="The verdicts on environments that were compared with themselves, once all runs "
+        "have ended; empty where none was.",
+    )
     failed_at = models.DateTimeField(
         null=True, blank=True, help_text="When computing it anew failed last; empty after success."
     )
@@ -40,6 +45,15 @@ class KeptComparison(models.Model):
         max_length=64, default="", blank=True, help_text="The key for which that failed."
     )
     problem = models.TextField(default="", blank=True, help_text="Why it failed.")
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["experiment"],
+                condition=models.Q(aa_verdicts__isnull=False),
+                name="comparison_with_aa_verdicts",
+            )
+        ]
 
     def __str__(self) -> str:
         return f"comparison of experiment {self.pk}"

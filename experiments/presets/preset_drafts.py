@@ -42,16 +42,19 @@ class Candidate:
 
 def list_candidates(preset: Preset, cluster: Cluster, person: User) -> list[Candidate]:
     """Return the cluster's environments in their order; four queries."""
-    rows = Environment.objects.visible_to(person).filter(cluster=cluster, recorded_tool="")
+    visible = Environment.objects.originals().visible_to(person)
+    rows = visible.filter(cluster=cluster, recorded_tool="")
     environments = list(rows.select_related("runtime", "staged_image__image", "cluster"))
     software_by_pk = inspections.find_known_software(environments)
     return [
-        Candidate(row, _why_not(row, preset.needs, _packages(row, software_by_pk[row.pk])))
+        Candidate(
+            row, _why_not(row, preset.needs, list_known_packages(row, software_by_pk[row.pk]))
+        )
         for row in environments
     ]
 
 
-def _packages(environment: Environment, software: inspections.KnownSoftware) -> set[str]:
+def list_known_packages(environment: Environment, software: inspections.KnownSoftware) -> set[str]:
     """Return the names of the Python packages in an environment; empty if it was not inspected."""
     packages: set[str] = set()
     if software.inspection:
@@ -65,11 +68,11 @@ def _why_not(environment: Environment, needs: Iterable[str], packages: set[str])
     staged = environment.staged_image
     if staged and staged.state != StagedImage.State.READY:
         return f"its image is {staged.state}"
-    missing = [need for need in needs if packages and not _has_package(packages, need)]
+    missing = [need for need in needs if packages and not has_package(packages, need)]
     return f"without {' and '.join(missing)}" if missing else ""
 
 
-def _has_package(packages: set[str], need: str) -> bool:
+def has_package(packages: set[str], need: str) -> bool:
     """Return whether `need` is installed in any of its builds, such as tensorflow-cpu."""
     builds = {need, *(f"{need}-{build}" for build in ("cpu", "gpu", "intel"))}
     return not builds.isdisjoint(packages)

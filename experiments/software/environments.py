@@ -14,6 +14,7 @@ from experiments.models import (
     User,
     Workload,
 )
+from experiments.planning.aa_tests import list_all_experiments
 from experiments.planning.workloads import list_experiments
 from runners.runtimes import RUNTIMES
 
@@ -63,7 +64,7 @@ class Uses:
 
 def find_uses(row: Environment | Workload, reader: User) -> Uses:
     """Return the experiments that use an environment or a workload, as `reader` may see them."""
-    experiments = list_experiments(row) if isinstance(row, Workload) else row.experiments.all()
+    experiments = list_experiments(row) if isinstance(row, Workload) else list_all_experiments(row)
     visible = list(Experiment.objects.visible_to(reader).filter(pk__in=experiments.values("pk")))
     return Uses(
         launched=[experiment for experiment in visible if not experiment.is_draft],
@@ -74,7 +75,9 @@ def find_uses(row: Environment | Workload, reader: User) -> Uses:
 
 def why_not_delete(environment: Environment) -> str:
     """Return why the environment cannot be deleted; "" if it can."""
-    count = environment.experiments.count()
+    if environment.copy_of_id:
+        return f"{environment} measures {environment.copy_of} a second time, and goes with it."
+    count = list_all_experiments(environment).count()
     if not count:
         return ""
     subject = "an experiment names" if count == 1 else f"{count} experiments name"

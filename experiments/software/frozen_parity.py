@@ -13,6 +13,7 @@ def freeze_reports(reports: Iterable[ParityReport]) -> dict[str, Any]:
     """Return the reports as a launch stores them in the plan, by the environment's primary key."""
     return {
         str(report.environment.pk): {
+            **({"itself": True} if report.is_itself else {}),
             "unknown": [
                 f"{software.environment}: {software.why_not}" for software in report.unknown
             ],
@@ -54,6 +55,8 @@ def describe_known_differences(parity: Mapping[str, Any], *, own_program: bool =
 
     `own_program`: the runs start a program of the user's, which no inspection sees.
     """
+    if parity.get("itself"):
+        return "Both are the same environment, measured twice (A/A)."
     if unknown := parity["unknown"]:
         return f"Software not compared before the launch: {'; '.join(unknown)}."
     if not parity["differences"]:

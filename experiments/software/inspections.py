@@ -59,18 +59,22 @@ def compute_fingerprint(environment: Environment) -> str:
 
 
 def find_known_software(environments: Iterable[Environment]) -> dict[int, KnownSoftware]:
-    """Return the known software of each environment, by key, in a fixed number of queries."""
+    """Return the known software of each environment, by key, in a fixed number of queries.
+
+    That of an A/A copy is its environment's.
+    """
     rows = {environment.pk: environment for environment in environments}
-    all_inspections = EnvironmentInspection.objects.filter(environment__in=rows).select_related(
-        "operation"
-    )
+    inspected = {row.original_pk for row in rows.values()}
+    all_inspections = EnvironmentInspection.objects.filter(
+        environment__in=inspected
+    ).select_related("operation")
     newest = {
         inspection.environment_id: inspection
         for inspection in all_inspections.order_by("environment_id", "-inspected_at").distinct(
             "environment_id"
         )
     }
-    inspecting = Operation.objects.filter(kind=Operation.Kind.INSPECT, environment__in=rows)
+    inspecting = Operation.objects.filter(kind=Operation.Kind.INSPECT, environment__in=inspected)
     last_inspecting = {
         operation.environment_id: operation
         for operation in inspecting.order_by("environment_id", "-pk").distinct("environment_id")
@@ -84,7 +88,10 @@ def find_known_software(environments: Iterable[Environment]) -> dict[int, KnownS
     }
     return {
         pk: _known_software(
-            row, newest.get(pk), last_inspecting.get(pk), last_stagings.get(row.staged_image_id)
+            row,
+            newest.get(row.original_pk),
+            last_inspecting.get(row.original_pk),
+            last_stagings.get(row.staged_image_id),
         )
         for pk, row in rows.items()
     }
@@ -116,6 +123,7 @@ def request_inspection(
 
     If one is under way it is returned instead. The caller enqueues the visit to the cluster.
     """
+    environment = environment.copy_of or environment
     if environment.recorded_tool or environment.cluster.recorded:
         raise NotRequested(f"{environment} is only known from imported logs.")
     for row in (environment.cluster, environment):

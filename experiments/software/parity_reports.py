@@ -34,8 +34,13 @@ class ParityReport:
         return self.software.environment
 
     @property
+    def is_itself(self) -> bool:
+        """Return whether both are one environment, in an A/A test: then nothing can differ."""
+        return self.baseline.environment.original_pk == self.environment.original_pk
+
+    @property
     def is_known(self) -> bool:
-        return self.baseline.is_known and self.software.is_known
+        return self.is_itself or (self.baseline.is_known and self.software.is_known)
 
     @property
     def is_same(self) -> bool:
@@ -43,6 +48,8 @@ class ParityReport:
 
     @property
     def unknown(self) -> list[KnownSoftware]:
+        if self.is_itself:
+            return []
         return [software for software in (self.baseline, self.software) if not software.is_known]
 
     @property
@@ -64,6 +71,8 @@ class ParityReport:
     @property
     def answer(self) -> str:
         """Return the answer to: is it the same software as the baseline's?"""
+        if self.is_itself:
+            return "yes, the same environment"
         if not self.is_known:
             return "not inspected yet"
         count = len(self.differences)

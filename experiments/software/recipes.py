@@ -91,7 +91,7 @@ def find_twin(image: Image, cluster: Cluster) -> Environment | None:
     if not lock_of(image):
         return None
     python = f"{name_twin_folder(image, cluster)}/bin/python"
-    return Environment.objects.filter(cluster=cluster, python=python).first()
+    return Environment.objects.originals().filter(cluster=cluster, python=python).first()
 
 
 def keep_twin(image: Image, operation: Operation) -> Environment:

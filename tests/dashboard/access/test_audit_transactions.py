@@ -180,6 +180,7 @@ ADDRESSES_NOT_LOGGED = {
     "webhook_test": "changes no row that lasts",
     **dict.fromkeys(("experiment_new", "experiment_edit", "experiment_clone"), DRAFT),
     "own_preset_use": DRAFT,
+    "environment_against_itself": DRAFT,
     **dict.fromkeys(("experiment_launch", "experiment_cancel", "experiment_stop"), EVENTS),
     **dict.fromkeys(("experiment_pause", "experiment_continue", "experiment_extend"), EVENTS),
     **dict.fromkeys(("experiment_retry_unsent", "experiment_waive"), EVENTS),

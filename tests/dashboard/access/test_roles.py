@@ -162,6 +162,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "experiment_keep": (POST, "draft", Role.RESEARCHER),
     "experiment_discard": (POST, "unsaved form", Role.RESEARCHER),
     "environment_inspect": (POST, "environment", Role.RESEARCHER),
+    "environment_against_itself": (POST, "environment", Role.RESEARCHER),
     "experiment_inspect": (POST, "draft", Role.RESEARCHER),
     "experiment_waive": (POST, "draft", Role.RESEARCHER),
     "experiment_clone": (POST, "results", Role.RESEARCHER),

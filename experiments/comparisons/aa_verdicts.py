@@ -1,0 +1,162 @@
+"""Verdicts of A/A tests: what they say about a machine, and the last ones of each partition."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F, Window
+from django.db.models.functions import RowNumber
+
+from experiments.comparisons.experiment_comparison import ExperimentComparison
+from experiments.models import Cluster, Experiment, User
+from experiments.statistics import Pair, Verdict, numbers
+
+SHOWN = 5
+"""Tests of each partition that its cluster's page shows."""
+ORDER = (
+    Verdict.SLOWER,
+    Verdict.FASTER,
+    Verdict.NO_INFERENCE,
+    Verdict.INCONCLUSIVE,
+    Verdict.NOT_SLOWER,
+    Verdict.EQUIVALENT,
+)
+"""Of several verdicts of one test the first of these is shown, and the others are counted."""
+ITSELF = "is the same environment as the baseline, measured a second time (A/A test)"
+ALARM = (
+    "The difference is an alarm about the machine, or about how it was measured, and not about a "
+    "container: there is none between them. At most one such test in 20 ends so by chance."
+)
+EQUAL = "Here the machine shows no difference where there is none."
+NOT_SHOWN = (
+    "The runs vary too much to show that an environment equals itself: what containers cost here "
+    "would be as uncertain. Plan more repeats, or look for what disturbs the node."
+)
+NOTHING_SAID = "Nothing can be said of the machine yet."
+SENTENCES = {
+    Verdict.SLOWER: ALARM,
+    Verdict.FASTER: ALARM,
+    Verdict.EQUIVALENT: EQUAL,
+    Verdict.NOT_SLOWER: EQUAL,
+    Verdict.INCONCLUSIVE: NOT_SHOWN,
+    Verdict.NO_INFERENCE: NOTHING_SAID,
+}
+
+
+@dataclass(frozen=True)
+class AaVerdict:
+    """The verdict of an A/A test: of several, the worst one."""
+
+    experiment: int
+    question: str
+    launched_at: datetime | None
+    verdict: str
+    ratio: str
+    """With its interval: "1.003 [0.998, 1.008]"; "–" where it is not known."""
+    level: str
+    """The level of the interval: "95 %"."""
+    configuration: str
+    others: int
+    """How many more verdicts the test has."""
+
+    @property
+    def is_alarm(self) -> bool:
+        return SENTENCES[Verdict(self.verdict)] == ALARM
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What the A/A test of a comparison says about its machine."""
+
+    text: str
+    is_alarm: bool
+
+
+def list_aa_pairs(comparison: ExperimentComparison) -> list[tuple[str, Pair]]:
+    """Return each pair of an environment with itself, after the name of its configuration."""
+    names = set(comparison.same_as_baseline)
+    return [
+        (group.name, pair)
+        for group in comparison.groups
+        for pair in group.pairs
+        if pair.environment in names
+    ]
+
+
+def explain_aa_test(comparison: ExperimentComparison) -> Meaning | None:
+    """Return what a comparison's A/A pairs say about the machine; None where it has none."""
+    pairs = [pair for _, pair in list_aa_pairs(comparison)]
+    if not pairs:
+        return None
+    worst = min((pair.verdict for pair in pairs), key=ORDER.index)
+    sentence = SENTENCES[worst]
+    counts = Counter(SENTENCES[pair.verdict] for pair in pairs)
+    if len(pairs) > 1:
+        sentence = f"In {counts[sentence]} of {len(pairs)} comparisons of it: {sentence}"
+    text = f"{numbers.listed(sorted({pair.environment for pair in pairs}))} {ITSELF}. {sentence}"
+    return Meaning(text, SENTENCES[worst] == ALARM)
+
+
+def describe_aa_verdicts(
+    comparison: ExperimentComparison, *, is_over: bool
+) -> dict[str, Any] | None:
+    """Return what is kept of a comparison's A/A pairs, as JSON; None before all runs have ended."""
+    pairs = list_aa_pairs(comparison)
+    if not (pairs and is_over):
+        return None
+    name, pair = min(pairs, key=lambda named: ORDER.index(named[1].verdict))
+    return {
+        "verdict": str(pair.verdict),
+        "ratio": pair.ratio,
+        "interval": pair.ci_difference,
+        "level": comparison.levels[0],
+        "configuration": name,
+        "others": len(pairs) - 1,
+    }
+
+
+def list_last_aa_verdicts(cluster: Cluster, reader: User) -> dict[str, list[AaVerdict]]:
+    """Return the last A/A tests, the newest first, by the name of their partition, "" for none.
+
+    Those that `reader` may see and nobody has archived. One statement, which computes nothing: it
+    reads what was kept when the runs had ended, whichever version of Tare has computed it.
+    """
+    newest = Window(
+        RowNumber(),
+        partition_by=F("partition"),
+        order_by=[F("launched_at").desc(), F("pk").desc()],
+    )
+    rows = (
+        Experiment.objects.visible_to(reader)
+        .filter(
+            cluster=cluster,
+            archived_at=None,
+            launched_at__isnull=False,
+            kept_comparison__aa_verdicts__isnull=False,
+            kept_comparison__failed_at=None,
+        )
+        .annotate(number=newest)
+        .filter(number__lte=SHOWN)
+        .order_by("partition__name", "number")
+        .values_list(
+            "partition__name", "pk", "question", "launched_at", "kept_comparison__aa_verdicts"
+        )
+    )
+    by_partition: dict[str, list[AaVerdict]] = {}
+    kept: Any  # not null: they are filtered by that
+    for partition, pk, question, launched_at, kept in rows:
+        verdict = AaVerdict(
+            pk,
+            question,
+            launched_at,
+            kept["verdict"],
+            numbers.ratio(kept["ratio"], kept["interval"]),
+            kept["level"],
+            kept["configuration"],
+            kept["others"],
+        )
+        by_partition.setdefault(partition or "", []).append(verdict)
+    return by_partition
