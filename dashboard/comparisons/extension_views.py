@@ -56,7 +56,9 @@ def prepare_extension(request: OpenRequest, comparison: Comparison) -> Extension
         return ExtensionPart(unit, record) if record else None
     if why_not := explain_why_not(comparison):
         return ExtensionPart(unit, record, why_not=why_not)
-    return ExtensionPart(unit, offer=make_offer(comparison))
+    offer = make_offer(comparison)
+    why_not = "" if offer else "Its frozen plan does not say what its workloads are. Clone it."
+    return ExtensionPart(unit, offer=offer, why_not=why_not)
 
 
 def _find_record(comparison: ExperimentComparison) -> Extension | None:

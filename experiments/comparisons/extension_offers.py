@@ -89,12 +89,17 @@ def list_open_groups(comparison: Comparison) -> list[Group]:
     ]
 
 
-def make_offer(comparison: ExperimentComparison) -> Offer:
-    """Return what an extension takes, of an experiment that can be extended; three queries."""
+def make_offer(comparison: ExperimentComparison) -> Offer | None:
+    """Return what an extension takes, of an experiment that can be extended; three queries.
+
+    None where the frozen plan does not say what its workloads are.
+    """
     experiment = comparison.experiment
     groups = list_open_groups(comparison)
     rows = Experiment.objects.filter(pk=experiment.pk)
-    workloads: dict[str, Any] = rows.values_list("plan__workloads", flat=True).get()
+    workloads: dict[str, Any] | None = rows.values_list("plan__workloads", flat=True).get()
+    if not workloads:
+        return None
     places = find_open_places(experiment.workloads.all(), groups)
     environments = list(experiment.environments.all())
     forecasts = forecast_repeat(experiment, places, environments, workloads)

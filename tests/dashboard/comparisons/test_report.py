@@ -66,6 +66,7 @@ def test_only_the_open_section_is_sent(results: Experiment, as_owner: Client) ->
         "blocks",
         "run_order",
         "equivalence",
+        "variance",
         "bars",
         "full_results",
         "sides",

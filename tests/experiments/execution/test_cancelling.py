@@ -51,9 +51,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 def cancelled(cluster: Cluster, number: str, **columns: Any) -> Job:
-    """Make a queued job that a person has cancelled."""
+    """Make a queued job of an experiment that a person has cancelled.
+
+    One that repairs another was only taken back, to be sent again: its experiment goes on.
+    """
     about = {"state": "queued", "scheduler_id": number, "cancel_requested_at": NOON}
-    made: Job = JobFactory(experiment=LaunchedFactory(cluster=cluster), **about | columns)
+    ended = None if "repairs" in columns else NOON
+    experiment = LaunchedFactory(cluster=cluster, cancelled_at=ended)
+    made: Job = JobFactory(experiment=experiment, **about | columns)
     return made
 
 
