@@ -106,7 +106,7 @@ def _send(
     subject: Experiment | PublishedTable,
     context: dict[str, Any],
 ) -> HttpResponse:
-    is_compared = bool(comparison.pairs) and comparison.has_numbers
+    is_compared = bool(comparison.pairs or comparison.decisive) and comparison.has_numbers
     try:
         figure = _draw_forest(request, comparison) if is_compared else None
     except Busy as error:  # a file without its figure is not what anybody wants to keep

@@ -28,7 +28,7 @@ from experiments.execution.progress import Status, measure_progress
 from experiments.models import Experiment, Workload
 from experiments.models.experiment import ExperimentQuerySet
 from experiments.planning.decisive_metrics import describe_further
-from experiments.planning.goals import get_margins
+from experiments.planning.goals import describe_training_margins, get_margins
 from experiments.planning.workloads import describe_settings as describe_workload
 from experiments.statistics import numbers
 
@@ -260,6 +260,7 @@ def describe_design(
     yield "One block a node", "yes" if row.spreads_nodes else "no"
     yield "Primary metric", row.primary_metric or "each workload's own"
     yield "Further decisive metrics", describe_further(row)
+    yield "Margins of training", describe_training_margins(row)
     yield "Warm-up", row.get_warm_up_display()
     yield "Cool-down", numbers.duration(float(row.cooldown_seconds))
     yield "Rules that reject runs", "; ".join(row.rejection_texts) or "none"

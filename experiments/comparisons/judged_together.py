@@ -87,7 +87,11 @@ def judge_groups(
             for parts, excluded in zip(rows, have_excluded, strict=True)
         ],
     )
-    return {(i + 1, name): overall for (i, name), overall in zip(places, overalls, strict=True)}
+    has_several = len(by_metric[0]) > 1
+    return {
+        (i + 1, name): replace(overall, configuration=by_metric[0][i].name * has_several)
+        for (i, name), overall in zip(places, overalls, strict=True)
+    }
 
 
 def _list_places(by_metric: Sequence[Sequence[Group]]) -> list[tuple[int, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import islice
 
@@ -18,6 +19,7 @@ from experiments.comparisons.typed_tables import (
     make_table,
 )
 from experiments.models import Experiment, Measurement, Series
+from experiments.planning.decisive_metrics import freeze_metrics
 from experiments.statistics.steps import read_array
 
 SERIES_AT_ONCE = 50
@@ -75,6 +77,8 @@ def describe_source(experiment: Experiment) -> dict[str, str]:
         "plan_hash": experiment.plan_hash,
         "margin": repr(experiment.margin),
         **{name: str(value) for name, value in experiment.unusual_goal.items()},
+        **{name: json.dumps(value) for name, value in freeze_metrics(experiment).items()},
+        **{name: repr(margin) for name, margin in experiment.training_margins.items()},
         "method": identify_method(),
     }
 

@@ -48,9 +48,18 @@ def _describe_experiment(experiment: Experiment | None) -> dict[str, Any] | None
 
 
 def _describe_verdicts(experiment: Experiment) -> dict[str, Any]:
-    """Return the verdicts of all pairs, as they are now; of many the first."""
+    """Return the verdicts of all pairs on all decisive metrics, as they are now; of many the first.
+
+    Where several metrics decide, each says what all of them show together.
+    """
     comparison = read_comparison(experiment)
-    pairs = [(group, pair) for group in comparison.groups for pair in group.pairs]
+    pairs = [
+        (number, group, pair)
+        for number, groups in enumerate(zip(*comparison.by_metric, strict=True), start=1)
+        for group in groups
+        for pair in group.pairs
+    ]
+    overalls = comparison.decisive
     return {
         "verdicts": [
             {
@@ -61,8 +70,13 @@ def _describe_verdicts(experiment: Experiment) -> dict[str, Any]:
                 "verdict": str(pair.verdict),
                 "ratio": _finite(pair.ratio),
                 "interval": _list_finite(pair.ci95),
+                **(
+                    {"overall_verdict": str(overalls[number, pair.environment].verdict)}
+                    if overalls
+                    else {}
+                ),
             }
-            for group, pair in pairs[:MOST_VERDICTS]
+            for number, group, pair in pairs[:MOST_VERDICTS]
         ],
         "verdicts_left_out": max(len(pairs) - MOST_VERDICTS, 0),
     }

@@ -56,6 +56,8 @@ class Overall:
     """The same among all comparisons of the experiment."""
     before: tuple[Part, ...] = ()
     """The metrics with the runs that persons have excluded; empty where nobody excluded any."""
+    configuration: str = ""
+    """Its name; empty where there is no other one."""
 
     @property
     def verdict(self) -> Verdict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from django.test import Client
@@ -15,7 +16,13 @@ from dashboard.comparisons.latex import results_table
 from dashboard.comparisons.methods import describe_methods
 from dashboard.comparisons.verdict_matrix import make_verdict_matrix
 from experiments.comparisons import compare_experiment
+from experiments.comparisons.compared_pairs import TRIED_AGAIN
+from experiments.comparisons.judged_together import judge_groups
+from experiments.comparisons.run_tables import describe_source
+from experiments.execution.moves import record_event
 from experiments.models import Experiment
+from experiments.notifications.posted_events import _describe_verdicts
+from experiments.statistics.values import Stamp
 from tests.dashboard.access.test_links import body
 from tests.dashboard.conftest import fetch, read_report
 from tests.factories import MeasurementFactory
@@ -150,3 +157,40 @@ def test_one_metric_has_pages_and_files_without_a_word_of_several(
     assert "decisive" not in read(as_owner, "comparison_csv", results)
     assert "decisive metrics" not in read_report(as_owner, results)
     assert "decisive" not in " ".join(describe_methods(compare_experiment(results)))
+
+
+def test_the_report_has_the_stamps_of_every_metric(several: Experiment, as_owner: Client) -> None:
+    record_event(several, TRIED_AGAIN, job=several.jobs.first())
+    printed = text_of(as_owner.get(reverse("report", args=[several.pk])).content.decode())
+    words = printed.partition("Verdicts in words")[2].partition("Full results")[0]
+    assert words.count(Stamp.TRIED_AGAIN.label) == 3
+
+
+def test_each_of_several_configurations_has_its_name_beside_the_verdict_on_all(
+    several: Experiment, as_owner: Client
+) -> None:
+    """Else the same sentence stood there twice."""
+    comparison = compare_experiment(several)
+    assert [overall.configuration for overall in comparison.decisive.values()] == [""]
+    group = comparison.groups[0]
+    again = replace(group, configuration={**group.configuration, "scale": "1x2"})
+    by_metric = [[group, again], *([one[0], one[0]] for one in comparison.further)]
+    overalls = judge_groups(several, by_metric, ["bare metal", "Apptainer"])
+    names = [overall.configuration for overall in overalls.values()]
+    assert names == ["blas small, 1x1", "blas small, 1x2"]
+
+
+def test_webhooks_tell_of_every_metric_and_of_all_together(several: Experiment) -> None:
+    verdicts = _describe_verdicts(several)["verdicts"]
+    shown = [(row["metric"], row["verdict"], row["overall_verdict"]) for row in verdicts]
+    assert shown == [
+        ("step_time", "EQUIVALENT", "NOT SHOWN"),
+        ("gflops", "SLOWER", "NOT SHOWN"),
+        ("matmul_time", "EQUIVALENT", "NOT SHOWN"),
+    ]
+
+
+def test_parquet_files_say_which_metrics_decide(several: Experiment) -> None:
+    about = describe_source(several)
+    assert json.loads(about["further_metrics"]) == FURTHER
+    assert json.loads(about["metrics_rule"]) == "all"
