@@ -20,6 +20,8 @@ MOST = {"s": 3.2e8, "B": 2.0**50, "J": 1e13}
 CLOCK_SECONDS, CLOCK_SHARE = 0.25, 0.001
 """By how much, in all and of the time, a node's clock and its time since start may differ: they are
 read one after the other, in steps of 10 ms, and clocks are kept right by 0.05 % at most."""
+LEAST_SHIFT = 1700.0
+"""Seconds: zones change by half an hour at least. Other clocks differ from Slurm's by less."""
 JOB_SCRIPT = "clock of the job script"
 SLURM = "Slurm's times of submission and start"
 TWO_CLOCKS = "Tare's clock at submission, the node's at start"
@@ -84,7 +86,8 @@ def measure_queue_time(scheduler: str, submitted: float | None, started: float |
     """Return how long a job waited: by what its scheduler printed of it, else by two clocks.
 
     `submitted` is the time of Tare's clock after the scheduler took the job, `started` that of the
-    node's clock in the job's journal, in seconds since 1970.
+    node's clock in the job's journal, in seconds since 1970. Slurm prints local times without their
+    zone: the two clocks tell whether its offset changed between them.
     """
     times = [
         re.search(rf"(?:^|\s){name}={_SLURM_TIME}(?:\s|$)", scheduler)
@@ -96,6 +99,13 @@ def measure_queue_time(scheduler: str, submitted: float | None, started: float |
         except ValueError:
             raise NotMeasured("Slurm's times of submission and start are no dates") from None
         seconds = (last - first).total_seconds()
+        if submitted is not None and started is not None:
+            shift = seconds - (started - submitted)
+            if abs(shift) > LEAST_SHIFT:
+                raise NotMeasured(
+                    f"Slurm's local times and two clocks differ by {_sign(shift)} s, as after a "
+                    "change of clocks (summer time) while the job waited"
+                )
         if seconds == 0:
             raise NotMeasured("the job waited for less than 1 s, and Slurm counts whole seconds")
         return accept(QUEUE_TIME, seconds, SLURM, "in whole seconds")
@@ -113,11 +123,12 @@ def measure_host_memory(memory: Mapping[str, Mapping[str, Any]]) -> Measure:
     """Return the most that all processes of a run held, by what each payload wrote.
 
     The payload of each process knows its own mark and that of the largest process that it has
-    waited for. Where it sampled what all held together, and that was more, it counts.
+    waited for. Where it sampled what all held together, and that was more, it counts; where any
+    ended before its first sample, marks alone do.
     """
     if not memory:
         raise NotMeasured("the payload left no account of memory")
-    total, samples = 0.0, []
+    marked, held, samples = 0.0, 0.0, []
     for name, account in memory.items():
         of_whom = f" ({name})" if name else ""
         if not account:
@@ -129,13 +140,14 @@ def measure_host_memory(memory: Mapping[str, Mapping[str, Any]]) -> Measure:
         )
         if not own:
             raise NotMeasured(f"the kernel does not tell the mark of a process{of_whom}")
-        total += max(own + child, at_once)
+        marked += own + child
+        held += max(own + child, at_once)
         if "together_bytes" in account:
             samples.append(read_number(account.get("samples"), "their number"))
-    if not samples:
-        return accept(PEAK_HOST_MEMORY, total, MARKS, "largest child added to its parent")
+    if not samples or not min(samples):  # one that ended before its first sample has marks alone
+        return accept(PEAK_HOST_MEMORY, marked, MARKS, "largest child added to its parent")
     detail = f"{min(samples):,.0f} samples of what its processes held together"
-    return accept(PEAK_HOST_MEMORY, total, MARKS_AND_TREE, detail)
+    return accept(PEAK_HOST_MEMORY, held, MARKS_AND_TREE, detail)
 
 
 def read_number(value: Any, name: str) -> float:

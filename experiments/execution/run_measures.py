@@ -115,14 +115,13 @@ def _measure_queue_time(run: Run, record: Record) -> Measure:
 
 def keep_measures(ends: Sequence[RunEnd]) -> None:
     """Store the measures of runs that have succeeded, with their sources and what they lack."""
-    measured = [end for end in ends if end.result and end.measures]
+    measured = [end for end in ends if end.result]
     Measurement.objects.bulk_create(
         Measurement(
             run=end.run, metric=name, value=measure.value, unit=measure.unit, source=measure.source
         )
         for end in measured
         for name, measure in end.measures.values.items()
-        if end.result and name not in end.result.measurements
     )
     MeasureNotes.objects.bulk_create(
         (

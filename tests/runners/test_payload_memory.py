@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -56,7 +57,7 @@ def test_a_child_of_a_known_size_is_measured(tmp_path: Path) -> None:
     assert 0 < account["own_bytes"] < INTERPRETER
     measure = measure_host_memory({"": account})
     assert SIZE < measure.value < SIZE + 2 * INTERPRETER
-    assert measure.source == MARKS_AND_TREE
+    assert measure.source == (MARKS_AND_TREE if account["samples"] else MARKS)
 
 
 def test_a_grandchild_of_a_known_size_is_measured(tmp_path: Path) -> None:
@@ -115,7 +116,7 @@ def test_the_tree_is_sampled_at_a_cost_of_less_than_a_thousandth(
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)
-        if len(slept) == 4:
+        if len(slept) == 8:
             raise Enough
 
     monkeypatch.setattr(memory.time, "sleep", sleep)
@@ -124,10 +125,16 @@ def test_the_tree_is_sampled_at_a_cost_of_less_than_a_thousandth(
     with pytest.raises(Enough):
         tree._sample()
     # By this clock each sample takes a second.
-    assert slept == [memory.LEAST_PAUSE, *[memory.PAUSES] * 3]
+    early = len(memory.FIRST_PAUSES)
+    assert slept == [*memory.FIRST_PAUSES, early * memory.PAUSES, *[memory.PAUSES] * 3]
     described = tree.describe()
-    assert described["sampling_seconds"] / sum(slept[1:]) < 0.001
-    assert (described["samples"], described["processes"] >= 1) == (3, True)
+    assert described["sampling_seconds"] / sum(slept) < 0.001
+    assert (described["samples"], described["processes"] >= 1) == (7, True)
+
+
+def test_a_program_of_less_than_a_second_is_sampled() -> None:
+    moments = list(itertools.accumulate(memory.FIRST_PAUSES))
+    assert moments == pytest.approx([0.05, 0.1, 0.2, 0.5])
 
 
 def test_a_kernel_that_tells_no_children_leaves_marks_alone(

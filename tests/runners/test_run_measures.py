@@ -74,7 +74,7 @@ def test_a_journal_of_an_older_job_script_has_no_time() -> None:
 
 
 def test_slurm_s_own_times_come_before_two_clocks() -> None:
-    measure = measure_queue_time(SCONTROL, 0.0, 1e9)
+    measure = measure_queue_time(SCONTROL, 5.0, 154.0)
     assert (measure.value, measure.source) == (150.0, SLURM)
     assert measure.detail == "in whole seconds"
 
@@ -90,8 +90,25 @@ def test_odd_times_of_slurm_are_no_measure(start: str) -> None:
     if start == "Unknown":
         assert measure_queue_time(text, 10.0, 12.5).source == TWO_CLOCKS
         return
-    with pytest.raises(NotMeasured, match=r"no dates|above zero"):
+    with pytest.raises(NotMeasured, match=r"no dates|change of clocks"):
         measure_queue_time(text, 10.0, 12.5)
+
+
+@pytest.mark.parametrize(
+    ("start", "waited"),
+    [
+        ("2026-11-26T14:02:30", 150.0),  # an hour forth, and back
+        ("2026-11-26T13:02:30", 3750.0),
+        ("2026-11-26T13:00:00", 3600.0),
+        ("2026-11-26T13:32:30", 150.0),  # Lord Howe changes by half an hour
+    ],
+)
+def test_a_change_of_clocks_while_a_job_waits_leaves_no_time(start: str, waited: float) -> None:
+    text = SCONTROL.replace("StartTime=2026-11-26T13:02:30", f"StartTime={start}")
+    with pytest.raises(NotMeasured, match="change of clocks"):
+        measure_queue_time(text, 1000.0, 1000.0 + waited)
+    if start != "2026-11-26T13:00:00":  # nothing else tells
+        assert measure_queue_time(text, None, None).source == SLURM
 
 
 def test_without_slurm_two_clocks_tell_and_say_so() -> None:
@@ -124,6 +141,15 @@ def test_what_was_held_together_counts_where_it_is_more() -> None:
     assert (measure.value, measure.source) == (310, MARKS_AND_TREE)
     assert measure.detail.startswith("7 samples")
     assert measure_host_memory({"": seen | {"together_bytes": 50}}).value == 110
+
+
+def test_a_program_that_ended_before_its_first_sample_has_marks_alone() -> None:
+    unseen = account(10, 100, together_bytes=0, samples=0)
+    seen = account(10, 100, together_bytes=310, samples=1)
+    assert measure_host_memory({"": unseen}).source == MARKS
+    assert measure_host_memory({"": seen}).source == MARKS_AND_TREE
+    mixed = measure_host_memory({"rank 0": seen, "rank 1": unseen})
+    assert (mixed.value, mixed.source) == (220, MARKS)
 
 
 @pytest.mark.parametrize(
