@@ -63,16 +63,18 @@ class Everywhere:
     not_slower_in_all: bool = False
     p_not_slower: float | None = None
     largest_p_not_slower: float | None = None
+    is_of_amounts: bool = False
+    """Memory or energy in all configurations: more of it is needed, nothing is slower."""
 
     @property
     def columns(self) -> dict[str, Any]:
         """Return all fields under the names that they have in data files; `excluded_by_hand` is
-        a column of its own at the end.
+        a column of its own at the end, and `is_of_amounts` follows from the metric.
         """
         return {
             "cells" if name == "configurations" else name: value
             for name, value in asdict(self).items()
-            if name != "excluded_by_hand"
+            if name not in ("excluded_by_hand", "is_of_amounts")
         }
 
     @property
@@ -112,12 +114,16 @@ class Everywhere:
     def claim(self) -> str:
         """Return the sentence's first part: whether equivalence is shown everywhere."""
         verb = "is" if self.is_shown_in_all else "is not shown to be"
-        if self.goal is Goal.NOT_SLOWER:
-            what = f"not slower than {self.baseline} by more than"
-        else:
+        if self.goal is not Goal.NOT_SLOWER:
             what = f"equivalent to {self.baseline} within"
+        elif self.is_of_amounts:
+            verb = "does not need" if self.is_shown_in_all else "is not shown not to need"
+            what = f"more than {self.baseline} by more than"
+        else:
+            what = f"not slower than {self.baseline} by more than"
+        margin = self.margins.describe(is_of_amounts=self.is_of_amounts)
         return (
-            f"{self.environment} {verb} {what} {self.margins.text} in "
+            f"{self.environment} {verb} {what} {margin} in "
             f"{numbers.all_of(self.configurations, 'configuration')} compared"
         )
 
@@ -188,6 +194,7 @@ def _summaries(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
             margin_faster=own_pairs[0].margin_faster,
             not_slower_in_all=all(pair.verdict is Verdict.NOT_SLOWER for pair in own_pairs),
             largest_p_not_slower=largest_p if is_one_sided else None,
+            is_of_amounts=all(pair.is_of_amounts for pair in own_pairs),
         )
         if not differ:
             summary = _with_mean(summary, _geometric_mean(estimates, signs))

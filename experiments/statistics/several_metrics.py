@@ -106,8 +106,16 @@ class Overall:
     @property
     def claim(self) -> str:
         """Return the first part of the sentence."""
-        verb = "is not shown to be" if self.verdict is Verdict.NOT_SHOWN else "is"
-        what = "not slower than" if self.goal is Goal.NOT_SLOWER else "equivalent to"
+        is_shown = self.verdict is not Verdict.NOT_SHOWN
+        verb = "is" if is_shown else "is not shown to be"
+        kinds = {part.metric.is_of_amounts for part in self.parts}
+        if self.goal is not Goal.NOT_SLOWER:
+            what = "equivalent to"
+        elif kinds == {True}:
+            verb = "does not need" if is_shown else "is not shown not to need"
+            what = "more than"
+        else:
+            what = "not slower than" if kinds == {False} else "not worse than"
         return f"{self.environment} {verb} {what} {self.baseline} in {self._all}"
 
     @property

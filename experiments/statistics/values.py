@@ -82,6 +82,11 @@ class Measured:
     """None where a table does not say which direction is better."""
     label: str
 
+    @property
+    def is_of_amounts(self) -> bool:
+        """Return whether it is memory or energy, of which more is needed, not a speed."""
+        return self.unit in AMOUNTS and self.better == "lower"
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -280,6 +285,11 @@ class Pair:
     def is_of_amounts(self) -> bool:
         """Return whether memory or energy is compared, of which more is needed, not a speed."""
         return self.unit in AMOUNTS and self.better == "lower"
+
+    @property
+    def margin_text(self) -> str:
+        """Return the margin in the words of what is compared."""
+        return self.margins.describe(is_of_amounts=self.is_of_amounts)
 
     @property
     def alpha(self) -> float:

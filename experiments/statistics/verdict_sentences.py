@@ -30,7 +30,7 @@ def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]
     elif pair.verdict is Verdict.EQUIVALENT:
         claim = (
             f"{pair.environment} is equivalent to {pair.baseline} "
-            f"within {pair.margins.text}{_scope(pair)}"
+            f"within {pair.margin_text}{_scope(pair)}"
         )
         evidence = f" ({_numbers(pair, 1 - 2 * pair.alpha, pair.ci_equivalence)})."
         if pair.detail == DETECTABLE:
@@ -38,7 +38,7 @@ def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]
     elif pair.verdict is Verdict.NOT_SLOWER:
         claim = (
             f"{pair.environment} {_is_not_slower(pair)} than {pair.baseline} "
-            f"by more than {pair.margins.text}{_scope(pair)}"
+            f"by more than {pair.margin_text}{_scope(pair)}"
         )
         evidence = f" ({_numbers(pair, 1 - 2 * pair.alpha, pair.ci_equivalence)})."
         if pair.detail == DETECTABLE:
@@ -132,7 +132,7 @@ def _percent(pair: Pair, ratio: float) -> str:
 def _margin(pair: Pair) -> str:
     """The margin with its limits: 2 % are as much below 1 as above on the scale of logarithms."""
     bounds = pair.margins.find_bounds(pair.better)
-    return f"the margin of {pair.margins.text} ({describe_bounds(bounds)})"
+    return f"the margin of {pair.margin_text} ({describe_bounds(bounds)})"
 
 
 def _what_is_open(pair: Pair, estimate: Estimate) -> str:
@@ -148,7 +148,7 @@ def _what_is_open(pair: Pair, estimate: Estimate) -> str:
         side = above if low >= 1 else below
         between = f"{_percent(pair, nearer)} and {_percent(pair, farther)} {side}"
     level = numbers.level(1 - 2 * pair.alpha)
-    next_step = f"{_next_step(pair, estimate)} at {pair.margins.text}"
+    next_step = f"{_next_step(pair, estimate)} at {pair.margin_text}"
     return (
         f"{pair.environment} {_verb(pair)} between {between} than {pair.baseline}{_scope(pair)} "
         f"({level} CI, {_size(pair)}); {next_step}."

@@ -15,12 +15,14 @@ from experiments.statistics.across_configurations import (
 )
 from experiments.statistics.compare_samples import compare
 from experiments.statistics.estimates import estimate_paired, estimate_unpaired
+from experiments.statistics.margins import Margin
 from experiments.statistics.values import Sample, Verdict
 
 BARE, BOX = [10.0, 10.1, 9.9, 10.05, 10.0], [10.05, 10.15, 9.95, 10.1, 10.0]
+BARE_CLOSE, BOX_CLOSE = [10.0, 10.01, 9.99, 10.005], [10.01, 10.02, 10.0, 10.015]
 
 
-def pair(bare, box, *, better="lower", margin=0.02, environment="box"):
+def pair(bare, box, *, better="lower", margin=0.02, environment="box", unit="s"):
     samples = [
         Sample(f"{name}{k}", str(k), name, value)
         for name, values in (("bare", bare), (environment, box))
@@ -33,7 +35,7 @@ def pair(bare, box, *, better="lower", margin=0.02, environment="box"):
         margin=margin,
         better=better,
         paired=False,
-        unit="s",
+        unit=unit,
     )
     return one
 
@@ -129,3 +131,22 @@ def test_like_cells_are_seldom_called_different():
         q_alarms += q > chi2.ppf(0.95, 3)
     assert alarms / simulated < 0.08
     assert q_alarms / simulated > 0.2
+
+
+@pytest.mark.parametrize(
+    ("units", "margin", "claim"),
+    [
+        ("JJ", Margin(0.02, math.inf), "box does not need more than bare by more than 2 %"),
+        ("sJ", Margin(0.02, math.inf), "box is not slower than bare by more than 2 %"),
+        ("BJ", Margin(0.02, 0.05), "box is equivalent to bare within 5 % less to 2 % more"),
+        ("ss", Margin(0.02, 0.05), "box is equivalent to bare within 5 % faster to 2 % slower"),
+        ("JJ", Margin(1e-4, math.inf), "box is not shown not to need more than bare by more than"),
+    ],
+)
+def test_a_claim_of_memory_and_energy_names_no_speed(units, margin, claim):
+    cells = [pair(BARE_CLOSE, BOX_CLOSE, margin=margin, unit=unit) for unit in units]
+    (one,) = summarise_environments(cells)
+    assert one.claim.startswith(claim)
+    assert "is_of_amounts" not in one.columns
+    if set(units) <= {"B", "J"}:
+        assert not any("slower than" in cell.claim or "faster" in cell.claim for cell in cells)

@@ -245,3 +245,21 @@ class TestPlanner:
             for each in own
         ]
         assert np.mean(shown[0] & shown[1]) > 0.8 - 3 * (0.16 / 20_000) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("units", "shown", "not_shown"),
+    [
+        ("ss", "is not slower than", "is not shown to be not slower than"),
+        ("BJ", "does not need more than", "is not shown not to need more than"),
+        ("sB", "is not worse than", "is not shown to be not worse than"),
+    ],
+)
+def test_a_claim_of_memory_and_energy_names_no_speed(units, shown, not_shown):
+    for verdict, words in ((Verdict.NOT_SLOWER, shown), (INCONCLUSIVE, not_shown)):
+        row = [
+            Part(Measured(name, unit, "lower", name), replace(pair(verdict), unit=unit))
+            for name, unit in zip(NAMES, units, strict=False)
+        ]
+        (overall,) = judge_together([row], ALL, Goal.NOT_SLOWER, "bare", ["box"])
+        assert overall.claim == f"box {words} bare in both decisive metrics"
