@@ -3,8 +3,8 @@
 The kernel keeps a mark of the most that each process ever held (VmHWM), and of the largest of all
 that it has waited for (RUSAGE_CHILDREN): no peak is missed, however short. What processes held
 together at one time is no mark of the kernel's. Where this process does nothing but wait for the
-user's program, it adds them up now and then, in a thread: four times in the first half second, so
-that short programs are seen too, and from then on it takes 0.05 % of a CPU at most.
+user's program, it adds them up now and then, in a thread: five times in the first second, so that
+short programs are seen too, and from then on it takes 0.05 % of a CPU at most.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import resource
 import time
 from typing import Any, Dict, List
 
-FIRST_PAUSES = (0.05, 0.05, 0.1, 0.3)  # s: the first samples are after 0.05, 0.1, 0.2 and 0.5 s
+FIRST_PAUSES = (0.05, 0.05, 0.1, 0.3, 0.5)  # s: samples after 0.05, 0.1, 0.2, 0.5 and 1 s
 LEAST_PAUSE = 1.0  # s between two samples of the tree after those
-PAUSES = 2000  # so many times as long as sampling took is waited then before the next
+PAUSES = 2000  # so many times as long as a sample takes is waited then before the next
 MOST_PROCESSES = 10_000  # of a tree; more are left out
 CHILDREN = "/proc/%d/task/%s/children"
 
@@ -39,12 +39,12 @@ class Tree:
             threading.Thread(target=self._sample, daemon=True).start()
 
     def _sample(self) -> None:
-        unpaid = 0.0  # s that sampling took since the last pause that made up for it
+        took = 0.0
         while True:
             if self.samples < len(FIRST_PAUSES):
                 pause = FIRST_PAUSES[self.samples]
             else:
-                pause, unpaid = max(LEAST_PAUSE, PAUSES * unpaid), 0.0
+                pause = max(LEAST_PAUSE, PAUSES * took)
             time.sleep(pause)
             began = time.perf_counter()
             sizes = measure_tree(os.getpid())
@@ -53,7 +53,6 @@ class Tree:
             self.samples += 1
             took = time.perf_counter() - began
             self.seconds += took
-            unpaid += took
 
     def describe(self) -> Dict[str, Any]:
         """Return what was seen, as JSON; {} where the kernel tells no children."""
