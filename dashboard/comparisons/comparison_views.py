@@ -140,7 +140,8 @@ def _respond(request: OpenRequest, context: dict[str, Any], part: str) -> HttpRe
     comparison = context["comparison"]
     is_part = request.htmx and not request.htmx.history_restore_request
     context["diagnosis"] = diagnose(comparison)
-    context["extension"] = prepare_extension(request, comparison)
+    if part in PARTS or not is_part:  # what shows the verdicts, and not a section or their list
+        context["extension"] = prepare_extension(request, comparison)
     if part in PARTS:
         return render(request, f"comparisons/detail.html#{part}", context)
     if is_part and "section" not in request.GET:

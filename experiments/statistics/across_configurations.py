@@ -13,6 +13,10 @@ from experiments.statistics.values import ALPHA, Better, Interval, Pair, Verdict
 EXCLUDED_AFTER = (
     " Runs were excluded after verdicts could be read; each comparison says what it is with them."
 )
+EXTENDED = (
+    " Some were judged once more after an extension, and their stamps say how often both verdicts "
+    "are wrong."
+)
 EXCLUDED = " Runs were excluded by hand; each comparison says what it is with them."
 
 
@@ -58,6 +62,8 @@ class Everywhere:
     """True if any of the pairs lacks runs that were excluded after its verdict could be read."""
     excluded_by_hand: bool = False
     """True if any of the pairs lacks runs that a person has excluded, whenever that was."""
+    extended: bool = False
+    """True if any of the pairs was judged after an extension that was not planned."""
     goal: Goal = Goal.EQUIVALENCE
     margin_faster: float | None = None
     not_slower_in_all: bool = False
@@ -69,12 +75,13 @@ class Everywhere:
     @property
     def columns(self) -> dict[str, Any]:
         """Return all fields under the names that they have in data files; `excluded_by_hand` is
-        a column of its own at the end, and `is_of_amounts` follows from the metric.
+        a column of its own at the end, `extended` is told by the pairs' columns, and
+        `is_of_amounts` follows from the metric.
         """
         return {
             "cells" if name == "configurations" else name: value
             for name, value in asdict(self).items()
-            if name not in ("excluded_by_hand", "is_of_amounts")
+            if name not in ("excluded_by_hand", "extended", "is_of_amounts")
         }
 
     @property
@@ -147,7 +154,8 @@ class Everywhere:
         if self.excluded_after_verdict:
             excluded = EXCLUDED_AFTER
         largest = numbers.p_value(self.largest_p_goal)
-        return f" (largest p of {self.goal.text} {largest}). {mean}{excluded}"
+        extended = EXTENDED if self.extended else ""
+        return f" (largest p of {self.goal.text} {largest}). {mean}{extended}{excluded}"
 
     @property
     def sentence(self) -> str:
@@ -190,6 +198,7 @@ def _summaries(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
             alpha=alpha,
             excluded_after_verdict=any(pair.before and pair.before.is_late for pair in own_pairs),
             excluded_by_hand=any(pair.before for pair in own_pairs),
+            extended=any(pair.extension for pair in own_pairs),
             goal=own_pairs[0].goal,
             margin_faster=own_pairs[0].margin_faster,
             not_slower_in_all=all(pair.verdict is Verdict.NOT_SLOWER for pair in own_pairs),

@@ -164,6 +164,12 @@ def _explain_refusal(pairs: Sequence[Pair], metrics: int, ends: Interval | None)
     few = sum(has_too_few_runs(pair) for pair in pairs)
     biased = list_biases(pairs)
     early = sum(has_stopped_early(pair) for pair in pairs)
+    extended = sum(pair.extension is not None for pair in pairs)
+    if extended:
+        return (
+            f"{_part(extended, count)} further blocks that were added because the verdict was "
+            "open, and with those a ratio depends on what it was before"
+        )
     if metrics > 1 or len({(pair.better, pair.margin, pair.alpha) for pair in pairs}) > 1:
         return "its configurations do not have one metric and one margin"
     if without:

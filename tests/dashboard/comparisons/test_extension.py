@@ -139,6 +139,13 @@ def test_methods_files_and_the_printed_report_tell_of_it(
     assert "The experiment was extended by 5 repeats (5 jobs in random order (seed " in report
     assert "UTC by owner, after its verdicts were known (1 INCONCLUSIVE)" in report
     assert "<summary>EXTENDED</summary>" in report
+    printed = fetch(as_owner, reverse("report", args=[experiment.pk])).decode()
+    assert "5 repeats, 5 added" in re.sub(r"\s+", " ", printed)
+    for repeat, of in ((3, 5), (7, 10)):
+        run = experiment.runs.filter(repeat=repeat).first()
+        assert run
+        page = fetch(as_owner, run.get_absolute_url()).decode()
+        assert f"repeat {repeat} of {of}" in re.sub(r"\s+", " ", page)
     assert "97.06" in report
     content = json.loads(fetch(as_owner, reverse("comparison_json", args=[experiment.pk])))
     content = content["experiment"]

@@ -1,6 +1,7 @@
 """All cells of a question together: the largest p, and the geometric mean of the ratios."""
 
 import math
+from dataclasses import replace
 from statistics import fmean
 
 import numpy as np
@@ -10,11 +11,13 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, ttest_ind
 
 from experiments.statistics.across_configurations import (
+    EXTENDED,
     compute_p_same_ratio,
     summarise_environments,
 )
 from experiments.statistics.compare_samples import compare
 from experiments.statistics.estimates import estimate_paired, estimate_unpaired
+from experiments.statistics.extended import Extended
 from experiments.statistics.margins import Margin
 from experiments.statistics.values import Sample, Verdict
 
@@ -150,3 +153,12 @@ def test_a_claim_of_memory_and_energy_names_no_speed(units, margin, claim):
     assert "is_of_amounts" not in one.columns
     if set(units) <= {"B", "J"}:
         assert not any("slower than" in cell.claim or "faster" in cell.claim for cell in cells)
+
+
+def test_an_extension_of_any_configuration_is_told() -> None:
+    pairs = [pair(BARE, BOX), pair(BARE, BOX)]
+    (plain,) = summarise_environments(pairs)
+    pairs[0] = replace(pairs[0], extension=Extended(planned=5, added=5, level=0.0294))
+    (one,) = summarise_environments(pairs)
+    assert one.evidence == plain.evidence + EXTENDED
+    assert one.columns.keys() == plain.columns.keys()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.meta_analysis import combine_effects
 
 from experiments.statistics import Pair, Stamp, Verdict
+from experiments.statistics.extended import Extended
 from experiments.statistics.pooling import Pooled, estimate_random_effects, pool_environments
 from experiments.statistics.values import InterimAnalysis
 
@@ -183,6 +184,13 @@ def test_analyses_that_stopped_early_are_not_pooled() -> None:
     assert pooled.level == pytest.approx(1 - 2 * 0.0294)
     pairs[0] = replace(pairs[0], interim_analysis=first)
     assert "a verdict from an interim analysis" in refusal(pairs)
+
+
+def test_ratios_after_an_extension_are_not_pooled() -> None:
+    """Whether there are further blocks has depended on the ratio."""
+    pairs = [make_pair(log) for log in ALIKE]
+    pairs[0] = replace(pairs[0], extension=Extended(planned=5, added=5, level=0.0294))
+    assert "1 of 5 configurations has further blocks that were added" in refusal(pairs)
 
 
 def test_ratios_that_plainly_differ_have_no_mean() -> None:
