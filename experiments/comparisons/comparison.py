@@ -109,6 +109,17 @@ class Comparison:
         return [pair for group in self.groups for pair in group.pairs]
 
     @property
+    def training_verdicts(self) -> dict[str, int]:
+        """Return how many ends of trainings have each verdict; empty without a margin for them."""
+        return count_by_frequency(
+            end.verdict
+            for group in self.groups
+            if group.trained
+            for end in group.trained.ends
+            if end.verdict is not None
+        )
+
+    @property
     def unsteady_groups(self) -> list[Group]:
         """Return the configurations whose machine varied so much that a verdict is inconclusive."""
         return [group for group in self.groups if group.unsteady]

@@ -332,3 +332,31 @@ def test_an_interim_verdict_takes_the_runs_and_the_level_of_its_analysis(
     stopped = Experiment.objects.get(pk=made.pk)
     made.runs.filter(state="planned").update(state="cancelled")
     assert ends_of(stopped)["accuracy"].n == 5
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_what_is_said_of_training_stands_beside_the_verdicts_on_speed(
+    kept: bool, site: Site, people: People, as_owner: Client
+) -> None:
+    """Else a container that trains worse than the margin allows looked like an equivalent one."""
+    made = trained(site, people, worse=0.02, accuracy_margin=0.5)
+    if kept:
+        assert keep_comparison(made.pk) == "kept"
+    assert compare_experiment(made).training_verdicts == {"DIFFERENT": 1}
+    pages = [
+        as_owner.get(reverse("comparison", args=[made.pk])),
+        as_owner.get(made.get_absolute_url()),
+        as_owner.get(reverse("report", args=[made.pk])),
+    ]
+    for page in pages:
+        text = BeautifulSoup(page.content, "html.parser").get_text(" ")
+        line = " ".join(text.partition("Training")[2].split())[:80]
+        assert "1" in line
+        assert "DIFFERENT" in line
+
+
+def test_without_a_margin_nothing_is_said_of_training_there(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = trained(site, people)
+    assert compare_experiment(made).training_verdicts == {}
