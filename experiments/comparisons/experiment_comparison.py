@@ -13,6 +13,8 @@ from experiments import program_files, snapshots
 from experiments.comparisons.compared_pairs import (
     COLLECTED_AFTER,
     TRIED_AGAIN,
+    WHY_AGAIN,
+    WHY_LATE,
     compare_group,
     stamp_exclusions,
 )
@@ -47,6 +49,7 @@ from experiments.software import frozen_parity
 from experiments.statistics import Measured
 from experiments.statistics.margins import Margin
 from experiments.statistics.several_metrics import Overall
+from experiments.statistics.training.end_pairs import TrainingStamp
 from runners.workloads import KNOWN_WORKLOADS, Metric
 
 
@@ -223,6 +226,13 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
             stage=stage,
             excluded=[] if with_excluded else excluded,
             with_excluded=with_excluded,
+            reservations={
+                (workload.pk, scale): [
+                    *([(TrainingStamp.TRIED_AGAIN, WHY_AGAIN)] * ((workload.pk, scale) in again)),
+                    *([(TrainingStamp.COLLECTED_AFTER, WHY_LATE)] * ((workload.pk, scale) in late)),
+                ]
+                for workload, scale in places
+            },
         )
 
         def compare_metric(metrics: Mapping[int, Metric], margin: Margin) -> list[Group]:

@@ -22,7 +22,7 @@ from experiments.comparisons.training_verdicts import (
 )
 from experiments.models import Experiment, Measurement, Series
 from experiments.planning.interim import Stage
-from experiments.statistics.training.end_pairs import EndPair
+from experiments.statistics.training.end_pairs import EndPair, TrainingStamp
 from experiments.statistics.training.end_verdicts import correct_ends_by_holm
 from experiments.statistics.training.equivalence import compare_trainings, decide_with_holm
 from experiments.statistics.training.outcomes import Ending, TrainingComparison
@@ -92,14 +92,15 @@ def compare_all_trainings(
     stage: Stage | None = None,
     excluded: Sequence[Exclusion] = (),
     with_excluded: bool = False,
+    reservations: Mapping[GroupKey, Sequence[tuple[TrainingStamp, str]]] | None = None,
 ) -> dict[GroupKey, Trainings]:
     """Return the trainings of each group whose runs recorded losses; one query, or two.
 
     With the `stage` of the experiment there are verdicts on their ends and the runs that diverged,
     by one query more where runs have failed; `excluded` are the runs that persons have excluded, of
-    which verdicts tell. All runs that succeeded count, and those that persons
-    have excluded if asked for, even before an interim analysis has judged them: wrong training must
-    be visible at once.
+    which verdicts tell, as they do of `reservations` about a whole group. All runs that succeeded
+    count, and those that persons have excluded if asked for, even before an interim analysis has
+    judged them: wrong training must be visible at once.
     """
     counted = filter_counted(with_excluded=with_excluded)
     series = Series.objects.filter(counted, metric=LOSS).exclude(digest="")
@@ -134,10 +135,22 @@ def compare_all_trainings(
             group,
             losses=[next(decided_trainings) for _ in group.losses],
             accuracies=[next(decided_trainings) for _ in group.accuracies],
-            ends=[next(judged_ends) for _ in group.ends],
+            ends=[
+                _add_stamps(next(judged_ends), (reservations or {}).get(place, ()))
+                for _ in group.ends
+            ],
         )
         for place, group in undecided.items()
     }
+
+
+def _add_stamps(end: EndPair, stamps: Sequence[tuple[TrainingStamp, str]]) -> EndPair:
+    """Return the end with stamps beside its verdict, if it has one."""
+    if end.verdict is None:
+        return end
+    for stamp, reason in stamps:
+        end = end.add_stamp(stamp, reason)
+    return end
 
 
 def _compare_group(

@@ -67,6 +67,8 @@ class TrainingStamp(StrEnum):
     DIVERGED = "RUNS DIVERGED"
     EXCLUDED = "EXCLUDED BY HAND"
     STOPPED_EARLY = "STOPPED EARLY"
+    TRIED_AGAIN = "TRIED AGAIN AFTER A VERDICT"
+    COLLECTED_AFTER = "COLLECTED AFTER A VERDICT"
     NOT_AFTER_HOLM = "NOT SIGNIFICANT AFTER HOLM CORRECTION"
 
 
@@ -197,6 +199,10 @@ class EndPair:
             stamps=tuple(stamp for stamp, _ in stamped),
             reasons=tuple(reason for _, reason in stamped),
         )
+
+    def add_stamp(self, stamp: TrainingStamp, reason: str) -> EndPair:
+        """Return the pair with one reservation more."""
+        return replace(self, stamps=(*self.stamps, stamp), reasons=(*self.reasons, reason))
 
     def _list_stamps(self) -> Iterator[tuple[TrainingStamp, str]]:
         """Yield each reservation with its reason."""

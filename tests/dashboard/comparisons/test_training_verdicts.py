@@ -19,8 +19,10 @@ from experiments.comparisons import (
     read_comparison,
     whole_curves,
 )
+from experiments.comparisons.compared_pairs import COLLECTED_AFTER, TRIED_AGAIN
 from experiments.comparisons.step_summaries import add_step_summary
 from experiments.comparisons.whole_curves import compare_whole_curves
+from experiments.execution.moves import record_event
 from experiments.models import Experiment, Run
 from experiments.statistics.training.end_pairs import ComparedBy, TrainingStamp
 from tests.dashboard.conftest import People, Site
@@ -360,3 +362,22 @@ def test_without_a_margin_nothing_is_said_of_training_there(
 ) -> None:
     made = trained(site, people)
     assert compare_experiment(made).training_verdicts == {}
+
+
+@pytest.mark.parametrize(
+    ("what", "stamp"),
+    [
+        (TRIED_AGAIN, TrainingStamp.TRIED_AGAIN),
+        (COLLECTED_AFTER, TrainingStamp.COLLECTED_AFTER),
+    ],
+)
+def test_what_happened_after_a_verdict_stamps_those_on_training_too(
+    what: str, stamp: TrainingStamp, site: Site, people: People
+) -> None:
+    """A diverged run that is tried again leaves the count of those that diverged."""
+    made = trained(site, people, accuracy_margin=0.5)
+    record_event(made, what, job=made.jobs.first())
+    group = compare_experiment(made).groups[0]
+    assert group.trained
+    stamped = {end.what: stamp in end.stamps for end in group.trained.ends}
+    assert stamped == {"accuracy": True, "loss": False}, "the loss has no margin and no verdict"
