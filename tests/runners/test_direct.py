@@ -407,3 +407,12 @@ def test_a_directory_that_a_program_makes_anew_is_no_record(runner, block, progr
     assert job.directory == directory
     record = finished(runner, job, runner.submit(job))
     assert record.exit_code is None
+
+
+def test_a_program_does_not_begin_after_the_signal_that_found_none_to_end(runner, block, program):
+    """Between the line that a run began and its program: it would have run until it was killed."""
+    job = block(program("echo began", setup_lines=(': >"$job/.terminated"',)))
+    record = finished(runner, job, runner.submit(job))
+    (run,) = record.runs.values()
+    assert run.exit_code == 143
+    assert "began" not in run.output_tail

@@ -95,6 +95,7 @@ terminate() {
     trap '' TERM USR2
     terminated=yes
     journal terminated
+    : >"$job/.terminated" # before it looks for a program: one that begins now looks for this
     if read -r child <"$job/.process"; then kill -TERM "$child"; fi 2>/dev/null
 }
 
@@ -150,6 +151,7 @@ execute() {
     ( # `timeout` leads a process group, so that TERM reaches all that the program starts
         trap - TERM
         echo "$BASHPID" >"$job/.process"
+        if [ -e "$job/.terminated" ]; then exit 143; fi # the signal came before there was a program
         now
         exec timeout --kill-after=10 "$limit" bash "$directory/by_srun.sh" 2>&1
     )
@@ -209,6 +211,7 @@ step() {
     ( # leads a process group, so that TERM reaches all that the command starts
         trap - TERM
         echo "$BASHPID" >"$job/.process"
+        if [ -e "$job/.terminated" ]; then exit 143; fi
         exec timeout --kill-after=10 0 "${@:2}" 2>&1
     )
     code=$?
