@@ -35,11 +35,11 @@ def describe_training_verdicts(comparison: ExperimentComparison) -> Iterator[str
         )
         how = numbers.listed([text for by, text in BY.items() if by in {row.by for row in judged}])
         counts = Counter(str(pair.verdict) for pair in judged)
-        found = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+        tallied = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
         yield (
             f"The ends of trainings were compared by two one-sided tests at "
             f"{numbers.level(judged[0].alpha)} of their difference within {margins}, {fixed}, "
-            f"{how}; p were corrected by Holm over all verdicts on training: {found}."
+            f"{how}; p were corrected by Holm over all verdicts on training: {tallied}."
         )
     yield (
         "Losses were compared over all steps that all runs have, in means of at most 200 bins, by "
