@@ -50,6 +50,7 @@ def comparison_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
 
 @by_link
 @require_GET
+@limit_exports
 def comparison_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the experiment's comparison as a JSON file."""
     experiment = get_readable(request, pk)

@@ -12,7 +12,7 @@ from dashboard.comparisons.panel_base import ExperimentPanel, Rows
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import ExperimentComparison, Group
 from experiments.comparisons.training_verdicts import ACCURACY, judge_afterwards
-from experiments.comparisons.whole_curves import WholeCurves, compare_whole_curves
+from experiments.comparisons.whole_curves import WholeCurves, compare_curves_of_groups
 from experiments.statistics import numbers
 from experiments.statistics.training.curve_sentences import describe_curve
 from experiments.statistics.training.end_pairs import EndPair
@@ -90,8 +90,8 @@ class TrainingEquivalence(ExperimentPanel):
         open_ends = {pair.what for pair in pairs if pair.verdict is None}
         return TrainingContent(
             [
-                prepare_group(comparison, group, ends[group.name], place)
-                for place, group in enumerate(shown)
+                prepare_group(comparison, curves, ends[curves.group.name], place)
+                for place, curves in enumerate(compare_curves_of_groups(comparison, shown))
             ],
             {
                 name: f"{margins[what]:g}" if what in margins else ""
@@ -107,7 +107,7 @@ class TrainingEquivalence(ExperimentPanel):
     def export(self, comparison: ExperimentComparison) -> dict[str, Rows]:
         if not comparison.trained:
             return {}
-        read = [compare_whole_curves(comparison, group) for group in comparison.trained]
+        read = compare_curves_of_groups(comparison, comparison.trained)
         return {
             "training_ends": [
                 {
@@ -177,10 +177,9 @@ def list_ends(
 
 
 def prepare_group(
-    comparison: ExperimentComparison, group: Group, ends: Sequence[EndPair], place: int
+    comparison: ExperimentComparison, curves: WholeCurves, ends: Sequence[EndPair], place: int
 ) -> TrainedGroup:
-    """Read the losses of one configuration and return what the panel shows of it."""
-    curves = compare_whole_curves(comparison, group)
+    """Return what the panel shows of one configuration, whose losses have been read."""
     bitwise: dict[str, list[str]] = {}
     for finding in curves.bitwise:
         sentences = bitwise.setdefault(finding.environment, [])
@@ -188,7 +187,7 @@ def prepare_group(
         # The environment's name begins the first sentence.
         sentences.append(f"W{sentence[1:]}" if sentences else sentence)
     return TrainedGroup(
-        group,
+        curves.group,
         [
             End(
                 pair,
@@ -199,12 +198,12 @@ def prepare_group(
             )
             for pair in ends
         ],
-        _describe_diverged(group),
+        _describe_diverged(curves.group),
         [(pair.environment, describe_curve(pair)) for pair in curves.pairs],
         list(_draw(comparison, curves, place)),
         list(bitwise.items()),
-        f"{curves.losses:,} losses are too many to be read for a page: their whole curves are not "
-        "compared."
+        f"{curves.losses:,} losses are too many to be read for a page, alone or with those of "
+        "other configurations: their whole curves are not compared."
         if curves.is_too_long
         else "",
     )

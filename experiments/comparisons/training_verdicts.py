@@ -24,9 +24,10 @@ def find_judgement(stage: Stage) -> Judgement | None:
     """Return the judgement that gives verdicts on training; None before its time.
 
     There is one: when no further analysis of the plan is to come. Until then what is seen of
-    trainings is a check, without any interval.
+    trainings is a check, without any interval. While an extension runs the one of the planned runs
+    stands, as the verdict on speed does.
     """
-    if stage.waits:
+    if stage.waits and not (stage.extended_by and stage.taken):
         return None
     deciding = [judgement for judgement in stage.judgements if judgement.decides]
     return deciding[-1] if deciding else None

@@ -38,7 +38,7 @@ from experiments.statistics.training.reproducibility import (
 )
 
 MOST_LOSSES = 20_000_000
-"""More losses than this are not read for a page: 160 MB, and some seconds."""
+"""More losses than this are not read for a page or a file: 160 MB, and some seconds."""
 MOST_KEPT = 10_000_000
 """Losses of runs that are kept until those that are held against them are read."""
 
@@ -67,17 +67,36 @@ class _Recorded:
     ending: Ending
 
 
-def compare_whole_curves(comparison: ExperimentComparison, group: Group) -> WholeCurves:
+def compare_curves_of_groups(
+    comparison: ExperimentComparison, groups: Sequence[Group]
+) -> list[WholeCurves]:
+    """Read the losses of groups and compare them, as many in all as one request may read.
+
+    A group that would go beyond them is not read; shorter ones after it may be.
+    """
+    left = MOST_LOSSES
+    read = []
+    for group in groups:
+        curves = compare_whole_curves(comparison, group, most=left)
+        left -= 0 if curves.is_too_long else curves.losses
+        read.append(curves)
+    return read
+
+
+def compare_whole_curves(
+    comparison: ExperimentComparison, group: Group, *, most: int | None = None
+) -> WholeCurves:
     """Read the losses of a group and compare them; a query, and one for every 50 runs.
 
-    Of runs that count, the baseline's first, in the order of the plan.
+    Of runs that count, the baseline's first, in the order of the plan. None are read where there
+    are more than `most`, or than a request may read.
     """
     known = group.trained
     recorded = _list_recorded(comparison, group)
     total = sum(row.length for row in recorded)
     if known is None or not recorded:
         return WholeCurves(group)
-    if total > MOST_LOSSES:
+    if total > (MOST_LOSSES if most is None else most):
         return WholeCurves(group, bitwise=known.bitwise, losses=total, is_too_long=True)
     judgement = find_judgement(comparison.stage)
     endings = [row.ending for row in recorded]

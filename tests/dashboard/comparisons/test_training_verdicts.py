@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import deque
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from dashboard.comparisons import export_limit
 from experiments.comparisons import (
     compare_experiment,
     keep_comparison,
@@ -310,6 +312,46 @@ def test_too_many_losses_are_not_read(
     page = open_panel(as_owner, made)
     assert "640 losses are too many to be read for a page" in page
     assert "identical to the last bit in 0 of 8 pairs." in page
+
+
+def test_configurations_share_the_losses_that_one_request_reads(
+    site: Site, people: People, as_owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comparison = compare_experiment(trained(site, people))
+    (group,) = comparison.groups
+    monkeypatch.setattr(whole_curves, "MOST_LOSSES", 1300)
+    read = whole_curves.compare_curves_of_groups(comparison, [group] * 3)
+    assert [curves.is_too_long for curves in read] == [False, False, True]
+    assert [bool(curves.pairs) for curves in read] == [True, True, False]
+
+
+def test_the_file_with_all_losses_is_among_the_files_that_are_sent_at_once(
+    site: Site, people: People, as_owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = trained(site, people)
+    monkeypatch.setattr(export_limit, "_free", deque())
+    address = reverse("comparison_json", args=[made.pk])
+    assert as_owner.get(address).status_code == 503
+
+
+def test_an_extension_leaves_the_planned_runs_ends_and_curves(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = trained(site, people)
+    before = ends_of(made)
+    Experiment.objects.filter(pk=made.pk).update(extended_repeats=2, extension_level=0.0294)
+    made.refresh_from_db()
+    for repeat in (9, 10):
+        job = JobFactory(experiment=made, repeat=repeat)
+        for environment in (site.bare, site.container):
+            RunFactory(job=job, environment=environment, state=Run.State.PLANNED)
+    assert before
+    assert ends_of(made) == before
+    comparison = compare_experiment(made)
+    assert comparison.stage.waits
+    (group,) = comparison.groups
+    assert compare_whole_curves(comparison, group).pairs
+    assert "when all planned runs have ended" not in open_panel(as_owner, made)
 
 
 def test_an_independent_design_with_shared_seeds_is_compared_by_seed(
