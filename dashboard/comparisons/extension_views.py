@@ -26,6 +26,7 @@ from experiments.execution import extending
 from experiments.execution.further_attempts import NotDone
 from experiments.models import Extension
 from experiments.notify import enqueue_tick
+from experiments.planning.extension_plans import NO_WORKLOADS
 from experiments.statistics import numbers
 
 
@@ -57,8 +58,7 @@ def prepare_extension(request: OpenRequest, comparison: Comparison) -> Extension
     if why_not := explain_why_not(comparison):
         return ExtensionPart(unit, record, why_not=why_not)
     offer = make_offer(comparison)
-    why_not = "" if offer else "Its frozen plan does not say what its workloads are. Clone it."
-    return ExtensionPart(unit, offer=offer, why_not=why_not)
+    return ExtensionPart(unit, offer=offer, why_not="" if offer else NO_WORKLOADS)
 
 
 def _find_record(comparison: ExperimentComparison) -> Extension | None:

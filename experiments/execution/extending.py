@@ -21,7 +21,11 @@ from experiments.execution.planned_jobs import make_job, make_runs
 from experiments.execution.sending_rights import ADDED
 from experiments.models import Event, Experiment, Extension, Job, Run, User, Workload
 from experiments.planning import rules
-from experiments.planning.extension_plans import count_most_added, freeze_extension
+from experiments.planning.extension_plans import (
+    NO_WORKLOADS,
+    count_most_added,
+    freeze_extension,
+)
 
 EXTENDED = "extended"
 """The event of an experiment that was extended; each job that this added has one of its own."""
@@ -54,6 +58,8 @@ def _explain_obstacle(experiment: Experiment, by: User) -> str:
     environments = list(experiment.environments.select_related("staged_image__image__owner"))
     needed: list[Any] = [experiment.cluster, *experiment.workloads.all(), *environments]
     reasons = [why_not_use(by, row) for row in needed]
+    if not (experiment.plan or {}).get("workloads"):
+        reasons.append(NO_WORKLOADS)
     partition = experiment.partition
     if partition and not partition.enabled:
         reasons.append(f"{partition.name} is not in service any more.")

@@ -20,6 +20,7 @@ from runners.payload import hash_payload
 
 MOST_REPEATS = 1000
 """As many as a plan may have."""
+NO_WORKLOADS = "Its frozen plan does not say what its workloads are. Clone it."
 Place = tuple[str, str]
 """A configuration as a frozen plan names it: the workload's key, and the scale."""
 

@@ -80,10 +80,6 @@ class Overall:
         return numbers.listed([part.name for part in self.in_the_way] or [""])
 
     @property
-    def not_judged(self) -> list[Part]:
-        return [part for part in self.parts if not part.is_judged]
-
-    @property
     def stamps(self) -> tuple[Stamp, ...]:
         """Return the reservations of all metrics that were judged, and its own."""
         stamps: dict[Stamp, None] = {

@@ -351,6 +351,12 @@ class TestRefusals:
         Experiment.objects.filter(pk=experiment.pk).update(loss_margin=0.1)
         assert "margin of training" in refusal(experiment)
 
+    def test_not_where_the_plan_does_not_say_what_the_workloads_are(self) -> None:
+        experiment = inconclusive()
+        Experiment.objects.filter(pk=experiment.pk).update(plan={})
+        assert make_offer(read(experiment)) is None
+        assert "does not say what its workloads are" in refusal(experiment)
+
     def test_not_where_the_warm_up_was_detected(self) -> None:
         experiment = inconclusive()
         Experiment.objects.filter(pk=experiment.pk).update(warm_up=Experiment.WarmUp.FOUND)

@@ -85,7 +85,7 @@ class TestAllMustBeShown:
         (overall,) = judge([row])
         assert overall.verdict is Verdict.NOT_SHOWN
         assert [part.metric.name for part in overall.in_the_way] == [NAMES[place]]
-        assert overall.not_judged == []
+        assert all(part.is_judged for part in overall.parts)
         assert f"{NAMES[place]} ({verdict}) stood in the way; shown for " in overall.sentence
         assert (
             overall.claim == "box is not shown to be equivalent to bare in all 3 decisive metrics"
