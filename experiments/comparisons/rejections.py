@@ -82,6 +82,7 @@ class JudgedRuns:
         Those that were run again count as often as they were rejected. It takes one statement more.
         """
         self.baseline = experiment.baseline.name
+        self._planned = experiment.repeats if experiment.extended_repeats else None
         self._sides: dict[tuple[int, str], dict[str, _Side]] = {}
         self._everywhere: dict[tuple[str, int | None], Judged] = {}
         if not experiment.rejection_rules:
@@ -133,6 +134,8 @@ class JudgedRuns:
         # 0 is a judgement outside the plan, which takes all runs, as the last one does.
         is_interim = analysis is not None and 0 < analysis.number < len(after_repeats)
         repeats = after_repeats[analysis.number - 1] if analysis and is_interim else None
+        if repeats is None and not pair.extension:
+            repeats = self._planned  # what was added later is of other configurations
         why = explain_unequal(
             self.count(place, pair.baseline, repeats),
             self.count(place, pair.environment, repeats),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,9 +10,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from experiments.comparisons import keep_comparison, list_comparison_rows, read_comparison
+from experiments.comparisons.rejections import JudgedRuns
 from experiments.execution import excluded_runs
 from experiments.models import Experiment, Run
 from experiments.statistics import Pair, Stamp, Verdict
+from experiments.statistics.extended import Extended
 from tests.experiments.planning.test_stages import end_all, launched, read
 from tests.factories import WorkloadFactory
 
@@ -146,3 +149,18 @@ def test_they_are_kept() -> None:
     kept = read_comparison(Experiment.objects.get(pk=experiment.pk))
     assert kept.rejections == computed.rejections != []
     assert kept.pairs == computed.pairs
+
+
+def test_the_runs_of_an_extension_do_not_count_for_a_verdict_that_stood_before_it() -> None:
+    """Those of other configurations came when this one had been decided."""
+    experiment = planned()
+    (pair,) = read(experiment).pairs
+    run = experiment.runs.first()
+    assert run
+    place = (run.workload_id, run.scale)
+    reject(experiment, 6, 7, 8, 9, 10)
+    assert why(JudgedRuns(experiment).stamp(pair, place, [10])) != ""
+    experiment.repeats, experiment.extended_repeats = 5, 5
+    assert why(JudgedRuns(experiment).stamp(pair, place, [5])) == ""
+    extended = replace(pair, extension=Extended(planned=5, added=5, level=0.0294))
+    assert why(JudgedRuns(experiment).stamp(extended, place, [5, 10])) != ""
