@@ -259,7 +259,7 @@ def _uid(kind: str, key: int) -> str:
 def copy_rows(model: type[Model], rows: Iterable[Mapping[str, Any]]) -> None:
     """Store rows, dictionaries by column, by COPY; what they do not name has the field's default.
 
-    All rows name the same columns.
+    All rows name the same columns. Columns that PostgreSQL itself fills in are left to it.
     """
     from django.db import connection
 
@@ -271,7 +271,7 @@ def copy_rows(model: type[Model], rows: Iterable[Mapping[str, Any]]) -> None:
             BEGIN if getattr(field, "auto_now_add", False) else field.get_default()
         )
         for field in model._meta.concrete_fields
-        if field.column not in first and not field.primary_key
+        if field.column not in first and not field.primary_key and not field.has_db_default()
     }
     constant = "".join(f"\t{value}" for value in defaults.values())
     content = io.StringIO()

@@ -79,7 +79,9 @@ def has_accuracies(comparison: ExperimentComparison) -> bool:
     """Return whether any run that counts measured an accuracy."""
     if not any(True for _ in comparison.stage.judgements):
         return False
-    return any(name.endswith("accuracy") for name in comparison.measured - {TIME_TO_ACCURACY})
+    return any(
+        name.endswith("accuracy") and name != TIME_TO_ACCURACY for name in comparison.measured
+    )
 
 
 def tabulate_accuracies(comparison: ExperimentComparison) -> list[Accuracies]:

@@ -83,6 +83,8 @@ class ExperimentComparison(Comparison):
     """The same configurations by each further decisive metric of the plan; most have none."""
     same_as_baseline: list[str]
     """The environments that are the baseline itself, measured a second time: A/A tests."""
+    measured: list[str]
+    """The names of all metrics that runs which succeeded have measured, sorted."""
 
     @property
     def margins(self) -> Margin:
@@ -137,14 +139,6 @@ class ExperimentComparison(Comparison):
         Pairs without runs show only what the plan shows.
         """
         return bool(self.exclusions) or any(group.samples for group in self.groups)
-
-    @cached_property
-    def measured(self) -> set[str]:
-        """Return the names of all metrics that runs which succeeded have measured."""
-        rows = Measurement.objects.filter(
-            run__experiment=self.experiment, run__state=Run.State.SUCCEEDED
-        )
-        return set(rows.order_by().values_list("metric", flat=True).distinct())
 
     @cached_property
     def run_details(self) -> RunDetails:
@@ -309,7 +303,14 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
         left_out=describe_left_out(arms, environments),
         further=by_metric[1:],
         same_as_baseline=list_names_of_baseline(experiment),
+        measured=_list_measured(experiment),
     )
+
+
+def _list_measured(experiment: Experiment) -> list[str]:
+    """Return the names of all metrics that runs which succeeded have measured, sorted."""
+    rows = Measurement.objects.filter(run__experiment=experiment, run__state=Run.State.SUCCEEDED)
+    return sorted(rows.order_by().values_list("metric", flat=True).distinct())
 
 
 def _describe_programs(

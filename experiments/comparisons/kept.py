@@ -8,7 +8,6 @@ where computing takes long, they have the last one, with its time.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import time
 import zlib
@@ -27,6 +26,7 @@ from experiments.comparisons.comparison import Group
 from experiments.comparisons.comparison_keys import Inputs, identify_inputs
 from experiments.comparisons.exclusions import Exclusion, list_exclusions
 from experiments.comparisons.experiment_comparison import ExperimentComparison, compare_experiment
+from experiments.comparisons.packed_json import pack_json, unpack_json
 from experiments.comparisons.plain_values import read_plain, write_plain
 from experiments.comparisons.rejections import Rejections
 from experiments.models import Experiment, KeptComparison
@@ -47,8 +47,6 @@ MANY_RUNS = 2_000
 """Of how many runs nobody knows how long it takes: it is not tried for a page. These take seconds,
 and 1,000 about one."""
 MOST_OF_PROBLEM = 500
-MOST_BYTES = 2**28
-"""What a kept comparison may unpack to; one of 20,000 runs has some megabytes."""
 DIGEST_BYTES = 32
 
 
@@ -65,6 +63,7 @@ class Content:
     left_out: list[str]
     further: list[list[Group]]
     same_as_baseline: list[str]
+    measured: list[str]
 
 
 def read_comparison(experiment: Experiment) -> ExperimentComparison:
@@ -296,6 +295,7 @@ def make_empty(experiment: Experiment) -> ExperimentComparison:
             left_out=[],
             further=[],
             same_as_baseline=[],
+            measured=[],
         ),
     )
 
@@ -317,6 +317,7 @@ def restore(experiment: Experiment, content: Content) -> ExperimentComparison:
         left_out=content.left_out,
         further=content.further,
         same_as_baseline=content.same_as_baseline,
+        measured=content.measured,
     )
 
 
@@ -332,9 +333,9 @@ def _pack(comparison: ExperimentComparison, key: str) -> bytes:
         left_out=comparison.left_out,
         further=comparison.further,
         same_as_baseline=comparison.same_as_baseline,
+        measured=comparison.measured,
     )
-    plain = json.dumps(write_plain(content), separators=(",", ":"))
-    packed = zlib.compress(plain.encode(), 1)
+    packed = pack_json(write_plain(content))
     return _sum_up(packed, key) + packed
 
 
@@ -343,11 +344,7 @@ def _unpack(content: bytes, key: str) -> Content:
     digest, packed = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
     if digest != _sum_up(packed, key):
         raise ValueError("its check sum is another one")
-    unpacker = zlib.decompressobj()
-    plain = unpacker.decompress(packed, MOST_BYTES)
-    if not unpacker.eof:
-        raise ValueError("it is too large")
-    known: Content = read_plain(Content, json.loads(plain))
+    known: Content = read_plain(Content, unpack_json(packed))
     return known
 
 

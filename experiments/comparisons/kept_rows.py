@@ -5,7 +5,8 @@ A comparison of 20,000 runs has 40,000 such rows, of which most sections of its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Generic, TypeVar, overload
 
 Kind = TypeVar("Kind")
@@ -72,15 +73,32 @@ class KeptRows(Sequence[Kind]):
 
 
 class KeptMapping(Mapping[str, Kind], Generic[Kind]):
-    """Rows by their keys; equal to a dictionary of the same rows."""
+    """Rows by their keys; equal to a dictionary of the same rows.
 
-    def __init__(self, keys: Sequence[str], rows: KeptRows[Kind]) -> None:
+    They are read when somebody asks for one: half of a comparison is what few of its pages show.
+    """
+
+    def __init__(self, read: Callable[[], tuple[Sequence[str], KeptRows[Kind]]]) -> None:
+        self._read = read
+
+    @cached_property
+    def _content(self) -> tuple[dict[str, int], KeptRows[Kind]]:
+        """Return the place of each key, and the rows. ValueError if they do not fit together."""
+        keys, rows = self._read()
         if len(keys) != len(rows):
             raise ValueError("There are not as many keys as rows.")
-        self._places = dict(zip(keys, range(len(keys)), strict=True))
-        if len(self._places) != len(keys):
+        places = dict(zip(keys, range(len(keys)), strict=True))
+        if len(places) != len(keys):
             raise ValueError("A key stands there twice.")
-        self._rows = rows
+        return places, rows
+
+    @property
+    def _places(self) -> dict[str, int]:
+        return self._content[0]
+
+    @property
+    def _rows(self) -> KeptRows[Kind]:
+        return self._content[1]
 
     def __len__(self) -> int:
         return len(self._places)

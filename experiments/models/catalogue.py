@@ -15,7 +15,7 @@ from django.db import models, transaction
 from experiments.models.cluster import Cluster, Runtime
 from experiments.models.environment_copies import update_copy
 from experiments.models.images import StagedImage
-from experiments.models.visibility import SharedInside, SharedQuerySet
+from experiments.models.visibility import SharedInside, SharedQuerySet, compile_once
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS
 from runners.workloads.parameter_sweeps import Variant
 
@@ -54,6 +54,7 @@ class EnvironmentQuerySet(SharedQuerySet["Environment"]):
         """Leave out the A/A copies, by which an environment is compared with itself."""
         return self.filter(copy_of=None)
 
+    @compile_once
     def visible_to(self, user: User | AnonymousUser) -> EnvironmentQuerySet:
         """Leave out what is on machines that `user` does not see. An A/A copy is shown to those who
         see its environment.
@@ -172,6 +173,7 @@ class WorkloadQuerySet(SharedQuerySet["Workload"]):
         """Leave out what is only known from imported logs."""
         return self.filter(kind__in=WORKLOADS)
 
+    @compile_once
     def visible_to(self, user: User | AnonymousUser) -> WorkloadQuerySet:
         """Leave out what somebody's imported logs brought that others may not read.
 

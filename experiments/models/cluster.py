@@ -17,6 +17,7 @@ from experiments.models.intervals import IDLE_SECONDS, compute_floor, compute_in
 from experiments.models.visibility import (
     SharedInside,
     SharedQuerySet,
+    compile_once,
     filter_shared_with_groups,
 )
 from runners.errors import Kind
@@ -164,6 +165,7 @@ class Credential(models.Model):
 class ClusterQuerySet(SharedQuerySet["Cluster"]):
     """Clusters, and which of them a person may see or use."""
 
+    @compile_once
     def visible_to(self, user: User | AnonymousUser) -> ClusterQuerySet:
         """Leave out machines that are only known from logs that others have imported."""
         return self.filter(self.shown_to_or_recorded(user, recorded=models.Q(recorded=True)))

@@ -12,6 +12,7 @@ from experiments.models.cluster import Cluster, Partition
 from experiments.models.images import Image, ImageImport, StagedImage
 from experiments.models.states import JOB_FINAL
 from experiments.models.submission import Submission
+from experiments.models.visibility import compile_once
 
 if TYPE_CHECKING:
     from experiments.models.user import User
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 class OperationQuerySet(models.QuerySet["Operation"]):
     """Operations, and which of them a person may see."""
 
+    @compile_once
     def visible_to(self, user: User) -> OperationQuerySet:
         """Return one's own, and those on clusters, images and environments that `user` sees."""
         if user.is_superuser:

@@ -5,15 +5,24 @@ Who may change or use a row is decided in `experiments.access.permissions`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser, Group
 from django.db import models
+from django.db.models.expressions import RawSQL
 
 if TYPE_CHECKING:
     from experiments.models.user import User
 
 Row = TypeVar("Row", bound=models.Model)
+Rule = TypeVar("Rule", bound=Callable[[Any, Any], Any])
+"""Leaves of rows those that a person may view."""
+
+MEMBER = -1_804_289_383
+"""The key of no user: where it stands in a rule's parameters, the key of the one who asks goes."""
 
 
 class Visibility(models.TextChoices):
@@ -36,6 +45,35 @@ def filter_shared_with_groups(user: User | AnonymousUser, model: type[models.Mod
     groups: Any = model._meta.get_field("groups")
     named = groups.remote_field.through._default_manager.filter(group__user=user.pk)
     return models.Q(pk__in=named.values(groups.m2m_column_name()))
+
+
+def compile_once(rule: Rule) -> Rule:
+    """Have the SQL of a rule made once a process, and not for each request.
+
+    Rules that ask for rules take Django up to 25 ms to build. For everybody who logs in and is no
+    site administrator they are the same but for the person's key.
+    """
+
+    @wraps(rule)
+    def visible_to(rows: Any, user: User | AnonymousUser) -> Any:
+        if not user.is_authenticated or user.is_superuser:
+            return rule(rows, user)
+        statement, parameters = _compile(rule, rows.model)
+        own = [user.pk if parameter == MEMBER else parameter for parameter in parameters]
+        return rows.filter(pk__in=RawSQL(statement, own))  # noqa: S611 -- made by Django
+
+    return cast(Rule, visible_to)
+
+
+@cache
+def _compile(
+    rule: Callable[[Any, Any], Any], model: type[models.Model]
+) -> tuple[str, tuple[Any, ...]]:
+    """Return SQL that selects the keys of the rows that a member may view, and its parameters."""
+    member = get_user_model()(pk=MEMBER)
+    visible = rule(model._default_manager.all(), member).order_by()
+    statement, parameters = visible.values("pk").query.sql_with_params()
+    return statement, tuple(parameters)
 
 
 class SharedQuerySet(models.QuerySet[Row]):

@@ -7,11 +7,10 @@ end first. It waits until all of those have ended, well or not; blocks that fail
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
 
-from django.db.models import Count
+from django.db import connection
 
 from experiments.models import Experiment, Run
 from experiments.statistics import numbers
@@ -19,6 +18,29 @@ from experiments.statistics.interim_analyses import get_level, schedule
 from experiments.statistics.values import ALPHA
 
 WHY = "Deciding earlier inflates the error rate."
+
+# The blocks of an experiment, counted by PostgreSQL: one row for those of a repeat that are alike.
+# A job that had ended before the experiment was cancelled has failed by itself.
+ALIKE = """
+SELECT repeat, ended, cut, count(*), {sums}
+FROM (
+    SELECT
+        min(run.repeat) AS repeat,
+        bool_and(run.state = ANY(%s)) AS ended,
+        coalesce(
+            bool_or(
+                run.state = %s AND %s::timestamptz IS NOT NULL
+                AND (job.ended_at IS NULL OR job.ended_at >= %s::timestamptz)
+            ),
+            false
+        ) AS cut,
+        {counts}
+    FROM experiments_run AS run LEFT JOIN experiments_job AS job ON job.id = run.job_id
+    WHERE run.experiment_id = %s
+    GROUP BY {block}
+) AS block (repeat, ended, cut, {names})
+GROUP BY repeat, ended, cut
+"""
 
 
 @dataclass(frozen=True)
@@ -184,31 +206,33 @@ class Stage:
 
 def read_stage(experiment: Experiment) -> Stage:
     """Return how far the experiment is; one query."""
-    blocks: dict[tuple[object, ...], Block] = {}
+    statement = ALIKE.format(
+        block="run.workload_id, run.scale, run.repeat" if experiment.is_paired else "run.id",
+        counts=", ".join(f"count(*) FILTER (WHERE run.state = '{state}')" for state in Run.State),
+        sums=", ".join(f"sum(in_state_{number})" for number, _ in enumerate(Run.State)),
+        names=", ".join(f"in_state_{number}" for number, _ in enumerate(Run.State)),
+    )
+    cancelled_at = experiment.cancelled_at
+    values = [list(Run.FINAL), Run.State.CANCELLED, cancelled_at, cancelled_at, experiment.pk]
+    blocks = []
     states: Counter[str] = Counter()
-    # Counted by the database: one row for the runs of a block that are in the same state.
-    of_block = ("workload_id", "scale", "repeat") if experiment.is_paired else ("repeat", "pk")
-    when = () if experiment.cancelled_at is None else ("job__ended_at",)
-    rows = experiment.runs.order_by().values("state", *of_block, *when).annotate(runs=Count("pk"))
-    for row in rows:
-        state = row["state"]
-        block = blocks.setdefault(tuple(row[name] for name in of_block), Block(row["repeat"]))
-        block.ended &= state in Run.FINAL
-        block.cut |= state == Run.State.CANCELLED and _after(
-            row.get("job__ended_at"), experiment.cancelled_at
-        )
-        states[state] += row["runs"]
-    return _stage(experiment, list(blocks.values()), states)
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        for repeat, ended, cut, number, *counts in cursor.fetchall():
+            blocks.append(Blocks(repeat, ended, cut, number))
+            states.update(dict(zip(Run.State.values, map(int, counts), strict=True)))
+    return _stage(experiment, blocks, +states)
 
 
-@dataclass
-class Block:
-    """A block of a paired design, or a run of an independent one, as it is counted."""
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks of a paired design, or runs of an independent one, that count alike."""
 
     repeat: int
-    ended: bool = True
-    cut: bool = False
-    """True if it was cancelled together with the experiment."""
+    ended: bool
+    cut: bool
+    """True if they were cancelled together with the experiment."""
+    number: int
 
     @property
     def came_about(self) -> bool:
@@ -219,12 +243,7 @@ def _have(number: int) -> str:
     return "has" if number == 1 else "have"
 
 
-def _after(ended_at: datetime | None, cancelled_at: datetime | None) -> bool:
-    """Return whether a job was ended by the experiment's cancellation, not by its own failure."""
-    return cancelled_at is not None and (ended_at is None or ended_at >= cancelled_at)
-
-
-def _stage(experiment: Experiment, blocks: list[Block], states: Counter[str]) -> Stage:
+def _stage(experiment: Experiment, blocks: list[Blocks], states: Counter[str]) -> Stage:
     after_repeats = list_judged_repeats(experiment)
     waits_for = [
         [block for block in blocks if number == len(after_repeats) or block.repeat <= repeats]
@@ -237,11 +256,11 @@ def _stage(experiment: Experiment, blocks: list[Block], states: Counter[str]) ->
     return Stage(
         after_repeats=after_repeats,
         taken=taken,
-        planned=len(blocks),
-        ended=sum(block.came_about for block in blocks),
+        planned=_count(blocks),
+        ended=_count(block for block in blocks if block.came_about),
         unit="block" if experiment.is_paired else "run",
-        ended_for_next=sum(block.came_about for block in following),
-        planned_for_next=len(following),
+        ended_for_next=_count(block for block in following if block.came_about),
+        planned_for_next=_count(following),
         alive=not all(block.ended for block in blocks),
         cancelled=experiment.cancelled_at is not None,
         stopped_at=experiment.stopped_at_look,
@@ -249,6 +268,10 @@ def _stage(experiment: Experiment, blocks: list[Block], states: Counter[str]) ->
         extended_by=experiment.extended_repeats or 0,
         extension_level=experiment.extension_level or ALPHA,
     )
+
+
+def _count(blocks: Iterable[Blocks]) -> int:
+    return sum(alike.number for alike in blocks)
 
 
 def list_judged_repeats(experiment: Experiment) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from django.db.models import Count
 from experiments.access import permissions
 from experiments.execution import lifecycle
 from experiments.models import Cluster, Credential, Environment, Experiment, Role, User
+from experiments.models.visibility import MEMBER
 from tests.factories import (
     ClusterFactory,
     CredentialFactory,
@@ -147,3 +148,22 @@ def test_a_group_is_offered_by_those_who_are_in_it(group: Group, colleague: User
         UserFactory(role=Role.SITE_ADMINISTRATOR), row
     )
     assert len(everybody) == 3
+
+
+@pytest.mark.parametrize("factory", SHARED)
+def test_the_rule_that_one_person_asked_for_is_not_anothers(factory: Any) -> None:
+    """Rules are compiled once a process: only the key of the one who asks may differ."""
+    row, other = factory(visibility="private"), factory(visibility="private")
+    model = type(row)
+    for first, second in ((row, other), (other, row)):
+        assert first in model.objects.visible_to(first.owner)
+        assert second not in model.objects.visible_to(first.owner)
+
+
+def test_a_rule_within_rules_is_compiled_once() -> None:
+    cluster = ClusterFactory(visibility="members")
+    person = UserFactory()
+    rows = Environment.objects.filter(cluster=cluster)
+    first = str(rows.visible_to(person).query)
+    assert str(rows.visible_to(person).query) == first
+    assert str(MEMBER) not in first

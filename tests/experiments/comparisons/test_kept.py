@@ -25,6 +25,7 @@ from experiments.comparisons import (
     keep_comparison,
     kept,
     list_comparison_rows,
+    packed_json,
     read_comparison,
     read_kept_verdicts,
 )
@@ -321,7 +322,7 @@ def test_what_unpacks_to_too_much_is_not_read(
 ) -> None:
     experiment = ended()
     keep_comparison(experiment.pk)
-    monkeypatch.setattr(kept, "MOST_BYTES", 100)
+    monkeypatch.setattr(packed_json, "MOST_BYTES", 100)
     assert not is_kept(experiment, computed)
 
 
