@@ -21,7 +21,7 @@ from dashboard.charts.style import (
 )
 from experiments.statistics import Better, Pair, numbers
 from experiments.statistics.scaling import Level, make_level_from_moments
-from experiments.statistics.values import ALPHA, Interval
+from experiments.statistics.values import Interval
 
 BAR, GAP, HEADING = 16, 6, 40
 """Heights in pixels: of a bar, between two bars, of the two lines above a group."""
@@ -34,42 +34,40 @@ def draw_bars(rows: Sequence[Row], *, marks: Marks, better: Better | None) -> Fi
 
     `better` is the direction if all rows have the same one. Whiskers are 95 % intervals, or those
     of an interim analysis: of the ratio, which includes the baseline's own uncertainty, and on the
-    baseline's bar of its mean alone. Under each heading stands the absolute value of 1.
+    baseline's bar of its mean alone. Where rows have different levels, each name says its own.
+    Under each heading stands the absolute value of 1.
     """
     places: list[int] = []
     names: list[str] = []
     table: list[str] = []
     notes: list[dict[str, Any]] = []
     drawn: dict[str, list[tuple[int, float, Interval | None, str]]] = {}
+    levels: dict[str, set[float]] = {}
     end = 0
-    level = numbers.levels({row.pair.alpha for row in rows} or {ALPHA})
+    has_levels = len({row.pair.alpha for row in rows}) > 1
     for group, members in groupby(rows, key=lambda row: row.group):
         pairs = [row.pair for row in members]
         base = find_base(pairs)
         notes += _heading(group, pairs[0], base, end)
         end += HEADING
-        own = base and base.interval(1 - pairs[0].alpha)
-        relative = (own[0] / base.mean, own[1] / base.mean) if base and own else None
-        group_bars = [(pairs[0].baseline, 1.0, relative)] if base else []
-        group_bars += [
-            (p.environment, p.ratio, p.ci_difference) for p in pairs if p.ratio is not None
-        ]
-        for name, ratio, interval in group_bars:
+        for name, ratio, interval, alpha in list_bars(pairs, base):
             place = end + BAR // 2
+            level = numbers.level(1 - alpha)
             what = "of its mean" if name == pairs[0].baseline else "of the ratio"
             hover_text = f"{numbers.ratio(ratio, interval)}" + (
                 f" ({level} CI {what})" if interval else ""
             )
             drawn.setdefault(name, []).append((place, ratio, interval, hover_text))
+            levels.setdefault(name, set()).add(alpha)
             places.append(place)
-            names.append(label(name, longest=28))
+            names.append(label(name, longest=28) + (f", {level}" if has_levels else ""))
             table.append(f"{label(group)}: {label(name)}")
             end += BAR + GAP
         end += GAP
     data = [
         trace
         for name in sorted(drawn, key=lambda name: marks[name])
-        for trace in _traces(name, drawn[name], marks[name], level)
+        for trace in _traces(name, drawn[name], marks[name], numbers.levels(levels[name]))
     ]
     furthest = max((x for trace in data for x in trace["x"] if x is not None), default=1.0)
     return {
@@ -105,6 +103,27 @@ def draw_bars(rows: Sequence[Row], *, marks: Marks, better: Better | None) -> Fi
             annotations=notes,
         ),
     }
+
+
+def list_bars(
+    pairs: Sequence[Pair], base: Level | None
+) -> list[tuple[str, float, Interval | None, float]]:
+    """Return the name, ratio and interval of each bar of a group with the interval's level.
+
+    The baseline, if it is known, comes first: its mean at the level of the plan, which is the
+    largest where some pairs were judged again after an extension.
+    """
+    bars: list[tuple[str, float, Interval | None, float]] = []
+    if base:
+        alpha = max(pair.alpha for pair in pairs)
+        own = base.interval(1 - alpha)
+        relative = (own[0] / base.mean, own[1] / base.mean) if own else None
+        bars.append((pairs[0].baseline, 1.0, relative, alpha))
+    return bars + [
+        (pair.environment, pair.ratio, pair.ci_difference, pair.alpha)
+        for pair in pairs
+        if pair.ratio is not None
+    ]
 
 
 def find_base(pairs: Sequence[Pair]) -> Level | None:

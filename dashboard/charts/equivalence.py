@@ -28,20 +28,22 @@ WIDEST = 1.0
 POINTS = 121
 LOWEST_P = 0.001
 """Below this the curves leave the plot: p is written "< 0.001" everywhere."""
+MOST_NAMED = 3
+"""Environments that stand beside their level where a plot has several."""
 ROUND = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 
 
 def draw_equivalence(pairs: Sequence[Pair], *, margin: float, marks: Marks) -> Figure:
     """Draw one line for each environment, from 1 towards 0 as the margin grows.
 
-    The line crosses the level (5 %, unless interim analyses were planned) at the smallest margin
-    that the data prove; its symbol is there.
+    The line crosses the level of its verdict at the smallest margin that the data prove; its symbol
+    is there. Where environments have different levels, each level has a line that names them.
     """
-    level = find_level(pairs)
     drawn = [pair for pair in pairs if pair.smallest_margin is not None]
+    levels = list_levels(drawn)
     low, high = choose_margin_range(drawn, margin)
     margins = choose_margins(low, high)
-    ticked = list_p_ticks(level)
+    ticked = list_p_ticks(*levels)
     ticks = list_margin_ticks(low, high)
     return {
         "data": [trace for pair in drawn for trace in _traces(pair, margins, marks)],
@@ -64,20 +66,26 @@ def draw_equivalence(pairs: Sequence[Pair], *, margin: float, marks: Marks) -> F
                 ticktext=[f"{p:g}" for p in ticked],
             ),
             shapes=[
-                _line(xref="paper", x0=0, x1=1, yref="y", y0=level, y1=level),
+                *(
+                    _line(xref="paper", x0=0, x1=1, yref="y", y0=level, y1=level)
+                    for level in levels
+                ),
                 _line(xref="x", x0=100 * margin, x1=100 * margin, yref="paper", y0=0, y1=1),
             ],
             annotations=[
-                note(
-                    "below: equivalent",
-                    name="muted",
-                    xref="paper",
-                    x=0,
-                    xanchor="left",
-                    xshift=4,
-                    yref="y",
-                    y=math.log10(level),
-                    yanchor="top",
+                *(
+                    note(
+                        f"below: equivalent{_name_environments(names) if len(levels) > 1 else ''}",
+                        name="muted",
+                        xref="paper",
+                        x=0,
+                        xanchor="left",
+                        xshift=4,
+                        yref="y",
+                        y=math.log10(level),
+                        yanchor="top",
+                    )
+                    for level, names in levels.items()
                 ),
                 note(
                     f"margin {numbers.margin(margin)}",
@@ -140,9 +148,22 @@ def _digits(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def find_level(pairs: Sequence[Pair]) -> float:
-    """Return the level of the verdicts: 5 %, unless interim analyses were planned."""
-    return next((pair.alpha for pair in pairs), ALPHA)
+def list_levels(pairs: Sequence[Pair]) -> dict[float, list[str]]:
+    """Return the levels of the verdicts, the largest first, each with its environments.
+
+    One, unless some were judged after an extension and some were not; 5 % where there is no pair.
+    """
+    levels: dict[float, list[str]] = {}
+    for pair in sorted(pairs, key=lambda pair: -pair.alpha):
+        levels.setdefault(pair.alpha, []).append(pair.environment)
+    return levels or {ALPHA: []}
+
+
+def _name_environments(names: Sequence[str]) -> str:
+    """Return which environments a level is of: " (Podman and udocker)"; many are counted."""
+    if len(names) > MOST_NAMED:
+        return f" ({len(names)} environments)"
+    return f" ({numbers.listed([label(name, longest=28) for name in names])})"
 
 
 def choose_margins(low: float, high: float) -> list[float]:
@@ -155,9 +176,9 @@ def list_margin_ticks(low: float, high: float) -> list[float]:
     return [percent for percent in ROUND if low <= percent / 100 <= high]
 
 
-def list_p_ticks(level: float) -> list[float]:
-    """Return the values of p at the axis, the level among them."""
-    return [0.001, *([0.01] if level > 0.03 else []), level, 0.2, 1]
+def list_p_ticks(*levels: float) -> list[float]:
+    """Return the values of p at the axis, the levels among them."""
+    return [0.001, *([0.01] if min(levels) > 0.03 else []), *sorted(levels), 0.2, 1]
 
 
 def compute_drawn_curve(pair: Pair, margins: Sequence[float]) -> list[float]:

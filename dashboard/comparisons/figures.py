@@ -24,6 +24,7 @@ from dashboard.charts import (
     draw_tails,
     strip,
 )
+from dashboard.charts.equivalence import list_levels
 from dashboard.comparisons.diagnosis import AS_WORDS
 from dashboard.comparisons.scaling_table import ScalingTable, make_scaling_table
 from experiments.comparisons import Comparison, Group
@@ -306,7 +307,8 @@ def draw_order(comparison: Comparison, group: Group, index: int) -> Iterator[Plo
 def draw_equivalence_curve(comparison: Comparison, group: Group, index: int) -> Iterator[Plot]:
     """Yield p of equivalence by margin, where anything is inferred."""
     if has_curve(group):
-        level = comparison.alpha_text
+        alphas = list_levels([pair for pair in group.pairs if pair.smallest_margin is not None])
+        level = " or ".join(numbers.level(alpha) for alpha in alphas)
         curve = draw_equivalence(group.pairs, margin=comparison.margin, marks=comparison.marks)
         yield Plot(f"equivalence-{index}", curve, EQUIVALENCE.format(level))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from dashboard.charts.bars import WIDEST, find_base
+from dashboard.charts.bars import WIDEST, find_base, list_bars
 from dashboard.drawings.axes_figure import (
     INK,
     Area,
@@ -41,15 +41,18 @@ def describe_bars(
 
     `groups` are pairs with the name of their configuration.
     """
-    rows = [(title, _list_bars(pairs), pairs) for title, pairs in groups]
-    rows = [row for row in rows if any(pair.ratio is not None for pair in row[2])]
+    alphas = {pair.alpha for _, pairs in groups for pair in pairs} or {ALPHA}
+    rows = [
+        (title, _list_bars(pairs, has_levels=len(alphas) > 1), pairs)
+        for title, pairs in groups
+        if any(pair.ratio is not None for pair in pairs)
+    ]
     if not rows:
         return None
     bars = [bar for _, bars_of_group, _ in rows for bar in bars_of_group]
-    ends = [end for _, ratio, interval in bars for end in (ratio, *(interval or ()))]
+    ends = [end for _, _, ratio, interval in bars for end in (ratio, *(interval or ()))]
     high = 1.05 * min(max(end for end in ends if math.isfinite(end)), WIDEST)
-    beyond = sum(ratio > high for _, ratio, _ in bars)
-    alphas = {pair.alpha for _, _, pairs in rows for pair in pairs} or {ALPHA}
+    beyond = sum(ratio > high for _, _, ratio, _ in bars)
     notes = [NOTE.format(level=numbers.levels(alphas))]
     if beyond:
         notes.append(f"{numbers.count(beyond, 'bar')} longer than the axis.")
@@ -68,30 +71,25 @@ def describe_bars(
     )
 
 
-def _list_bars(pairs: Sequence[Pair]) -> list[tuple[str, float, Interval | None]]:
-    """Return the baseline with the interval of its mean, then each environment with a ratio."""
-    base = find_base(pairs)
-    bars: list[tuple[str, float, Interval | None]] = []
-    if base:
-        own = base.interval(1 - pairs[0].alpha)
-        relative = (own[0] / base.mean, own[1] / base.mean) if own else None
-        bars.append((pairs[0].baseline, 1.0, relative))
-    return bars + [
-        (pair.environment, pair.ratio, pair.ci_difference)
-        for pair in pairs
-        if pair.ratio is not None
+def _list_bars(
+    pairs: Sequence[Pair], *, has_levels: bool
+) -> list[tuple[str, str, float, Interval | None]]:
+    """Return the name of each bar, its label, ratio and interval, the baseline first."""
+    return [
+        (name, f"{name}, {numbers.level(1 - alpha)}" if has_levels else name, ratio, interval)
+        for name, ratio, interval, alpha in list_bars(pairs, find_base(pairs))
     ]
 
 
 def _describe_panel(
     title: str,
-    bars: Sequence[tuple[str, float, Interval | None]],
+    bars: Sequence[tuple[str, str, float, Interval | None]],
     high: float,
     baseline: str,
     marks: Mapping[str, int],
 ) -> Panel:
     items: list[Item] = []
-    for row, (name, ratio, interval) in enumerate(bars):
+    for row, (name, _, ratio, interval) in enumerate(bars):
         items.append(Area(0.0, ratio, row - BAR, row + BAR, f"mark {marks[name]}"))
         if interval:
             low, end = interval[0], min(interval[1], 1e300)
@@ -102,7 +100,7 @@ def _describe_panel(
     return Panel(
         title,
         Axis(f"Ratio to {baseline}", 0.0, high, choose_linear_ticks(0.0, high, 5)),
-        turn_down(name_axis([name for name, _, _ in bars])),
+        turn_down(name_axis([label for _, label, _, _ in bars])),
         tuple(items),
         height=ROW * len(bars) + 1.2,
     )

@@ -9,7 +9,7 @@ from dashboard.charts.equivalence import (
     choose_margin_range,
     choose_margins,
     compute_drawn_curve,
-    find_level,
+    list_levels,
     list_margin_ticks,
     list_p_ticks,
 )
@@ -45,15 +45,19 @@ def describe_equivalence(
 ) -> AxesFigure | None:
     """Describe a panel for each pair with an inference; None where there is none.
 
-    `groups` are pairs with the name of their configuration. All panels of one have one scale.
+    `groups` are pairs with the name of their configuration. All panels of one have one scale; each
+    is shaded up to the level of its own verdict.
     """
     panels = [
         panel for title, pairs in groups for panel in _describe_group(title, pairs, margin, marks)
     ]
     if not panels:
         return None
-    level = find_level([pair for _, pairs in groups for pair in pairs])
-    note = NOTE.format(level=f"{level:g}", margin=numbers.margin(margin))
+    levels = list_levels(
+        [pair for _, pairs in groups for pair in pairs if pair.smallest_margin is not None]
+    )
+    level = " or ".join(f"{level:g}" for level in levels)
+    note = NOTE.format(level=level, margin=numbers.margin(margin))
     return finish(
         AxesFigure(
             title="Equivalence by margin",
@@ -73,7 +77,6 @@ def _describe_group(
     if not drawn:
         return []
     low, high = choose_margin_range(drawn, margin)
-    level = find_level(pairs)
     x = Axis(
         "Margin (%, log)",
         100 * low,
@@ -82,22 +85,21 @@ def _describe_group(
         + tuple((float(tick), f"{tick:g}") for tick in list_margin_ticks(low, high) if tick >= 1),
         is_log=True,
     )
-    y = Axis(
-        "p of equivalence (log)",
-        0.8 * LOWEST_P,
-        HIGHEST_P,
-        tuple((p, f"{p:g}") for p in list_p_ticks(level)),
-        is_log=True,
-    )
     margins = choose_margins(low, high)
     return [
         Panel(
             f"{pair.environment}: {title}" if title else pair.environment,
             x,
-            y,
+            Axis(
+                "p of equivalence (log)",
+                0.8 * LOWEST_P,
+                HIGHEST_P,
+                tuple((p, f"{p:g}") for p in list_p_ticks(pair.alpha)),
+                is_log=True,
+            ),
             (
-                Area(None, None, None, level),
-                Rule(None, level, is_dashed=False),
+                Area(None, None, None, pair.alpha),
+                Rule(None, pair.alpha, is_dashed=False),
                 Rule(100 * margin, None),
                 *_draw_curve(pair, margins, x, marks[pair.environment]),
             ),

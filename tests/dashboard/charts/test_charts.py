@@ -25,7 +25,7 @@ from dashboard.charts.style import close_log_range
 from experiments.statistics import Sample, compare, correct_by_holm
 from experiments.statistics.change_points import find
 from experiments.statistics.pooling import Pooled
-from experiments.statistics.values import Stamp
+from experiments.statistics.values import InterimAnalysis, Stamp
 
 MARKS = {"bare metal": 0, "Apptainer": 1, "udocker": 2}
 COST = {"bare metal": 0.0, "Apptainer": 0.001, "udocker": 0.06}
@@ -412,6 +412,58 @@ def test_environments_of_the_equivalence_curve_differ_in_colour_and_dash():
     lines = [(trace["line"]["color"], trace["line"]["dash"]) for trace in curves(figure)]
     assert len({colour for colour, _ in lines}) == len({dash for _, dash in lines}) == 2
     assert lines[0][0] == COLOURS[1]
+
+
+def judge_again(pair, alpha=0.0294):
+    """Return a pair as it is after an extension: at another level than its neighbours."""
+    low, high = pair.ci95
+    analysis = InterimAnalysis(
+        number=2,
+        of=2,
+        alpha=alpha,
+        ci_difference=(low / 1.001, high * 1.001),
+        ci_equivalence=pair.ci95,
+    )
+    return replace(pair, interim_analysis=analysis)
+
+
+def test_the_equivalence_curve_has_a_line_for_each_level_that_names_its_environments():
+    apptainer, udocker = pairs(samples())
+    alone = draw_equivalence([apptainer, udocker], margin=0.02, marks=MARKS)["layout"]
+    figure = draw_equivalence([judge_again(apptainer), udocker], margin=0.02, marks=MARKS)
+    levels = {shape["y0"] for shape in figure["layout"]["shapes"] if shape["y0"] == shape["y1"]}
+    assert levels == {0.05, 0.0294}
+    texts = {
+        round(10 ** note["y"], 4): note["text"]
+        for note in figure["layout"]["annotations"]
+        if note["text"].startswith("below")
+    }
+    assert texts == {
+        0.05: "below: equivalent (udocker)",
+        0.0294: "below: equivalent (Apptainer)",
+    }
+    assert {0.05, 0.0294} <= set(figure["layout"]["yaxis"]["tickvals"])
+    assert [crossing["y"] for crossing in figure["data"][1::2]] == [[0.0294], [0.05]]
+    assert "below: equivalent" in [note["text"] for note in alone["annotations"]]
+
+
+def test_bars_say_the_level_of_each_interval_where_there_are_several():
+    first, second = rows(samples())
+    again = Row(first.group, judge_again(first.pair))
+    figure = draw_bars([again, second], marks=MARKS, better="lower")
+    assert figure["layout"]["yaxis"]["ticktext"] == [
+        "bare metal, 95 %",
+        "Apptainer, 97.06 %",
+        "udocker, 95 %",
+    ]
+    hovers = {trace["name"]: trace["text"][0] for trace in figure["data"] if trace["type"] == "bar"}
+    assert "97.06 % CI of the ratio" in hovers["Apptainer"]
+    assert "(95 % CI of the ratio)" in hovers["udocker"]
+    assert "(95 % CI of its mean)" in hovers["bare metal"]
+    whiskers = {trace["name"] for trace in figure["data"] if trace["type"] == "scatter"}
+    assert "Apptainer, 97.06 % interval" in whiskers
+    alone = draw_bars([first, second], marks=MARKS, better="lower")
+    assert alone["layout"]["yaxis"]["ticktext"] == ["bare metal", "Apptainer", "udocker"]
 
 
 def test_slopes_join_the_two_values_of_each_block():

@@ -45,6 +45,7 @@ from experiments.statistics import Sample, compare
 from experiments.statistics.normality import check_normality
 from experiments.statistics.scaling import compute_gains, make_level_from_runs
 from experiments.statistics.steps import Curve, pool_steps
+from experiments.statistics.values import InterimAnalysis
 from tests.dashboard.drawings.examples import NAMES, get_typeface
 
 MM = 25.4
@@ -309,6 +310,41 @@ def test_bars_are_the_ratios_from_zero() -> None:
     assert [area.right for area in areas] == [1.0, *(pair.ratio for pair in groups[0][1])]
     assert {area.left for area in areas} == {0.0}
     assert figure.panels[0].x.low == 0
+
+
+def judge_first_again(groups: list[Any]) -> list[Any]:
+    """Return the pairs with the first one as it is after an extension: at another level."""
+    title, (first, *others) = groups[0]
+    analysis = InterimAnalysis(
+        number=2, of=2, alpha=0.0294, ci_difference=(0.9, 1.1), ci_equivalence=(0.95, 1.05)
+    )
+    return [(title, [replace(first, interim_analysis=analysis), *others]), *groups[1:]]
+
+
+def test_each_curve_is_shaded_up_to_the_level_of_its_own_verdict() -> None:
+    figure = describe_equivalence(judge_first_again(make_pairs(1)), margin=0.02, marks=MARKS)
+    assert figure
+    tops = [
+        next(item.top for item in panel.items if isinstance(item, Area)) for panel in figure.panels
+    ]
+    assert tops == [0.0294, 0.05, 0.05]
+    assert "0.0294" in [label for _, label in figure.panels[0].y.ticks]
+    assert "0.0294" not in [label for _, label in figure.panels[1].y.ticks]
+    assert "p below 0.05 or 0.0294" in figure.notes[0]
+
+
+def test_bars_name_the_level_of_each_interval_where_there_are_several() -> None:
+    figure = describe_bars(judge_first_again(make_pairs(1)), marks=MARKS)
+    assert figure
+    assert [label for _, label in figure.panels[0].y.ticks] == [
+        f"{NAMES[0]}, 95 %",
+        f"{NAMES[1]}, 97.06 %",
+        f"{NAMES[2]}, 95 %",
+        f"{NAMES[3]}, 95 %",
+    ]
+    alone = describe_bars(make_pairs(1), marks=MARKS)
+    assert alone
+    assert [label for _, label in alone.panels[0].y.ticks] == list(NAMES[:4])
 
 
 def test_the_tail_of_step_times_ends_at_the_longest_step() -> None:
