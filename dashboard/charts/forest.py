@@ -23,6 +23,7 @@ from dashboard.charts.style import (
     symbol,
 )
 from experiments.statistics import Pair, Verdict, numbers
+from experiments.statistics.claims import choose_wording, describe_margin
 from experiments.statistics.margins import Margin
 from experiments.statistics.pooling import Pooled
 from experiments.statistics.values import ALPHA, Interval
@@ -143,7 +144,8 @@ def draw_forest(
             },
             annotations=[
                 note(
-                    f"margin {'±' if margin.is_symmetric else ''}{margin.text}"
+                    f"margin {'±' if margin.is_symmetric else ''}"
+                    f"{describe_margin(margin, choose_wording(pairs))}"
                     f"{'' if common_bounds else ', not shaded'}",
                     name="muted",
                     xref="x",
@@ -293,7 +295,8 @@ def _hover(pair: Pair) -> str:
         f"cost {numbers.change(pair.cost, pair.ci_difference)}",
         pair.size_on_nodes,
         f"p of a difference {numbers.p_value(pair.p_difference)}",
-        f"p of {pair.goal.text} at {pair.margins.text} {numbers.p_value(pair.p_goal)}",
+        f"p of {pair.goal.text} at {describe_margin(pair.margins, choose_wording([pair]))} "
+        f"{numbers.p_value(pair.p_goal)}",
     ]
     if pair.smallest_margin is not None:
         lines.append(
@@ -345,9 +348,8 @@ def _title(pairs: Sequence[Pair]) -> str:
     directions = {pair.better for pair in pairs}
     if len(directions) != 1 or None in directions:
         return title
-    left, right = ("faster", "slower") if directions == {"lower"} else ("slower", "faster")
-    if all(pair.is_of_amounts for pair in pairs):
-        left, right = "less", "more"
+    sides = choose_wording(pairs).sides
+    left, right = sides if directions == {"lower"} else sides[::-1]
     return f"←  {left}      {title}      {right}  →"
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dashboard.comparisons.together import describe_together
 from experiments.comparisons import Comparison, Group
 from experiments.statistics import Pair, Verdict, numbers
+from experiments.statistics.claims import (
+    choose_wording,
+    claim_difference,
+    claim_shown,
+    name_verdict,
+)
 from experiments.statistics.verdicts import PROVED
 
 MOST_NAMED = 3
@@ -25,22 +32,6 @@ ORDER = (
     Verdict.NOT_JUDGED,
 )
 """Of verdicts that are as frequent: what is said first."""
-AS_WORDS = {
-    Verdict.EQUIVALENT: "equivalent",
-    Verdict.NOT_SLOWER: "not slower",
-    Verdict.INCONCLUSIVE: "inconclusive",
-    Verdict.NO_INFERENCE: "without an inference",
-    Verdict.SLOWER: "slower",
-    Verdict.FASTER: "faster",
-    Verdict.NOT_SHOWN: "not shown",
-    Verdict.NOT_JUDGED: "not judged",
-}
-AMOUNTS_AS_WORDS = {
-    Verdict.NOT_SLOWER: "not more demanding",
-    Verdict.SLOWER: "more demanding",
-    Verdict.FASTER: "less demanding",
-}
-"""Of memory and energy."""
 Placed = tuple[Group, Pair]
 
 
@@ -89,12 +80,10 @@ def _list_parts(by_environment: Mapping[str, Sequence[Placed]]) -> Iterator[str]
     for name, placed in everywhere.items():
         by_count.setdefault(len(placed), []).append(name)
     for count, names in by_count.items():
-        pair = everywhere[names[0]][0][1]
-        verb = "is" if len(names) == 1 else "are"
+        shown = [pair for name in names for _, pair in everywhere[name]]
         # Names may hold anything, an "and" as well: more than a few are counted.
         who = numbers.listed(names) if len(names) <= MOST_NAMED else f"{len(names)} environments"
-        text = f"{AS_WORDS[pair.verdict]} {_describe_reference(pair)}"
-        yield f"{who} {verb} {text}{_in_all(count)}"
+        yield f"{_claim_shown(who, shown, are_many=len(names) > 1)}{_in_all(count)}"
     others = {name: placed for name, placed in by_environment.items() if name not in everywhere}
     if len(others) > MOST_NAMED:
         yield _count_verdicts(others)
@@ -111,17 +100,18 @@ def _describe_environment(name: str, placed: Sequence[Placed]) -> str:
     }
     lead = max(ORDER, key=lambda verdict: len(by_verdict[verdict]))
     leading, total = by_verdict.pop(lead), len(placed)
-    first = leading[0][1]
-    text = f"{name} is {_describe_verdict(lead, [pair for _, pair in leading])}"
+    pairs = [pair for _, pair in leading]
     if lead in PROVED.values():
-        text += f" {_describe_reference(first)}"
+        text = _claim_shown(name, pairs)
+    elif lead in (Verdict.SLOWER, Verdict.FASTER):
+        difference = claim_difference(lead, choose_wording(pairs), _describe_extent(pairs))
+        text = f"{name} {difference} than {pairs[0].baseline}"
     else:
-        is_slower_or_faster = lead in (Verdict.SLOWER, Verdict.FASTER)
-        text += f" {'than' if is_slower_or_faster else 'against'} {first.baseline}"
+        text = f"{name} is {_name_verdict(lead, pairs)} against {pairs[0].baseline}"
     if len(leading) == total:
         return text + _in_all(total)
     rest = [
-        f"{_describe_verdict(verdict, [pair for _, pair in others])} in {len(others)}"
+        _count_verdict(verdict, [pair for _, pair in others])
         for verdict, others in by_verdict.items()
         if others
     ]
@@ -129,19 +119,26 @@ def _describe_environment(name: str, placed: Sequence[Placed]) -> str:
     return f"{text}{where}, {numbers.listed(rest)}"
 
 
-def _describe_reference(pair: Pair) -> str:
-    """Return to what, or than what, it was shown: "to bare metal within 2 %"."""
-    if pair.verdict is Verdict.NOT_SLOWER:
-        return f"than {pair.baseline} by more than {pair.margins.text}"
-    return f"to {pair.baseline} within {pair.margins.text}"
+def _claim_shown(who: str, pairs: Sequence[Pair], *, are_many: bool = False) -> str:
+    """Return the claim that all of these pairs have in common."""
+    first, wording = pairs[0], choose_wording(pairs)
+    return claim_shown(
+        who, first.baseline, first.goal, wording, margin=first.margins, are_many=are_many
+    )
 
 
-def _describe_verdict(verdict: Verdict, pairs: Sequence[Pair]) -> str:
-    words = AMOUNTS_AS_WORDS if all(pair.is_of_amounts for pair in pairs) else {}
-    word = words.get(verdict, AS_WORDS[verdict])
+def _count_verdict(verdict: Verdict, pairs: Sequence[Pair]) -> str:
+    """Return in how many configurations a verdict is: "3.9 % to 6.3 % slower in 2"."""
+    word = _name_verdict(verdict, pairs)
     if verdict in (Verdict.SLOWER, Verdict.FASTER):
-        return f"{_describe_extent(pairs)} {word}"
-    return word
+        word = f"{_describe_extent(pairs)} {word}"
+    return f"{word} in {len(pairs)}"
+
+
+def _name_verdict(verdict: Verdict, pairs: Sequence[Pair]) -> str:
+    if verdict is Verdict.NO_INFERENCE:
+        return "without an inference"
+    return name_verdict(verdict, choose_wording(pairs))
 
 
 def _describe_extent(pairs: Sequence[Pair]) -> str:
@@ -166,13 +163,14 @@ def _describe_place(leading: Sequence[Placed], placed: Sequence[Placed]) -> str:
 
 
 def _count_verdicts(others: Mapping[str, Sequence[Placed]]) -> str:
-    counts = {
-        verdict: sum(pair.verdict is verdict for placed in others.values() for _, pair in placed)
+    pairs = [pair for placed in others.values() for _, pair in placed]
+    counts = Counter(pair.verdict for pair in pairs)
+    parts = [
+        f"{_name_verdict(verdict, pairs)} in {counts[verdict]}"
         for verdict in ORDER
-    }
-    total = sum(counts.values())
-    parts = [f"{AS_WORDS[verdict]} in {count}" for verdict, count in counts.items() if count]
-    return f"{len(others)} environments are {numbers.listed(parts)} of {total} comparisons"
+        if counts[verdict]
+    ]
+    return f"{len(others)} environments are {numbers.listed(parts)} of {len(pairs)} comparisons"
 
 
 def _in_all(configurations: int) -> str:

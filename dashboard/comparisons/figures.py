@@ -25,15 +25,14 @@ from dashboard.charts import (
     strip,
 )
 from dashboard.charts.equivalence import list_levels
-from dashboard.comparisons.diagnosis import AS_WORDS
 from dashboard.comparisons.scaling_table import ScalingTable, make_scaling_table
 from experiments.comparisons import Comparison, Group
 from experiments.comparisons.kept_rows import read_column
 from experiments.comparisons.scales import Scaling
 from experiments.comparisons.series import Inside
 from experiments.statistics import numbers
+from experiments.statistics.claims import name_goal
 from experiments.statistics.steps import Losses, describe_agreements
-from experiments.statistics.verdicts import PROVED
 
 FOREST = (
     "Thin line: {} interval. Thick line: {} interval. Shaded: the margin; {} where the "
@@ -146,7 +145,7 @@ def forest_plot(comparison: Comparison) -> Plot | None:
     return Plot(
         "forest",
         figure,
-        FOREST.format(*comparison.levels, AS_WORDS[PROVED[comparison.margins.goal]]),
+        FOREST.format(*comparison.levels, name_goal(comparison.margins.goal, comparison.wording)),
         heading,
         wide=True,
     )

@@ -29,8 +29,8 @@ SHADED = " Shaded: margin {margin}."
 NOT_SHADED = " Margin: {margin}, since it ends at other ratios where higher is better."
 BLOCKS = " Small symbols: each block, the first one highest."
 DECIDED = (
-    " {proved}: the {thick} interval lies inside the margin. Slower, faster: the {thin} interval "
-    "is clear of 1."
+    " {proved}: the {thick} interval lies inside the margin. {detected}: the {thin} interval is "
+    "clear of 1."
 )
 
 
@@ -97,6 +97,7 @@ def write_caption(forest: Forest) -> str:
         thin=forest.thin_level,
         margin=forest.margin_text,
         proved=forest.proved.capitalize(),
+        detected=", ".join(forest.detected).capitalize(),
     )
     return text.replace(" %", "\N{NO-BREAK SPACE}%")
 

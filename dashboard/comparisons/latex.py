@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from experiments.comparisons import Comparison, Group
 from experiments.statistics import Measured, Pair, Stamp, numbers
 from experiments.statistics.across_configurations import Everywhere
-from experiments.statistics.margins import Goal
 from experiments.statistics.several_metrics import describe_obstacles
 from experiments.statistics.verdict_sentences import describe_analysis
 
@@ -169,7 +168,6 @@ def _everywhere(comparison: Comparison) -> Iterator[str]:
         f"All configurations{which}: the geometric mean of the ratios, where they do not differ; "
         f"p, {goal.text} is that of the mean, and in brackets the largest of all"
     )
-    shown = "not slower" if goal is Goal.NOT_SLOWER else "equivalent"
     yield r"    \midrule"
     yield rf"    \multicolumn{{{COLUMNS}}}{{l}}{{\emph{{{escape(title)}}}}} \\"
     for summary in comparison.everywhere:
@@ -184,7 +182,7 @@ def _everywhere(comparison: Comparison) -> Iterator[str]:
             _p(summary.p_goal, summary.largest_p_goal),
             "",
             "",
-            f"{shown} in all" if summary.is_shown_in_all else "not shown in all",
+            f"{summary.shown} in all" if summary.is_shown_in_all else "not shown in all",
         )
         yield f"    {_row(cells)}"
 

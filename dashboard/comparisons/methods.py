@@ -9,18 +9,23 @@ from functools import singledispatch
 
 from dashboard.comparisons.aa_in_methods import describe_aa_test
 from dashboard.comparisons.extension_in_methods import describe_extension
+from dashboard.comparisons.left_out_in_methods import (
+    count_as_subject,
+    count_part,
+    describe_completeness,
+    describe_exclusions,
+    describe_rejections,
+    describe_repairs,
+)
 from dashboard.comparisons.nodes_in_methods import describe_nodes
+from dashboard.comparisons.rule_in_methods import describe_family, describe_rule
 from dashboard.comparisons.together import describe_metrics_rule
 from dashboard.comparisons.training_in_methods import describe_training_verdicts
 from experiments.comparisons import Comparison, ExperimentComparison
-from experiments.comparisons.exclusions import Moment
 from experiments.comparisons.kept_rows import read_column
 from experiments.comparisons.published_tables import TableComparison
-from experiments.models import Run
 from experiments.planning.interim import Stage
 from experiments.statistics import Stamp, numbers
-from experiments.statistics.margins import Goal
-from experiments.statistics.values import Interval
 from runners.workloads.run_metrics import RUN_METRIC_NAMES
 
 OF_MEANS = (
@@ -41,10 +46,6 @@ OFF_BY_ONE = (
     "Spreads that equal mean/√(n − 1), the mark of a sum over n − 1 values divided by n, were "
     "corrected together with their means: mean · n/(n − 1), and the variance accordingly."
 )
-
-
-NAMED = 20
-"""More excluded runs than this are counted, not named; the file of runs has them all."""
 
 
 @singledispatch
@@ -70,13 +71,13 @@ def _(comparison: ExperimentComparison) -> list[str]:
         *_warm_up(comparison),
         *_training(comparison),
         *describe_training_verdicts(comparison),
-        " ".join((_inference(comparison), _family(comparison))),
+        " ".join((_inference(comparison), describe_family(comparison))),
         *describe_metrics_rule(comparison),
         *describe_extension(comparison),
-        " ".join((_completeness(comparison), *comparison.left_out)),
-        *_repairs(comparison),
-        *_rejections(comparison),
-        *_exclusions(comparison),
+        " ".join((describe_completeness(comparison), *comparison.left_out)),
+        *describe_repairs(comparison),
+        *describe_rejections(comparison),
+        *describe_exclusions(comparison),
     ]
 
 
@@ -94,7 +95,7 @@ def _(comparison: TableComparison) -> list[str]:
                 *describe_nodes(comparison.pairs),
             )
         ),
-        " ".join((_rule(comparison), MARGIN_AFTERWARDS, _family(comparison))),
+        " ".join((describe_rule(comparison), MARGIN_AFTERWARDS, describe_family(comparison))),
         *filter(None, [" ".join((*_reservations(comparison), left_out)).strip()]),
     ]
 
@@ -144,7 +145,7 @@ def _measured(comparison: ExperimentComparison) -> str:
         else ""
     )
     workloads: dict[str, dict[str, None]] = {}
-    for group in comparison.groups:
+    for group in [group for groups in comparison.by_metric for group in groups]:
         known = group.samples if group.metric.name in RUN_METRIC_NAMES else ()
         sources = sorted(set(read_column(known, "source")) - {""})
         metric = f"{group.metric.label.lower()} ({'; '.join([group.metric.name, *sources])})"
@@ -157,8 +158,8 @@ def _measured(comparison: ExperimentComparison) -> str:
             f"(sha256 {experiment.import_hash[:12]})"
         )
     return (
-        f"Measured on {where}{when}. The run is the unit of all statistics; its value is the "
-        f"{', the '.join(metrics)}."
+        f"Measured on {where}{when}. The run is the unit of all statistics; its "
+        f"{'values are' if comparison.further else 'value is'} the {', the '.join(metrics)}."
     )
 
 
@@ -195,7 +196,7 @@ def _spreading(comparison: ExperimentComparison) -> Iterator[str]:
     not_kept_off = comparison.experiment.jobs.filter(excluded_nodes=[]).order_by()
     if count := not_kept_off.values("block").distinct().count():
         text += (
-            f" {_count_as_subject(count, 'block was', 'blocks were')} allowed on any node, because "
+            f" {count_as_subject(count, 'block was', 'blocks were')} allowed on any node, because "
             "the scheduler refused the list of nodes or those that were left were not to be had."
         )
     yield text
@@ -236,7 +237,7 @@ def _warm_up(comparison: ExperimentComparison) -> Iterator[str]:
             "Where each run settles was looked for without regard to its environment: change "
             "points (least squares, penalty 6 ln k for k blocks) in the medians of blocks of "
             "steps; the last level is steady if it holds for half of the run.",
-            f"{_part_of(unsettled, analysed, 'run')} never settle{'s' * (unsettled == 1)}; those "
+            f"{count_part(unsettled, analysed, 'run')} never settle{'s' * (unsettled == 1)}; those "
             "that do not count like the others.",
         )
     )
@@ -276,39 +277,7 @@ def _inference(comparison: ExperimentComparison) -> str:
     )
     if comparison.experiment.imported_at:
         fixed = "The margin was chosen at the import, when the data had been taken."
-    return f"{_rule(comparison)} {fixed}"
-
-
-def _rule(comparison: Comparison) -> str:
-    wide, narrow = comparison.levels
-    margins = comparison.margins
-    if margins.goal is Goal.NOT_SLOWER:
-        return (
-            "An environment is called not slower when the end of its "
-            f"{narrow} interval on the slower side lies within the margin of {margins.text}: a "
-            f"ratio of times below 1 + m, or of rates above 1/(1 + m), with m = {margins.text}. "
-            f"That is one one-sided test at {comparison.alpha_text} of the logarithm of "
-            "the ratio (standard errors are on the log scale); how much faster it may be was not "
-            f"asked. Otherwise slower when the {wide} interval lies on the slower side of 1, and "
-            "inconclusive when neither holds."
-        )
-    if not margins.is_symmetric:
-        return (
-            f"An environment is called equivalent when the {narrow} interval lies within "
-            f"{margins.text}, of times between 1/(1 + {numbers.margin(margins.faster)}) and "
-            f"1 + {numbers.margin(margins.slower)} (of rates their inverses), which is two "
-            f"one-sided tests at {comparison.alpha_text} of the logarithm of the ratio "
-            "(p of equivalence is the larger of theirs; standard errors are on the log scale); "
-            f"otherwise slower or faster when the {wide} interval does not contain 1, and "
-            "inconclusive when neither holds."
-        )
-    return (
-        f"An environment is called equivalent when the {narrow} interval lies between 1/(1 + m) "
-        f"and 1 + m with m = {numbers.margin(comparison.margin)}, which is two one-sided tests at "
-        f"{comparison.alpha_text} of the logarithm of the ratio (p of equivalence is the "
-        "larger of theirs; standard errors are on the log scale); otherwise slower or faster when "
-        f"the {wide} interval does not contain 1, and inconclusive when neither holds."
-    )
+    return f"{describe_rule(comparison)} {fixed}"
 
 
 def _describe_analyses(stage: Stage) -> str:
@@ -327,142 +296,9 @@ def _describe_analyses(stage: Stage) -> str:
     if stage.stopped_at:
         text += f" A person ended the experiment at interim analysis {stage.stopped_at}."
     if stage.stopped_early:
-        ended_part = _part_of(stage.ended, stage.planned, stage.unit)
+        ended_part = count_part(stage.ended, stage.planned, stage.unit)
         text += f" It was ended after {ended_part}, outside the plan."
     if stage.waits:
         ended = "has" if stage.ended == 1 else "have"
-        text += f" So far {_part_of(stage.ended, stage.planned, stage.unit)} {ended} ended."
+        text += f" So far {count_part(stage.ended, stage.planned, stage.unit)} {ended} ended."
     return text
-
-
-def _family(comparison: Comparison) -> str:
-    count = len(comparison.pairs)
-    if not count:
-        return "No comparison has been made yet."
-    subject = "comparison was" if count == 1 else "comparisons were"
-    text = f"{count} {subject} made; p after Holm’s correction stands in brackets."
-    if not comparison.everywhere:
-        return text
-    proved = "Not slower" if comparison.margins.goal is Goal.NOT_SLOWER else "Equivalent"
-    return (
-        f"{text} “{proved} in all configurations” is an intersection-union "
-        "test: its p is the "
-        "largest and needs no correction. The geometric mean of the ratios takes the "
-        "configurations as independent; none is given where the ratios differ (Welch’s F test at "
-        f"5 %) by more than the margin.{_pooling(comparison)}"
-    )
-
-
-def _pooling(comparison: Comparison) -> str:
-    """Return how ratios were pooled in the forest plot, with the numbers; "" where none was."""
-    pooled = [one for one in comparison.pooled if one.ratio is not None]
-    if not pooled:
-        return ""
-    level = numbers.level(pooled[0].level)
-    named = "; ".join(
-        f"{one.environment} {numbers.ratio(one.ratio, one.interval)}"
-        + (f", prediction interval {_interval(one.prediction)}" if one.prediction else "")
-        for one in pooled
-    )
-    return (
-        " Diamonds of the forest plot are means by random effects (variance between configurations "
-        "by Paule and Mandel 1982; standard error by Hartung and Knapp 2001, never below the usual "
-        f"one; t with k − 1 degrees of freedom), at {level}: {named}."
-    )
-
-
-def _interval(interval: Interval) -> str:
-    return " to ".join(numbers.fixed(end, 3) for end in interval)
-
-
-def _completeness(comparison: ExperimentComparison) -> str:
-    ends = "".join(
-        f", {comparison.stage.states[state]} {state}"
-        for state in map(str, Run.FINAL)
-        if comparison.stage.states[state]
-    )
-    planned = _count_as_subject(comparison.planned, "run was", "runs were")
-    ended = "has" if comparison.ended == 1 else "have"
-    runs = f"{planned} planned, {comparison.ended} {ended} ended{ends}."
-    if comparison.experiment.imported_at:
-        runs = f"{planned} found in the logs{ends}."
-    else:
-        runs += (
-            " A run fails, by the same rules in all environments, whose numbers do not pass the "
-            "sanity check of its workload, or whose node failed by the word of its scheduler."
-        )
-    without = "Runs that failed, were cancelled or were excluded have no say"
-    if comparison.experiment.is_paired:
-        without += "; blocks in which one side is missing are left out of that pair"
-    return f"{runs} {without}."
-
-
-def _repairs(comparison: ExperimentComparison) -> Iterator[str]:
-    """Yield how many blocks a second job has completed."""
-    blocks, on_any_node = comparison.repaired
-    if not blocks:
-        return
-    count = _count_as_subject(blocks, "block was", "blocks were")
-    text = (
-        f"{count} completed by a second job, because the first one ended before all of its runs "
-        "had begun, or because rules of the plan rejected some; their runs are further apart in "
-        "time."
-    )
-    if on_any_node:
-        text += f" For {on_any_node:,} of them any node was allowed."
-    yield text
-
-
-def _rejections(comparison: ExperimentComparison) -> Iterator[str]:
-    """Yield the rules of the plan that reject runs, and how many runs of whom they rejected."""
-    rules = comparison.experiment.rejection_texts
-    if not rules:
-        return
-    by_environment: Counter[str] = Counter()
-    for row in comparison.rejections:
-        by_environment[row.environment] += row.rejected
-    named = ", ".join(f"{count:,} of {name}" for name, count in by_environment.items() if count)
-    count = _count_as_subject(comparison.rejected, "run was", "runs were")
-    text = (
-        "Rules of the plan, fixed before the launch and blind to what runs measure, reject a run "
-        f"where {', or '.join(rules)}: {f'{count} rejected, {named}' if named else 'none was'}."
-    )
-    if again := comparison.experiment.rejected_again:
-        times = "once" if again == 1 else f"up to {again} times"
-        text += (
-            f" By the same plan what they reject of a block is run again {times}, on the node of "
-            "the others; a run counts as rejected each time."
-        )
-    yield text
-
-
-def _exclusions(comparison: ExperimentComparison) -> Iterator[str]:
-    """Yield who excluded which runs, when and why, and the verdicts with them."""
-    exclusions = comparison.exclusions
-    if not exclusions:
-        return
-    moments = Counter(exclusion.moment for exclusion in exclusions)
-    named = "; ".join(exclusion.description for exclusion in exclusions[:NAMED])
-    more = f"; and {len(exclusions) - NAMED} more" if len(exclusions) > NAMED else ""
-    count = _count_as_subject(len(exclusions), "run was", "runs were")
-    sentences = [f"{count} excluded by a person: {named}{more}."]
-    when = ", ".join(f"{moments[moment]:,} {moment}" for moment in Moment if moments[moment])
-    sentences.append(f"Of these, {when}.")
-    if comparison.paired:
-        sentences.append("A block that lacks a run of either side is left out of that pair.")
-    before = [
-        f"{group.name}, {pair.environment}: {pair.verdict} without them. {pair.before.sentence}"
-        for group in comparison.groups
-        for pair in group.pairs
-        if pair.before
-    ]
-    yield " ".join((*sentences, *before))
-
-
-def _part_of(count: int, total: int, noun: str) -> str:
-    """Return a part of a total: "1 of 5 runs"."""
-    return f"{count:,} of {numbers.count(total, noun)}"
-
-
-def _count_as_subject(count: int, singular: str, plural: str) -> str:
-    return f"{count:,} {singular if count == 1 else plural}"

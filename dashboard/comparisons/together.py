@@ -8,7 +8,12 @@ from collections.abc import Iterator, Sequence
 from experiments.comparisons import Comparison, ExperimentComparison
 from experiments.planning.decisive_metrics import get_rule, list_further
 from experiments.statistics import Verdict, numbers
-from experiments.statistics.margins import Goal
+from experiments.statistics.claims import (
+    Wording,
+    choose_wording,
+    describe_margin,
+    name_goal,
+)
 from experiments.statistics.metric_rules import MetricsRule
 from experiments.statistics.several_metrics import Overall
 
@@ -51,14 +56,23 @@ def _describe_environment(overalls: Sequence[Overall]) -> str:
     return text
 
 
+def choose_all_wording(comparison: Comparison) -> Wording:
+    """Return the words for all decisive metrics of a comparison together."""
+    return choose_wording(group.metric for groups in comparison.by_metric for group in groups)
+
+
 def describe_metrics_rule(comparison: Comparison) -> Iterator[str]:
     """Yield how the plan judges several decisive metrics together; nothing where it has one."""
     if not isinstance(comparison, ExperimentComparison) or not comparison.further:
         return
     experiment = comparison.experiment
-    word = "not slower" if comparison.margins.goal is Goal.NOT_SLOWER else "equivalent"
+    word = name_goal(comparison.margins.goal, choose_all_wording(comparison))
     named = numbers.listed(
-        [f"{further.name} within {further.margin.text}" for further in list_further(experiment)]
+        [
+            f"{further.name} within {describe_margin(further.margin, wording)}"
+            for further, groups in zip(list_further(experiment), comparison.further, strict=True)
+            for wording in [choose_wording(group.metric for group in groups)]
+        ]
     )
     text = f"Beside the main metric the plan has further decisive metrics, in this order: {named}. "
     if get_rule(experiment) is MetricsRule.ALL:

@@ -10,10 +10,16 @@ from functools import cache
 
 from dashboard.drawings.typeface import clean
 from experiments.statistics import Pair, Verdict, numbers
+from experiments.statistics.claims import (
+    Wording,
+    choose_wording,
+    describe_margin,
+    name_goal,
+    name_verdict,
+)
 from experiments.statistics.margins import Margin
 from experiments.statistics.pooling import Pooled
 from experiments.statistics.values import ALPHA, Interval
-from experiments.statistics.verdicts import PROVED
 
 WIDEST = 2.0
 """Beyond this ratio (or its inverse) a single odd comparison does not stretch the axis of all."""
@@ -27,14 +33,6 @@ MOST_REASONS = 6
 BEYOND = "interval beyond the axis; see its numbers"
 SEE_TABLE = "not compared; the table of the figure says why"
 POOLED = "Pooled over {}"
-WORDS = {
-    Verdict.EQUIVALENT: "Equivalent",
-    Verdict.NOT_SLOWER: "Not slower",
-    Verdict.SLOWER: "Slower",
-    Verdict.FASTER: "Faster",
-    Verdict.INCONCLUSIVE: "Inconclusive",
-    Verdict.NO_INFERENCE: "No inference",
-}
 DECIDED_BY = {
     Verdict.EQUIVALENT: "thick",
     Verdict.NOT_SLOWER: "thick",
@@ -77,6 +75,7 @@ class ForestRow:
     is_outside: bool
     """Whether the ratio itself is beyond the axis."""
     verdict: str
+    """The word for it: "Slower", of memory and energy "More"."""
     is_decided: bool
     ratio_text: str
     low_text: str
@@ -94,6 +93,8 @@ class ForestRow:
     """Whether it is a mean over configurations: a diamond as wide as `thick`."""
     prediction: Interval | None = None
     """Of a pooled row: where one more configuration would lie."""
+    sign: str = ""
+    """The verdict, which chooses what is drawn beside its word; empty where there is none."""
     block_ratios: tuple[float, ...] = ()
     """Of the only row of a figure: the ratios of its blocks, drawn above its interval."""
     margin: Interval | None = None
@@ -127,6 +128,8 @@ class Forest:
     margin_text: str
     proved: str
     """What it is called if the thick interval lies inside the band: "equivalent"."""
+    detected: tuple[str, ...]
+    """What it is called if the thin interval is clear of 1: "slower" and "faster"."""
     thick_level: str
     thin_level: str
     size_heading: str
@@ -142,7 +145,7 @@ class Forest:
     @property
     def has_verdicts(self) -> bool:
         """Return whether anything is inferred of any row."""
-        return any(row.verdict != WORDS[Verdict.NO_INFERENCE] for row in self.rows)
+        return any(row.sign != Verdict.NO_INFERENCE for row in self.rows)
 
     @property
     def has_band(self) -> bool:
@@ -180,6 +183,7 @@ def describe_forest(
     bounds = margin.find_common_bounds({pair.better for pair in pairs})
     low, high = choose_range(pairs, bounds, [*ends, *block_ratios])
     decimals = _choose_decimals(pairs)
+    wordings = list(dict.fromkeys(choose_wording([pair]) for pair in pairs))
     letters, notes = _letter_notes(pairs, low, high)
     if pooled:
         pooled_letter = _letter(len(notes))
@@ -191,8 +195,9 @@ def describe_forest(
         axis_title=f"{subject} to {baseline} (log)",
         sides=_name_sides(pairs),
         band=(max(bounds[0], low), min(bounds[1], high)) if bounds else (1.0, 1.0),
-        margin_text=_describe_margin(margin, bounds),
-        proved=WORDS[PROVED[margin.goal]].lower(),
+        margin_text=_describe_margin(margin, bounds, choose_wording(pairs)),
+        proved=" or ".join(dict.fromkeys(name_goal(margin.goal, each) for each in wordings)),
+        detected=tuple(word for each in wordings for word in (each.more, each.less)),
         thick_level=numbers.levels(alphas, sides=2),
         thin_level=numbers.levels(alphas),
         size_heading="Blocks" if all(pair.paired for pair in pairs) else "Runs",
@@ -219,13 +224,13 @@ def describe_forest(
     return change_names(forest, lambda text: clean(hide(text)))
 
 
-def _describe_margin(margin: Margin, bounds: Interval | None) -> str:
+def _describe_margin(margin: Margin, bounds: Interval | None, wording: Wording) -> str:
     """Return the ends of the margin: "1/1.02 to 1.02", "up to 1.02", "from 1/1.02 on".
 
     Without the same ends for all rows, as in plans: "2 % faster to 20 % slower, not shaded".
     """
     if bounds is None:
-        return f"{margin.text}, not shaded"
+        return f"{describe_margin(margin, wording)}, not shaded"
     low, high = (f"1/{1 / end:.6g}" if 0 < end < 1 else f"{end:.6g}" for end in bounds)
     if bounds[0] == 0:
         return f"up to {high}"
@@ -288,7 +293,8 @@ def _describe_row(
         cut_low=widest is not None and widest[0] < low,
         cut_high=widest is not None and widest[1] > high,
         is_outside=ratio is not None and not low <= ratio <= high,
-        verdict=WORDS[pair.verdict],
+        verdict=_name_verdict(pair).capitalize(),
+        sign=pair.verdict,
         is_decided=pair.verdict in DECIDED_BY,
         ratio_text=write_ratio(ratio, decimals),
         low_text=write_ratio(thick[0], decimals) if thick else "",
@@ -478,20 +484,26 @@ def _say_stamp(label: str) -> str:
 
 
 def _name_sides(pairs: Sequence[Pair]) -> tuple[str, str]:
-    if pairs and all(pair.is_of_amounts for pair in pairs):
-        return "less", "more"
+    """Return what lies left and right of 1; empty where rows have different directions."""
+    sides = choose_wording(pairs).sides
     match {pair.better for pair in pairs}:
         case directions if directions == {"lower"}:
-            return "faster", "slower"
+            return sides
         case directions if directions == {"higher"}:
-            return "slower", "faster"
+            return sides[::-1]
     return "", ""
 
 
+def _name_verdict(pair: Pair) -> str:
+    return name_verdict(pair.verdict, choose_wording([pair]))
+
+
 def _describe_verdicts(pairs: Sequence[Pair]) -> str:
-    counts = Counter(WORDS[pair.verdict].lower() for pair in pairs)
+    counts = Counter((pair.verdict, _name_verdict(pair)) for pair in pairs)
+    order = list(Verdict)
     known = [
-        f"{counts[word.lower()]} {word.lower()}" for word in WORDS.values() if counts[word.lower()]
+        f"{counts[verdict, word]} {word}"
+        for verdict, word in sorted(counts, key=lambda counted: order.index(counted[0]))
     ]
     return f"{numbers.count(len(pairs), 'comparison')}: {', '.join(known)}." if pairs else ""
 

@@ -25,6 +25,7 @@ def read_forest(text: str) -> Forest:
             **known,
             **{name: tuple(_pair(pair) for pair in known[name]) for name in lists},
             "sides": _pair(known["sides"]),
+            "detected": _pair(known["detected"]),
             "band": _pair(known["band"]),
             "rows": tuple(rows),
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -32,6 +32,7 @@ from dashboard.drawings.forest_pages import (
 )
 from dashboard.drawings.themes import Theme
 from dashboard.drawings.typeface import Typeface
+from experiments.statistics import Verdict
 
 INSET, INDENT = 0.6, 2.4
 GAP = 3.4
@@ -214,7 +215,7 @@ class _Layout:
         letters = {
             letter for block in blocks for row_ in block.rows for letter in row_.letters.split(",")
         }
-        verdicts = {row_.verdict for block in blocks for row_ in block.rows}
+        verdicts = {row_.sign: row_.verdict for block in blocks for row_ in block.rows}
         yield from self._draw_foot(y, letters, verdicts)
 
     def _draw_head(self) -> Iterator[Element]:
@@ -288,8 +289,8 @@ class _Layout:
             yield self._text(dash + 1, y, row.high_text)
         else:
             yield self._text(dash, y, "–", anchor="middle", colour=theme.muted)
-        if row.verdict:
-            yield from self._draw_glyph(row.verdict, places.glyph, y)
+        if row.sign:
+            yield from self._draw_glyph(row.sign, places.glyph, y)
         if not self.measures.is_narrow:
             face: Face = "bold" if row.is_decided else "regular"
             colour = theme.ink if row.is_decided else theme.muted
@@ -357,23 +358,30 @@ class _Layout:
             yield Polygon(points, self.theme.ground, colour, CAP, name="symbol")
 
     def _draw_glyph(self, verdict: str, left: float, y: float) -> Iterator[Element]:
-        """Draw the sign of a verdict in ink: two bars, a triangle, a ring, a dash."""
+        """Draw the sign of a verdict in ink: two bars, ≤, a triangle, a ring, a dash."""
         ink, muted, middle = self.theme.ink, self.theme.muted, left + 0.85
         match verdict:
-            case "Equivalent":
+            case Verdict.EQUIVALENT:
                 for shift in (-0.45, 0.45):
                     yield Line((left, y + shift), (left + 1.7, y + shift), 1.1, ink, name="glyph")
-            case "Slower" | "Faster":
-                way = 1 if verdict == "Slower" else -1
+            case Verdict.NOT_SLOWER:
+                right = left + 1.7
+                corner = ((right, y - 0.95), (left, y - 0.25), (right, y + 0.45))
+                for start, end in (*pairwise(corner), ((left, y + 0.95), (right, y + 0.95))):
+                    yield Line(start, end, 0.9, ink, name="glyph")
+            case Verdict.SLOWER | Verdict.FASTER:
+                way = 1 if verdict == Verdict.SLOWER else -1
                 tip, back = middle + 0.85 * way, middle - 0.75 * way
                 yield Polygon(((tip, y), (back, y - 0.85), (back, y + 0.85)), ink, name="glyph")
-            case "Inconclusive":
+            case Verdict.INCONCLUSIVE:
                 ring = make_symbol(0, (middle, y), 0.68)
                 yield Polygon(ring, "", muted, 1.0, name="glyph")
             case _:
                 yield Line((left + 0.2, y), (left + 1.5, y), 0.8, muted, name="glyph")
 
-    def _draw_foot(self, top: float, letters: set[str], verdicts: set[str]) -> Iterator[Element]:
+    def _draw_foot(
+        self, top: float, letters: set[str], verdicts: Mapping[str, str]
+    ) -> Iterator[Element]:
         places, theme, narrow = self.places, self.theme, self.measures.is_narrow
         y = top + 0.7
         yield Line((places.left - 1, y), (places.right + 1, y), AXIS, theme.ink, name="axis")
@@ -415,7 +423,9 @@ class _Layout:
             x = places.columns["ratio"].right - places.columns["ratio"].width
             if self.forest.has_verdicts:
                 thick += f": inside the band, {self.forest.proved}"
-                thin += ": clear of 1, slower or faster"
+                thin += ": clear of 1"
+                if len(self.forest.detected) == 2:  # of more there is no room
+                    thin += f", {' or '.join(self.forest.detected)}"
             yield from self._draw_line_key(x, first - LINE, THICK, thick)
             yield from self._draw_line_key(x, first, THIN, thin)
         notes = [note for note in self.forest.notes if note[0] in letters]
@@ -424,11 +434,11 @@ class _Layout:
             y += LINE
             yield self._text(INSET, y, line, colour=theme.muted)
 
-    def _draw_verdict_key(self, y: float, verdicts: set[str]) -> Iterator[Element]:
+    def _draw_verdict_key(self, y: float, verdicts: Mapping[str, str]) -> Iterator[Element]:
         x = INSET
-        for word in ("Equivalent", "Slower", "Faster", "Inconclusive", "No inference"):
-            if word in verdicts:
-                yield from self._draw_glyph(word, x, y)
+        for sign in Verdict:
+            if word := verdicts.get(sign):
+                yield from self._draw_glyph(sign, x, y)
                 yield self._text(x + GLYPH + 0.6, y, word)
                 x += GLYPH + 0.6 + self.type.measure(word) + 2.6
 

@@ -15,6 +15,7 @@ from experiments.planning.decisive_metrics import describe_further
 from experiments.planning.goals import describe_training_margins, get_margins
 from experiments.statistics import Pair, PointsPair, numbers
 from experiments.statistics.across_configurations import Everywhere
+from experiments.statistics.claims import choose_wording, describe_margin
 from experiments.statistics.robust import Companion
 from experiments.statistics.step_spread import Ratio
 from experiments.statistics.values import Interval
@@ -47,7 +48,10 @@ def margin(fraction: float) -> str:
 @register.filter
 def margin_of(row: Experiment | Comparison | Pair) -> str:
     """Return the margin of an experiment or a comparison: "2 %", "2 % faster to 5 % slower"."""
-    return unbroken((get_margins(row) if isinstance(row, Experiment) else row.margins).text)
+    if isinstance(row, Experiment):
+        return unbroken(get_margins(row).text)
+    wording = choose_wording([row]) if isinstance(row, Pair) else row.wording
+    return unbroken(describe_margin(row.margins, wording))
 
 
 @register.filter

@@ -12,6 +12,7 @@ from experiments.comparisons.trainings import Trainings
 from experiments.comparisons.warm_ups import WarmUps
 from experiments.statistics import Measured, Pair, Sample, Verdict, numbers
 from experiments.statistics.across_configurations import Everywhere, summarise_environments
+from experiments.statistics.claims import Wording, choose_wording
 from experiments.statistics.margins import Margin
 from experiments.statistics.pooling import Pooled, pool_environments
 from experiments.statistics.several_metrics import Overall
@@ -105,6 +106,11 @@ class Comparison:
         return Margin.of(self.margin)
 
     @property
+    def wording(self) -> Wording:
+        """Return the words by which its environments are compared: slower, or more."""
+        return choose_wording(group.metric for group in self.groups)
+
+    @property
     def pairs(self) -> list[Pair]:
         return [pair for group in self.groups for pair in group.pairs]
 
@@ -130,6 +136,11 @@ class Comparison:
         return count_by_frequency(pair.verdict for pair in self.pairs)
 
     @property
+    def compared(self) -> int:
+        """Return how many comparisons there are, each of all decisive metrics."""
+        return sum(self.verdicts.values())
+
+    @property
     def stamps(self) -> dict[str, int]:
         """Return how many pairs have each stamp, the most frequent first."""
         return count_by_frequency(stamp for pair in self.pairs for stamp in pair.stamps)
@@ -153,7 +164,7 @@ class Comparison:
 
     @property
     def pairs_with_excluded_runs(self) -> int:
-        """Return how many pairs lack runs that persons have excluded."""
+        """Return how many verdicts have another one beside them, with the excluded runs."""
         return sum(pair.before is not None for pair in self.pairs)
 
     @cached_property

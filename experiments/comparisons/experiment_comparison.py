@@ -128,6 +128,12 @@ class ExperimentComparison(Comparison):
         )
 
     @property
+    def pairs_with_excluded_runs(self) -> int:
+        if not self.decisive:
+            return super().pairs_with_excluded_runs
+        return sum(bool(overall.before) for overall in self.decisive.values())
+
+    @property
     def about(self) -> dict[str, Any]:
         plan_hash = self.experiment.plan_hash
         return {"experiment": self.experiment.pk, **super().about, "plan_hash": plan_hash}

@@ -7,9 +7,9 @@ from dataclasses import replace
 from experiments.models import Experiment
 from experiments.planning.interim import Stage
 from experiments.statistics import Pair, Stamp
+from experiments.statistics.claims import choose_wording, name_goal
 from experiments.statistics.extended import Extended
 from experiments.statistics.extension_levels import compute_error_rates
-from experiments.statistics.verdicts import PROVED
 
 
 def list_extended_places(experiment: Experiment) -> set[tuple[int, str]]:
@@ -41,7 +41,9 @@ def stamp_extended(pair: Pair, first: Pair | None) -> Pair:
     if added > 0:
         rates = compute_error_rates(known, added, extension.level, paired=pair.paired)
         extension = replace(extension, error_difference=rates.difference, error_goal=rates.goal)
-    reason = extension.describe_reservation(PROVED[pair.goal].lower())
+    wording = choose_wording([pair])
+    detected = f"{wording.more} or {wording.less}"
+    reason = extension.describe_reservation(name_goal(pair.goal, wording), detected)
     return replace(
         pair,
         extension=extension,

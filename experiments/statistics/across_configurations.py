@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from experiments.statistics import numbers
+from experiments.statistics.claims import SPEED, Wording, choose_wording, claim_shown, name_goal
 from experiments.statistics.estimates import Arm, Estimate
 from experiments.statistics.margins import Goal, Margin
 from experiments.statistics.values import ALPHA, Better, Interval, Pair, Verdict
@@ -69,19 +70,19 @@ class Everywhere:
     not_slower_in_all: bool = False
     p_not_slower: float | None = None
     largest_p_not_slower: float | None = None
-    is_of_amounts: bool = False
-    """Memory or energy in all configurations: more of it is needed, nothing is slower."""
+    wording: Wording = SPEED
+    """The words for the metrics of all configurations."""
 
     @property
     def columns(self) -> dict[str, Any]:
         """Return all fields under the names that they have in data files; `excluded_by_hand` is
-        a column of its own at the end, `extended` is told by the pairs' columns, and
-        `is_of_amounts` follows from the metric.
+        a column of its own at the end, `extended` is told by the pairs' columns, and `wording`
+        follows from the metric.
         """
         return {
             "cells" if name == "configurations" else name: value
             for name, value in asdict(self).items()
-            if name not in ("excluded_by_hand", "extended", "is_of_amounts")
+            if name not in ("excluded_by_hand", "extended", "wording")
         }
 
     @property
@@ -118,21 +119,22 @@ class Everywhere:
         return (self.ratio if self.better == "lower" else 1 / self.ratio) - 1
 
     @property
+    def shown(self) -> str:
+        """Return what was to be shown as a word: "equivalent", "not slower"."""
+        return name_goal(self.goal, self.wording)
+
+    @property
     def claim(self) -> str:
         """Return the sentence's first part: whether equivalence is shown everywhere."""
-        verb = "is" if self.is_shown_in_all else "is not shown to be"
-        if self.goal is not Goal.NOT_SLOWER:
-            what = f"equivalent to {self.baseline} within"
-        elif self.is_of_amounts:
-            verb = "does not need" if self.is_shown_in_all else "is not shown not to need"
-            what = f"more than {self.baseline} by more than"
-        else:
-            what = f"not slower than {self.baseline} by more than"
-        margin = self.margins.describe(is_of_amounts=self.is_of_amounts)
-        return (
-            f"{self.environment} {verb} {what} {margin} in "
-            f"{numbers.all_of(self.configurations, 'configuration')} compared"
+        claim = claim_shown(
+            self.environment,
+            self.baseline,
+            self.goal,
+            self.wording,
+            margin=self.margins,
+            is_shown=self.is_shown_in_all,
         )
+        return f"{claim} in {numbers.all_of(self.configurations, 'configuration')} compared"
 
     @property
     def evidence(self) -> str:
@@ -203,7 +205,7 @@ def _summaries(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
             margin_faster=own_pairs[0].margin_faster,
             not_slower_in_all=all(pair.verdict is Verdict.NOT_SLOWER for pair in own_pairs),
             largest_p_not_slower=largest_p if is_one_sided else None,
-            is_of_amounts=all(pair.is_of_amounts for pair in own_pairs),
+            wording=choose_wording(own_pairs),
         )
         if not differ:
             summary = _with_mean(summary, _geometric_mean(estimates, signs))

@@ -35,8 +35,12 @@ class Extended:
             f"planned, at the level {self.level:g}."
         )
 
-    def describe_reservation(self, goal: str) -> str:
-        """Return the reason of the stamp; `goal` is what was to be shown, as an adjective."""
+    def describe_reservation(self, shown: str, detected: str) -> str:
+        """Return the reason of the stamp.
+
+        `shown` is the word for what was to be shown, such as "equivalent", and `detected` those for
+        a difference, such as "slower or faster".
+        """
         reason = (
             f"After {numbers.count(self.planned, 'planned repeat')} the verdict was open, and "
             f"{numbers.count(self.added, 'repeat')} {'was' if self.added == 1 else 'were'} added, "
@@ -44,11 +48,11 @@ class Extended:
         )
         if self.error_difference is None or self.error_goal is None:
             return f"{reason} None of those that were added counts here."
-        difference, shown = (
+        of_difference, of_goal = (
             numbers.percent(error, decimals=1) for error in (self.error_difference, self.error_goal)
         )
         return (
             f"{reason} Both verdicts together are wrong more often than one at 0.05: a ratio of 1 "
-            f"is called slower or faster in {difference} of experiments, and a ratio at the margin "
-            f"{goal} in {shown}."
+            f"is called {detected} in {of_difference} of experiments, and a ratio at the margin "
+            f"{shown} in {of_goal}."
         )

@@ -96,12 +96,11 @@ class Margin:
         """Return it as part of a sentence: "2 %", "2 % faster to 5 % slower"."""
         return self.describe()
 
-    def describe(self, *, is_of_amounts: bool = False) -> str:
-        """Return the text; of memory or energy "2 % less to 5 % more"."""
+    def describe(self, *, less: str = "faster", more: str = "slower") -> str:
+        """Return the text with other words for both directions: "2 % less to 5 % more"."""
         slower = numbers.margin(self.slower)
         if self.is_symmetric or self.goal is Goal.NOT_SLOWER:
             return slower
-        less, more = ("less", "more") if is_of_amounts else ("faster", "slower")
         return f"{numbers.margin(self.faster)} {less} to {slower} {more}"
 
 

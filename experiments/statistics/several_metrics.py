@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.statistics import numbers
+from experiments.statistics.claims import Wording, choose_wording, claim_shown
 from experiments.statistics.margins import Goal
 from experiments.statistics.metric_rules import MetricsRule, take_largest_so_far
 from experiments.statistics.multiple_comparisons import adjust_by_holm
@@ -65,6 +66,11 @@ class Overall:
         return _find_verdict(self.goal, self.parts)
 
     @property
+    def wording(self) -> Wording:
+        """Return the words for all of its metrics together."""
+        return choose_wording(part.metric for part in self.parts)
+
+    @property
     def verdict_before(self) -> Verdict | None:
         """Return the verdict with the excluded runs; None where nobody excluded any."""
         return _find_verdict(self.goal, self.before) if self.before else None
@@ -102,17 +108,14 @@ class Overall:
     @property
     def claim(self) -> str:
         """Return the first part of the sentence."""
-        is_shown = self.verdict is not Verdict.NOT_SHOWN
-        verb = "is" if is_shown else "is not shown to be"
-        kinds = {part.metric.is_of_amounts for part in self.parts}
-        if self.goal is not Goal.NOT_SLOWER:
-            what = "equivalent to"
-        elif kinds == {True}:
-            verb = "does not need" if is_shown else "is not shown not to need"
-            what = "more than"
-        else:
-            what = "not slower than" if kinds == {False} else "not worse than"
-        return f"{self.environment} {verb} {what} {self.baseline} in {self._all}"
+        claim = claim_shown(
+            self.environment,
+            self.baseline,
+            self.goal,
+            self.wording,
+            is_shown=self.verdict is not Verdict.NOT_SHOWN,
+        )
+        return f"{claim} in {self._all}"
 
     @property
     def evidence(self) -> str:

@@ -287,11 +287,6 @@ class Pair:
         return self.unit in AMOUNTS and self.better == "lower"
 
     @property
-    def margin_text(self) -> str:
-        """Return the margin in the words of what is compared."""
-        return self.margins.describe(is_of_amounts=self.is_of_amounts)
-
-    @property
     def alpha(self) -> float:
         """Return the level at which the verdict was decided."""
         return self.interim_analysis.alpha if self.interim_analysis else ALPHA

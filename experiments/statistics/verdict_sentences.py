@@ -3,6 +3,13 @@
 from collections.abc import Sequence
 
 from experiments.statistics import numbers
+from experiments.statistics.claims import (
+    Wording,
+    choose_wording,
+    claim_difference,
+    claim_shown,
+    describe_margin,
+)
 from experiments.statistics.estimates import TOO_FEW, Estimate
 from experiments.statistics.margins import describe_bounds
 from experiments.statistics.values import InterimAnalysis, Interval, Pair, Verdict
@@ -12,6 +19,7 @@ from experiments.statistics.verdicts import (
     DETECTED_FASTER,
     FEWEST,
     MOST,
+    PROVED,
     TAIL,
     count_more_needed,
     find_likely_range,
@@ -23,35 +31,20 @@ NODES_UNKNOWN = "nodes not known"
 
 def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]:
     """Return the claim (which a page may print bold) and the rest of the sentence."""
+    wording = choose_wording([pair])
     if estimate is None or pair.verdict is Verdict.NO_INFERENCE:
         claim, evidence = "No inference", f": {_why_none(pair)}"
     elif pair.verdict is Verdict.INCONCLUSIVE:
         claim, evidence = "Inconclusive", f": {_what_is_open(pair, estimate)}"
-    elif pair.verdict is Verdict.EQUIVALENT:
-        claim = (
-            f"{pair.environment} is equivalent to {pair.baseline} "
-            f"within {pair.margin_text}{_scope(pair)}"
-        )
+    elif pair.verdict in PROVED.values():
+        claim = claim_shown(
+            pair.environment, pair.baseline, pair.goal, wording, margin=pair.margins
+        ) + _scope(pair)
         evidence = f" ({_numbers(pair, 1 - 2 * pair.alpha, pair.ci_equivalence)})."
-        if pair.detail == DETECTABLE:
-            evidence += " A difference can be detected, but it is smaller than the margin."
-    elif pair.verdict is Verdict.NOT_SLOWER:
-        claim = (
-            f"{pair.environment} {_is_not_slower(pair)} than {pair.baseline} "
-            f"by more than {pair.margin_text}{_scope(pair)}"
-        )
-        evidence = f" ({_numbers(pair, 1 - 2 * pair.alpha, pair.ci_equivalence)})."
-        if pair.detail == DETECTABLE:
-            slower = "needs more" if pair.is_of_amounts else "is slower"
-            evidence += f" That it {slower} can be detected, but by less than the margin."
-        elif pair.detail == DETECTED_FASTER:
-            faster = "needs less" if pair.is_of_amounts else "is faster"
-            evidence += f" It {faster} (p of a difference {numbers.p_value(pair.p_difference)})."
+        evidence += _describe_detected(pair, wording)
     else:
-        claim = (
-            f"{pair.environment} {_verb(pair)} {_percent(pair, pair.ratio or 1)} "
-            f"{_name_direction(pair)} than {pair.baseline}{_scope(pair)}"
-        )
+        difference = claim_difference(pair.verdict, wording, _percent(pair, pair.ratio or 1))
+        claim = f"{pair.environment} {difference} than {pair.baseline}{_scope(pair)}"
         evidence = f" ({_numbers(pair, 1 - pair.alpha, pair.ci_difference)}); " + (
             f"beyond {_margin(pair)}."
             if pair.detail == BEYOND
@@ -68,18 +61,17 @@ def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]
     return claim, evidence
 
 
-def _verb(pair: Pair) -> str:
-    return "needs" if pair.is_of_amounts else "is"
-
-
-def _is_not_slower(pair: Pair) -> str:
-    return "does not need more" if pair.is_of_amounts else "is not slower"
-
-
-def _name_direction(pair: Pair) -> str:
-    if pair.is_of_amounts:
-        return "more" if pair.verdict is Verdict.SLOWER else "less"
-    return pair.verdict.lower()
+def _describe_detected(pair: Pair, wording: Wording) -> str:
+    """Return a sentence on a difference beside what was shown; "" if none is detected."""
+    if pair.detail == DETECTED_FASTER:
+        difference = claim_difference(Verdict.FASTER, wording)
+        return f" It {difference} (p of a difference {numbers.p_value(pair.p_difference)})."
+    if pair.detail != DETECTABLE:
+        return ""
+    if pair.verdict is Verdict.EQUIVALENT:
+        return " A difference can be detected, but it is smaller than the margin."
+    difference = claim_difference(Verdict.SLOWER, wording)
+    return f" That it {difference} can be detected, but by less than the margin."
 
 
 def _be(names: Sequence[str]) -> str:
@@ -132,25 +124,25 @@ def _percent(pair: Pair, ratio: float) -> str:
 def _margin(pair: Pair) -> str:
     """The margin with its limits: 2 % are as much below 1 as above on the scale of logarithms."""
     bounds = pair.margins.find_bounds(pair.better)
-    return f"the margin of {pair.margin_text} ({describe_bounds(bounds)})"
+    text = describe_margin(pair.margins, choose_wording([pair]))
+    return f"the margin of {text} ({describe_bounds(bounds)})"
 
 
 def _what_is_open(pair: Pair, estimate: Estimate) -> str:
     low, high = pair.ci_equivalence or (1.0, 1.0)
-    below, above = ("slower", "faster") if pair.better == "higher" else ("faster", "slower")
-    if pair.is_of_amounts:
-        below, above = "less", "more"
+    wording = choose_wording([pair])
+    below, above = wording.sides[::-1] if pair.better == "higher" else wording.sides
     if low < 1 < high:
         ends = [f"{_percent(pair, low)} {below}", f"{_percent(pair, high)} {above}"]
-        between = " and ".join(ends if below != "slower" else ends[::-1])
+        between = " and ".join(ends if below == wording.less else ends[::-1])
     else:
         nearer, farther = sorted((low, high), key=lambda end: abs(end - 1))
         side = above if low >= 1 else below
         between = f"{_percent(pair, nearer)} and {_percent(pair, farther)} {side}"
     level = numbers.level(1 - 2 * pair.alpha)
-    next_step = f"{_next_step(pair, estimate)} at {pair.margin_text}"
+    next_step = f"{_next_step(pair, estimate)} at {describe_margin(pair.margins, wording)}"
     return (
-        f"{pair.environment} {_verb(pair)} between {between} than {pair.baseline}{_scope(pair)} "
+        f"{pair.environment} {wording.verb} between {between} than {pair.baseline}{_scope(pair)} "
         f"({level} CI, {_size(pair)}); {next_step}."
     )
 

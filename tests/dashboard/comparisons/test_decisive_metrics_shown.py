@@ -19,6 +19,7 @@ from experiments.comparisons import compare_experiment
 from experiments.comparisons.compared_pairs import TRIED_AGAIN
 from experiments.comparisons.judged_together import judge_groups
 from experiments.comparisons.run_tables import describe_source
+from experiments.execution import excluded_runs
 from experiments.execution.moves import record_event
 from experiments.models import Experiment
 from experiments.notifications.posted_events import _describe_verdicts
@@ -135,6 +136,28 @@ def test_methods_and_paper_say_the_rule_and_every_metric(
     assert text.count(r"\midrule") == 4
     assert "All decisive metrics together" in text
     assert r"NOT SHOWN: gflops (SLOWER) stood in the way" in text
+
+
+def test_methods_count_the_comparisons_of_every_decisive_metric(several: Experiment) -> None:
+    """They counted those of the main metric, and named the source of that one alone."""
+    methods = " ".join(describe_methods(compare_experiment(several)))
+    assert "1 comparison of 3 decisive metrics was made; p after Holm’s correction" in methods
+    assert "its values are the" in methods
+    assert all(f"({name})" in methods for name in ("step_time", "gflops", "matmul_time"))
+
+
+def test_runs_excluded_by_hand_count_wherever_a_metric_decides(several: Experiment) -> None:
+    """One verdict on all metrics has one beside it, of whichever metric a run was lost."""
+    run = several.runs.exclude(environment=several.baseline).earliest("repeat")
+    assert excluded_runs.exclude(run, several.owner, "fan broken")
+    comparison = compare_experiment(several)
+    assert comparison.pairs_with_excluded_runs == len(comparison.decisive) == 1
+    # The main metric has no pair of which to count any.
+    without_main = replace(comparison, groups=[replace(comparison.groups[0], pairs=[])])
+    assert without_main.pairs_with_excluded_runs == 1
+    methods = " ".join(describe_methods(comparison))
+    assert "gflops, Apptainer: SLOWER without them." in methods
+    assert "all decisive metrics: NOT SHOWN without them." in methods
 
 
 def test_files_have_every_metric_and_the_plan(several: Experiment, as_owner: Client) -> None:

@@ -103,6 +103,32 @@ def test_the_sides_say_what_a_larger_ratio_means(better, sides) -> None:
     assert describe(make_pairs(1, better="higher")).sides == ("slower", "faster")
 
 
+def test_memory_and_energy_are_more_or_less_in_every_word_of_the_figure() -> None:
+    margin = Margin.make("not slower", 0.02)
+    verdicts = (Verdict.NOT_SLOWER, Verdict.SLOWER, Verdict.FASTER)
+    known = {"ratio": 1.0, "ci95": (0.99, 1.01), "ci90": (0.995, 1.005), "goal": margin.goal}
+    compared = [
+        ComparedPair("cnn", make_pair(unit="B", verdict=verdict, **known)) for verdict in verdicts
+    ]
+    forest = describe(compared, margin=margin)
+    assert [row.verdict for row in forest.rows] == ["Not more", "More", "Less"]
+    assert [row.sign for row in forest.rows] == list(verdicts)
+    assert forest.sides == ("less", "more")
+    assert forest.description == "3 comparisons: 1 not more, 1 more, 1 less."
+    caption = write_caption(forest).replace("\N{NO-BREAK SPACE}", " ")
+    assert "Not more: the 90 % interval lies inside the margin. More, less: the 95 %" in caption
+    assert read_forest(write_forest(forest)) == forest
+
+
+def test_a_figure_of_memory_and_times_says_each_row_in_its_own_words() -> None:
+    known = {"ratio": 1.1, "ci95": (1.05, 1.15), "ci90": (1.06, 1.14), "verdict": Verdict.SLOWER}
+    compared = [ComparedPair("cnn", make_pair(unit=unit, **known)) for unit in ("s", "J")]
+    forest = describe(compared, margin=Margin(slower=0.05, faster=0.02))
+    assert [row.verdict for row in forest.rows] == ["Slower", "More"]
+    assert forest.sides == ("better", "worse")
+    assert "Slower, faster, more, less: the 95" in write_caption(forest)
+
+
 def test_nothing_is_lost_of_a_row_without_inference() -> None:
     row = row_of(ratio=1.05, n_blocks=1, verdict=Verdict.NO_INFERENCE, detail="n = 1")
     assert (row.ratio_text, row.thick, row.low_text) == ("1.050", None, "")
