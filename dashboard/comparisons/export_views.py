@@ -30,6 +30,7 @@ from experiments.comparisons import (
     make_series_table,
     read_comparison,
 )
+from experiments.comparisons.comparison import put_newer_columns_last
 from experiments.comparisons.comparison_keys import identify_method
 from experiments.comparisons.published_tables import TableComparison, compare_published
 from experiments.comparisons.typed_tables import infer_columns, make_table
@@ -200,7 +201,7 @@ def _parquet(
 
 def _list_rows(comparison: Comparison, waiting: str) -> Rows:
     """Return the rows of a file; before any verdict one row that says when it comes."""
-    rows = collect_csv_rows(comparison)
+    rows = put_newer_columns_last(collect_csv_rows(comparison))
     return rows if rows or not waiting else [{**comparison.about, "waiting": waiting}]
 
 

@@ -85,14 +85,14 @@ def describe_family(comparison: Comparison) -> str:
 
 def _pooling(comparison: Comparison) -> str:
     """Return how ratios were pooled in the forest plot, with the numbers; "" where none was."""
-    pooled = [one for one in comparison.pooled if one.ratio is not None]
+    pooled = [mean for mean in comparison.pooled if mean.ratio is not None]
     if not pooled:
         return ""
     level = numbers.level(pooled[0].level)
     named = "; ".join(
-        f"{one.environment} {numbers.ratio(one.ratio, one.interval)}"
-        + (f", prediction interval {_interval(one.prediction)}" if one.prediction else "")
-        for one in pooled
+        f"{mean.environment} {numbers.ratio(mean.ratio, mean.interval)}"
+        + (f", prediction interval {_interval(mean.prediction)}" if mean.prediction else "")
+        for mean in pooled
     )
     return (
         " Diamonds of the forest plot are means by random effects (variance between configurations "

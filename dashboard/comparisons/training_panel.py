@@ -25,8 +25,8 @@ BAND = (
     "at; the test is one for the whole curve."
 )
 DOTTED = "Dotted: what chance alone leaves in at most 5 of 100 such experiments, anywhere. "
-TRIED = {"margin_of_accuracy": ACCURACY, "margin_of_loss": "loss"}
-"""The names in an address of margins that somebody tries, and what they are of."""
+ADDRESS_MARGINS = {"margin_of_accuracy": ACCURACY, "margin_of_loss": "loss"}
+"""The names of margins in an address that the plan does not fix, and what they are of."""
 MOST_MARGIN = 1e6
 
 
@@ -54,7 +54,8 @@ class TrainedGroup:
     plots: list[Plot]
     bitwise: list[tuple[str, list[str]]]
     """Each environment with its sentences: about itself, and about the baseline."""
-    too_long: str
+    why_not_compared: str
+    """Why its whole curves are not compared; "" where they are."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,9 @@ class TrainingContent:
     """What the panel shows."""
 
     groups: list[TrainedGroup]
-    tried: dict[str, str]
-    """The margins that may be tried, by their names in the address, with what was; the plan has
-    fixed none of these."""
+    open_margins: dict[str, str]
+    """The margins that the plan has not fixed, by their names in the address, as they were typed
+    there."""
     waits: bool
 
     def __len__(self) -> int:
@@ -84,7 +85,7 @@ class TrainingEquivalence(ExperimentPanel):
         shown = self.narrow(comparison, request).trained
         if not shown:
             return None
-        margins = read_tried_margins(request)
+        margins = read_address_margins(request)
         ends = list_ends(comparison, margins)
         pairs = [pair for group in comparison.trained for pair in _ends(group)]
         open_ends = {pair.what for pair in pairs if pair.verdict is None}
@@ -95,7 +96,7 @@ class TrainingEquivalence(ExperimentPanel):
             ],
             {
                 name: f"{margins[what]:g}" if what in margins else ""
-                for name, what in TRIED.items()
+                for name, what in ADDRESS_MARGINS.items()
                 if what in open_ends
             },
             comparison.stage.waits,
@@ -129,6 +130,16 @@ class TrainingEquivalence(ExperimentPanel):
                 for curves in read
                 for pair in curves.pairs
             ],
+            "training_curves_not_compared": [
+                {
+                    **comparison.about,
+                    **curves.group.configuration,
+                    "losses": curves.losses,
+                    "sentence": curves.why_not_compared,
+                }
+                for curves in read
+                if curves.why_not_compared
+            ],
             "training_bitwise": [
                 {**comparison.about, **curves.group.configuration, **finding.columns}
                 for curves in read
@@ -141,13 +152,13 @@ def _ends(group: Group) -> list[EndPair]:
     return group.trained.ends if group.trained else []
 
 
-def read_tried_margins(request: OpenRequest) -> dict[str, float]:
+def read_address_margins(request: OpenRequest) -> dict[str, float]:
     """Return the margins that an address asks for, by what they are of; what is none is left out.
 
     They are for pairs whose margin no plan fixes, and their verdicts are stamped.
     """
     margins = {}
-    for name, what in TRIED.items():
+    for name, what in ADDRESS_MARGINS.items():
         try:
             margin = float(request.GET.get(name, "").replace(",", "."))
         except ValueError:
@@ -162,16 +173,16 @@ def list_ends(
 ) -> dict[str, list[EndPair]]:
     """Return the pairs of each configuration, by its name.
 
-    Verdicts by margins that are tried are corrected by Holm among themselves: the plan's verdicts
+    Verdicts by margins of the address are corrected by Holm among themselves: the plan's verdicts
     stay what they are.
     """
     planned = {group.name: _ends(group) for group in comparison.trained}
     if not margins:
         return planned
     open_pairs = [pair for pairs in planned.values() for pair in pairs if pair.verdict is None]
-    tried = iter(correct_ends_by_holm(list(judge_afterwards(open_pairs, margins))))
+    judged = iter(correct_ends_by_holm(list(judge_afterwards(open_pairs, margins))))
     return {
-        name: [next(tried) if pair.verdict is None else pair for pair in pairs]
+        name: [next(judged) if pair.verdict is None else pair for pair in pairs]
         for name, pairs in planned.items()
     }
 
@@ -202,10 +213,7 @@ def prepare_group(
         [(pair.environment, describe_curve(pair)) for pair in curves.pairs],
         list(_draw(comparison, curves, place)),
         list(bitwise.items()),
-        f"{curves.losses:,} losses are too many to be read for a page, alone or with those of "
-        "other configurations: their whole curves are not compared."
-        if curves.is_too_long
-        else "",
+        curves.why_not_compared,
     )
 
 

@@ -169,13 +169,13 @@ def describe_forest(
     without the names that this reader may not see. Texts are as they are drawn: how long they are
     decides where pages end.
     """
-    pairs = [one.pair for one in compared]
+    pairs = [each.pair for each in compared]
     alphas = {pair.alpha for pair in pairs} or {ALPHA}
-    pooled = [one for one in pooled if one.ratio is not None]
+    pooled = [mean for mean in pooled if mean.ratio is not None]
     ends = [
         end
-        for one in pooled
-        for interval in (one.interval, one.prediction)
+        for mean in pooled
+        for interval in (mean.interval, mean.prediction)
         for end in interval or ()
     ]
     block_ratios = _choose_block_ratios(compared)
@@ -208,14 +208,14 @@ def describe_forest(
         rows=(
             *(
                 replace(
-                    _describe_row(one, marks, low, high, decimals, letters[index]),
+                    _describe_row(each, marks, low, high, decimals, letters[index]),
                     block_ratios=block_ratios,
                 )
-                for index, one in enumerate(compared)
+                for index, each in enumerate(compared)
             ),
             *(
-                _describe_pooled(one, marks, low, high, decimals, pairs[0], pooled_letter)
-                for one in pooled
+                _describe_pooled(mean, marks, low, high, decimals, pairs[0], pooled_letter)
+                for mean in pooled
             ),
         ),
         notes=notes,
@@ -359,7 +359,7 @@ def _describe_diamond(pooled: Sequence[Pooled]) -> str:
     """Return what the shapes of pooled rows stand for."""
     level, first = numbers.level(pooled[0].level), pooled[0]
     text = f"diamond: {level} interval of the mean over {first.nouns}, random effects"
-    if any(one.prediction for one in pooled):
+    if any(mean.prediction for mean in pooled):
         text += f"; dashed: {level} prediction interval, where one more {first.noun} would lie"
     return text
 

@@ -121,9 +121,9 @@ class _Layout:
             right = word - GLYPH - 0.6
         glyph = right
         columns: dict[str, Column] = {}
-        wanted = [("nodes", "Nodes"), ("size", forest.size_heading), ("cost", "Cost (%)")]
+        optional = [("nodes", "Nodes"), ("size", forest.size_heading), ("cost", "Cost (%)")]
         if not narrow:
-            for name, heading in wanted:
+            for name, heading in optional:
                 texts = {getattr(row, f"{name}_text") for row in forest.rows}
                 if texts <= {"–"}:
                     continue
@@ -252,8 +252,8 @@ class _Layout:
                 yield Line((x, top), (x, bottom), 0.5, theme.grid, name="grid")
         for x in (low, high):
             yield Line((x, top), (x, bottom), 0.5, theme.edge, (2, 1.5), name="edge")
-        one = places.find_x(1)
-        yield Line((one, top), (one, bottom), AXIS, theme.ink, name="one")
+        x = places.find_x(1)
+        yield Line((x, top), (x, bottom), AXIS, theme.ink, name="reference")
 
     def _draw_own_margin(self, row: ForestRow, y: float) -> Iterator[Element]:
         """Draw the margin of a row behind it, where rows have different ones."""
@@ -264,8 +264,8 @@ class _Layout:
         yield Polygon(make_rectangle(low, top, high, bottom), self.theme.band, name="band")
         for x in (low, high):
             yield Line((x, top), (x, bottom), 0.5, self.theme.edge, (2, 1.5), name="edge")
-        one = self.places.find_x(1)
-        yield Line((one, top), (one, bottom), AXIS, self.theme.ink, name="one")
+        x = self.places.find_x(1)
+        yield Line((x, top), (x, bottom), AXIS, self.theme.ink, name="reference")
 
     def _draw_row(self, row: ForestRow, y: float) -> Iterator[Element]:
         places, theme = self.places, self.theme

@@ -92,7 +92,12 @@ COLUMNS = {
             "baseline", "Baseline", lambda row, _: row.baseline.name, "baseline__name"
         ),
         ExperimentColumn(
-            "repeats", "Repeats", lambda row, _: row.repeats, "repeats", "num", "whole"
+            "repeats",
+            "Repeats",
+            lambda row, _: row.all_repeats,
+            "repeats_with_added",
+            "num",
+            "whole",
         ),
         ExperimentColumn("margin", "Margin", lambda row, _: row.margin, "margin", "num", "number"),
         ExperimentColumn("design", "Design", lambda row, _: row.design, "design"),

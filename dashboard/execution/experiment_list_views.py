@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.db.models import F, OuterRef, Subquery
+from django.db.models.functions import Coalesce
 from django.http import HttpResponse, QueryDict, StreamingHttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
@@ -110,7 +111,10 @@ def _list_lines(keys: Sequence[int], columns: Sequence[ExperimentColumn]) -> Ite
 
 def _filter(request: Request, filters: ExperimentFilter) -> ExperimentQuerySet:
     visible = filters.apply(Experiment.objects.visible_to(request.user)).dated().without_plan()
-    return visible.alias(changed_at=_find_last_change())
+    return visible.alias(
+        changed_at=_find_last_change(),
+        repeats_with_added=F("repeats") + Coalesce("extended_repeats", 0),
+    )
 
 
 def _find_last_change() -> Subquery:

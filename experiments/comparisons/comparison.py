@@ -31,6 +31,9 @@ LAST_COLUMNS = (
 )
 """Fields of a pair that files have after all others: those that came to them later."""
 
+NEWER_COLUMNS = ("extension_", "decisive_rank", "judged_by_plan", "metrics_rule", "overall_")
+"""How columns begin that a table has after all others, also after those of all configurations."""
+
 
 @dataclass(frozen=True)
 class Group:
@@ -251,6 +254,20 @@ def make_comparison_row(
     overall = comparison.decisive.get((number, pair.environment))
     together = overall.make_columns(rank) if overall else {}
     return {**_row(comparison.about, group, pair), **together}
+
+
+def put_newer_columns_last(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows of which a table has the columns of extensions and further metrics at its end.
+
+    A table has the columns of all its rows in the order in which they come, and rows of all
+    configurations follow those of pairs. The first row gets all of them, in order.
+    """
+    columns = dict.fromkeys(column for row in rows for column in row)
+    newer = [column for column in columns if column.startswith(NEWER_COLUMNS)]
+    if not newer:
+        return rows
+    order = [*(column for column in columns if column not in newer), *newer]
+    return [{column: rows[0].get(column) for column in order}, *rows[1:]]
 
 
 def list_everywhere_rows(comparison: Comparison) -> list[dict[str, Any]]:

@@ -56,6 +56,16 @@ class WholeCurves:
     is_too_long: bool = False
     """Whether there are so many losses that they were not read."""
 
+    @property
+    def why_not_compared(self) -> str:
+        """Return why whole curves are not compared, as a sentence; "" if that is not why."""
+        if not self.is_too_long:
+            return ""
+        return (
+            f"{self.losses:,} losses are too many to be read for a page, alone or with those of "
+            "other configurations: their whole curves are not compared."
+        )
+
 
 @dataclass(frozen=True)
 class _Recorded:
@@ -111,13 +121,13 @@ def compare_whole_curves(
     references: dict[str, Any] = {}
     first_steps: dict[tuple[str, str], int] = {}
     curves = []
-    wanted = {first for pairs in differing.values() for first in pairs.values()}
+    runs_to_keep = {first for pairs in differing.values() for first in pairs.values()}
     by_run = {row.ending.run: row for row in recorded}
     keys = [row.key for row in recorded]
     kept = 0
     for run, array in iterate_values(Series.objects.all(), keys, ("run__uid", BINARY), CHUNK):
         row, values = by_run[run], read_array(array)
-        if run in wanted and kept < MOST_KEPT:
+        if run in runs_to_keep and kept < MOST_KEPT:
             references[run] = values
             kept += len(values)
         if run in judged_runs:

@@ -43,7 +43,7 @@ def require_success(status: int) -> None:
 
 if __name__ == "__main__":
     try:
-        wanted = [int(number) for number in ",".join(sys.argv[1:]).split(",") if number]
-        print(json.dumps(read_counters(wanted)))
+        gpus = [int(number) for number in ",".join(sys.argv[1:]).split(",") if number]
+        print(json.dumps(read_counters(gpus)))
     except (OSError, AttributeError, ValueError) as error:
         sys.exit(str(error))

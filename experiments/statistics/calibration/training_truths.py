@@ -55,9 +55,11 @@ def _count(estimates: Estimates) -> tuple[float, float]:
     return equivalent, float(np.mean(different))
 
 
-def _translate(verdicts: Array, wanted: TrainingVerdict) -> Array:
+def _translate(verdicts: Array, verdict: TrainingVerdict) -> Array:
     """Return which verdicts by the rules of speed are this one about training."""
-    return np.isin(verdicts, [str(of_speed) for of_speed, own in OF_SPEED.items() if own is wanted])
+    return np.isin(
+        verdicts, [str(of_speed) for of_speed, own in OF_SPEED.items() if own is verdict]
+    )
 
 
 def draw_log_losses(

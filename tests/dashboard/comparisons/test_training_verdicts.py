@@ -314,6 +314,20 @@ def test_too_many_losses_are_not_read(
     assert "identical to the last bit in 0 of 8 pairs." in page
 
 
+def test_files_say_whose_curves_were_too_long_to_be_compared(
+    site: Site, people: People, as_owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = trained(site, people)
+    assert read_files(as_owner, made)["training_curves_not_compared"] == []
+    monkeypatch.setattr(whole_curves, "MOST_LOSSES", 100)
+    content = read_files(as_owner, made)
+    assert content["training_curves"] == []
+    (row,) = content["training_curves_not_compared"]
+    assert row["losses"] == 640
+    assert row["scale"] == "1x1"
+    assert "640 losses are too many to be read" in row["sentence"]
+
+
 def test_configurations_share_the_losses_that_one_request_reads(
     site: Site, people: People, as_owner: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
