@@ -75,7 +75,7 @@ def test_each_block_stands_where_its_ratio_is_above_the_interval(width, theme) -
     forest = describe_alone(*ratios)
     (page,) = lay_out(forest, width, theme)
     check_pages([page])
-    one = find(page, "one")[0].start[0]
+    one = find(page, "reference")[0].start[0]
     edges = sorted(line.start[0] for line in find(page, "edge"))
     scale = (edges[-1] - edges[0]) / 2 / math.log(1.02)
     blocks = find(page, "block")

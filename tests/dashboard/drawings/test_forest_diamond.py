@@ -41,7 +41,7 @@ def describe_with(*pooled: Pooled, groups: int = 6) -> Forest:
 
 def find_scale(drawing: Drawing) -> tuple[float, float]:
     """Return where the ratio 1 is, and how many millimetres the margin of 2 % takes."""
-    one = find(drawing, "one")[0].start[0]
+    one = find(drawing, "reference")[0].start[0]
     edges = sorted(line.start[0] for line in find(drawing, "edge"))
     return one, (edges[-1] - edges[0]) / 2
 

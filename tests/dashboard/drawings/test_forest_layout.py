@@ -149,7 +149,7 @@ def test_every_mark_stands_where_its_number_is_on_the_log_axis(width: int) -> No
     for band in find(page, "band"):
         assert ratio_at(band.points[0][0]) == pytest.approx(1 / 1.02)
         assert ratio_at(band.points[1][0]) == pytest.approx(1.02)
-    assert all(ratio_at(line.start[0]) == pytest.approx(1) for line in find(page, "one"))
+    assert all(ratio_at(line.start[0]) == pytest.approx(1) for line in find(page, "reference"))
 
 
 def test_rows_and_their_texts_are_aligned() -> None:

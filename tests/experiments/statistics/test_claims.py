@@ -44,7 +44,7 @@ def test_one_pair_all_configurations_and_all_metrics_claim_in_the_same_words(uni
     assert (unit == "s") == (choose_wording([shown]) is SPEED)
 
 
-@pytest.mark.parametrize(("many", "goal"), product([False, True], Goal))
+@pytest.mark.parametrize(("many", "goal"), list(product([False, True], Goal)))
 def test_several_environments_and_one_have_their_own_verbs(many: bool, goal: Goal) -> None:
     who = "a and b" if many else "a"
     for wording in (SPEED, AMOUNTS, MIXED):
