@@ -157,7 +157,7 @@ def test_methods_files_and_the_printed_report_tell_of_it(
     table = fetch(as_owner, reverse("comparison_csv", args=[experiment.pk])).decode()
     assert table.splitlines()[0].endswith("extension_error_goal")
     listed = fetch(as_owner, f"{reverse('experiments')}?column=repeats&sort=-repeats").decode()
-    assert re.search(r'<td class="num">\s*10\s*</td>', listed), "with what was added"
+    assert 'data-label="Repeats">10</td>' in listed, "with what was added"
     file = fetch(as_owner, f"{reverse('experiments_file')}?column=repeats").decode()
     assert file.splitlines()[1].endswith(",10")
     events = fetch(as_owner, f"{experiment.get_absolute_url()}?tab=events").decode()
