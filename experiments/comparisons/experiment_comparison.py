@@ -2,55 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from django.db.models import Exists, OuterRef
 
-from experiments import program_files, snapshots
-from experiments.comparisons.compared_pairs import (
-    COLLECTED_AFTER,
-    TRIED_AGAIN,
-    WHY_AGAIN,
-    WHY_LATE,
-    compare_group,
-    stamp_exclusions,
-)
-from experiments.comparisons.compared_runs import (
-    list_baseline_first,
-    read_facts,
-    read_samples,
-)
 from experiments.comparisons.comparison import (
     Comparison,
     Group,
     count_by_frequency,
     is_decided,
 )
-from experiments.comparisons.exclusions import Exclusion, list_exclusions
-from experiments.comparisons.extended_pairs import list_extended_places
-from experiments.comparisons.judged_together import (
-    correct_families,
-    judge_groups,
-    list_decisive,
-)
-from experiments.comparisons.logged import describe_left_out, is_compared, list_compared_arms
-from experiments.comparisons.rejections import JudgedRuns, Rejections
-from experiments.comparisons.repaired import count_repaired_blocks, map_runs_to_second_jobs
-from experiments.comparisons.trainings import compare_all_trainings
-from experiments.comparisons.warm_ups import collect_warm_ups
-from experiments.models import Experiment, Measurement, Run, Series, Workload
+from experiments.comparisons.exclusions import Exclusion
+from experiments.comparisons.experiment_groups import compare_groups, read_inputs
+from experiments.comparisons.judged_together import judge_groups
+from experiments.comparisons.logged import describe_left_out
+from experiments.comparisons.rejections import Rejections
+from experiments.comparisons.repaired import count_repaired_blocks
+from experiments.models import Experiment, Measurement, Run, Series
 from experiments.planning.aa_tests import list_names_of_baseline
 from experiments.planning.goals import get_margins
-from experiments.planning.interim import Stage, read_stage
-from experiments.software import frozen_parity
-from experiments.statistics import Measured
+from experiments.planning.interim import Stage
 from experiments.statistics.margins import Margin
 from experiments.statistics.several_metrics import Overall
-from experiments.statistics.training.end_pairs import TrainingStamp
-from runners.workloads import KNOWN_WORKLOADS, Metric
 
 
 @dataclass(frozen=True)
@@ -191,123 +167,22 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
 
     The number of queries does not depend on how many workloads, scales or runs there are.
     """
-    workloads = list(experiment.workloads.order_by("sort_name"))
-    stage = read_stage(experiment)
-    again, late = (
-        set(experiment.events.filter(what=what).values_list("job__workload_id", "job__scale"))
-        for what in (TRIED_AGAIN, COLLECTED_AFTER)
-    )
-    decisive_metrics = list_decisive(experiment, workloads)
-    environments = list_baseline_first(experiment)
-    parity = frozen_parity.read_frozen(experiment)
-    excluded = list_exclusions(experiment)
-    arms = list_compared_arms(experiment, workloads, environments)
-    judged_runs = JudgedRuns(experiment)
-    second_jobs = map_runs_to_second_jobs(experiment)
-    extended = list_extended_places(experiment)
-    places = [
-        place
-        for place, names in arms.items()
-        if not experiment.imported_at or is_compared(names, environments[0])
-    ]
-
-    def groups(*, with_excluded: bool = False) -> list[list[Group]]:
-        """Compare the runs that succeeded, and those that persons have excluded if asked.
-
-        For each decisive metric the groups of all places, in their order.
-        """
-        facts = read_facts(experiment, with_excluded=with_excluded)
-        differences = {
-            place: _compare_facts_with_baseline(experiment, rows) for place, rows in facts.items()
-        }
-        trained = compare_all_trainings(
-            experiment,
-            environments,
-            stage=stage,
-            excluded=[] if with_excluded else excluded,
-            with_excluded=with_excluded,
-            reservations={
-                (workload.pk, scale): [
-                    *([(TrainingStamp.TRIED_AGAIN, WHY_AGAIN)] * ((workload.pk, scale) in again)),
-                    *([(TrainingStamp.COLLECTED_AFTER, WHY_LATE)] * ((workload.pk, scale) in late)),
-                ]
-                for workload, scale in places
-            },
-        )
-
-        def compare_metric(metrics: Mapping[int, Metric], margin: Margin) -> list[Group]:
-            starts = collect_warm_ups(
-                experiment, workloads, metrics, environments, with_excluded=with_excluded
-            )
-            samples = read_samples(experiment, metrics, starts, with_excluded=with_excluded)
-            compared = [
-                compare_group(
-                    experiment,
-                    stage if (workload.pk, scale) in extended else stage.leave_out_extension(),
-                    {"workload": workload.name, "scale": scale},
-                    Measured(**asdict(metrics[workload.pk])),
-                    arms[workload, scale],
-                    samples.get((workload.pk, scale), []),
-                    differences.get((workload.pk, scale), {}),
-                    _describe_programs(workload, facts.get((workload.pk, scale), {}), environments),
-                    starts.get((workload.pk, scale)),
-                    parity,
-                    trained.get((workload.pk, scale)),
-                    tried_again=(workload.pk, scale) in again,
-                    collected_late=(workload.pk, scale) in late,
-                    second_jobs=second_jobs,
-                    margin=margin,
-                )
-                for workload, scale in places
-            ]
-            return [
-                replace(
-                    group,
-                    pairs=[
-                        judged_runs.stamp(pair, (workload.pk, scale), stage.after_repeats)
-                        for pair in group.pairs
-                    ],
-                )
-                for (workload, scale), group in zip(places, compared, strict=True)
-            ]
-
-        return correct_families(
-            experiment,
-            [compare_metric(decisive.metrics, decisive.margin) for decisive in decisive_metrics],
-        )
-
-    def stamp(by_place: list[Group], by_place_before: list[Group]) -> list[Group]:
-        """Stamp the groups of one metric for the runs that persons have excluded."""
-        return [
-            stamp_exclusions(
-                group,
-                group_before,
-                [exclusion for exclusion in excluded if exclusion.place == (workload.pk, scale)],
-                [exclusion for exclusion in excluded if exclusion.place != (workload.pk, scale)],
-                stage.after_repeats,
-            )
-            for (workload, scale), group, group_before in zip(
-                places, by_place, by_place_before, strict=True
-            )
-        ]
-
-    by_metric = groups()
-    if excluded:
-        by_metric = list(map(stamp, by_metric, groups(with_excluded=True)))
+    inputs = read_inputs(experiment)
+    groups, *further = compare_groups(inputs)
     return ExperimentComparison(
         key=experiment.key,
         question=experiment.question,
         margin=experiment.margin,
         paired=experiment.is_paired,
-        environments=environments,
-        groups=by_metric[0],
+        environments=inputs.environments,
+        groups=groups,
         experiment=experiment,
-        stage=stage,
-        exclusions=excluded,
-        rejections=judged_runs.list_rows(arms),
+        stage=inputs.stage,
+        exclusions=inputs.exclusions,
+        rejections=inputs.judged_runs.list_rows(inputs.arms),
         repaired=count_repaired_blocks(experiment),
-        left_out=describe_left_out(arms, environments),
-        further=by_metric[1:],
+        left_out=describe_left_out(inputs.arms, inputs.environments),
+        further=further,
         same_as_baseline=list_names_of_baseline(experiment),
         measured=_list_measured(experiment),
     )
@@ -317,26 +192,3 @@ def _list_measured(experiment: Experiment) -> list[str]:
     """Return the names of all metrics that runs which succeeded have measured, sorted."""
     rows = Measurement.objects.filter(run__experiment=experiment, run__state=Run.State.SUCCEEDED)
     return sorted(rows.order_by().values_list("metric", flat=True).distinct())
-
-
-def _describe_programs(
-    workload: Workload, facts: Mapping[str, list[Mapping[str, str]]], environments: Sequence[str]
-) -> dict[str, str]:
-    """Return a description of the user's program, by environment; empty for known workloads."""
-    if not KNOWN_WORKLOADS[workload.kind].is_the_users:
-        return {}
-    baseline_facts = facts.get(environments[0], [])
-    return {
-        name: program_files.describe_programs(baseline_facts, facts.get(name, []))
-        for name in environments
-    }
-
-
-def _compare_facts_with_baseline(
-    experiment: Experiment, facts: Mapping[str, list[Mapping[str, str]]]
-) -> dict[str, list[str]]:
-    baseline_facts = facts.get(experiment.baseline.name, [])
-    return {
-        name: snapshots.list_differences(baseline_facts, environment_facts)
-        for name, environment_facts in facts.items()
-    }
