@@ -15,7 +15,7 @@ from dashboard.comparisons.export_list import list_exports
 from dashboard.comparisons.extension_views import prepare_extension
 from dashboard.comparisons.figure_files import list_printed_figures
 from dashboard.comparisons.live_part import EMPTY, follow
-from dashboard.comparisons.panels import has_folds
+from dashboard.comparisons.panel_base import has_folds
 from dashboard.comparisons.sections import prepare_forest, prepare_sections
 from dashboard.comparisons.study_choice import StudyChoice
 from dashboard.comparisons.verdict_matrix import make_verdict_matrix

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from dashboard.comparisons.comparison_addresses import make_page_address
 from dashboard.comparisons.forest_figure import ENDINGS
 from dashboard.comparisons.panel_base import Panel
-from dashboard.comparisons.panels import list_panels, page_address
+from dashboard.comparisons.panels import list_panels
 from dashboard.comparisons.printed_figures import (
     FIGURES,
     FigureFiles,
@@ -42,7 +43,7 @@ def list_figure_files(
     kind = FIGURES.get(panel.name)
     if kind is None or not kind.is_offered(comparison):
         return []
-    address = page_address(comparison, "figure_svg", "table_figure_svg", kind.name)
+    address = make_page_address(comparison, "figure_svg", "table_figure_svg", kind.name)
     number = panel.read_configuration(comparison, request)
     has_pages = number is None and len(comparison.groups) > 1 and not kind.is_of_one
     query = {"configuration": str(number)} if number else {}

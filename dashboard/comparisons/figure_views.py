@@ -22,8 +22,8 @@ from django.views.decorators.http import require_GET
 from dashboard.access.hidden_names import find_anonymity, mark_as_hidden
 from dashboard.access.rights import by_link, get_readable, get_readable_table
 from dashboard.access.visitors import Visitor
+from dashboard.comparisons.figure_panels import BATCHES
 from dashboard.comparisons.forest_figure import describe_comparison
-from dashboard.comparisons.panels import BATCHES
 from dashboard.comparisons.printed_figures import (
     FIGURES,
     FOREST,

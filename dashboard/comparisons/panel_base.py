@@ -10,6 +10,9 @@ from experiments.comparisons.published_tables import TableComparison
 
 ALL = "all"
 """In an address: all sections, or all configurations."""
+MOST_OPEN = 4
+"""Groups whose plots and tables are seen at once; where there are more, each is opened by who wants
+it, and on paper all are."""
 Rows = list[dict[str, Any]]
 Kind = TypeVar("Kind", bound=Comparison)
 
@@ -86,3 +89,8 @@ class TablePanel(Panel[TableComparison]):
     """A panel that only comparisons of published tables have."""
 
     kind = TableComparison
+
+
+def has_folds(comparison: Comparison) -> bool:
+    """Return whether there are so many groups that long panels begin closed."""
+    return len(comparison.groups) > MOST_OPEN

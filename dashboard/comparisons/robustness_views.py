@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 
 from dashboard.access.rights import by_link, get_readable, get_readable_table
 from dashboard.charts import Figure, draw_quantiles
-from dashboard.comparisons.panels import page_address
+from dashboard.comparisons.comparison_addresses import make_page_address
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import Comparison, read_latest
 from experiments.comparisons.companions import Companions, compute_companions
@@ -57,7 +57,7 @@ def _page(request: OpenRequest, comparison: Comparison, context: dict[str, Any])
     template = "comparisons/robustness.html" + ("#panel" if request.htmx else "")
     context |= {
         "comparison": comparison,
-        "comparison_address": page_address(comparison, "comparison", "table"),
+        "comparison_address": make_page_address(comparison, "comparison", "table"),
         "items": _items(comparison),
     }
     return render(request, template, context)

@@ -7,15 +7,11 @@ from typing import Any
 from urllib.parse import urlencode
 
 from dashboard.comparisons.figure_files import list_figure_files
-from dashboard.comparisons.panel_base import ALL, Panel
-from dashboard.comparisons.panels import (
-    MOST_OPEN,
-    ForestPlot,
-    Verdicts,
-    compute_panels,
-    list_panels,
-)
+from dashboard.comparisons.figure_panels import ForestPlot
+from dashboard.comparisons.panel_base import ALL, MOST_OPEN, Panel
+from dashboard.comparisons.panels import compute_panels, list_panels
 from dashboard.comparisons.printed_figures import FigureFiles
+from dashboard.comparisons.table_panels import Verdicts
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import Comparison
 

@@ -12,8 +12,8 @@ from django.urls import reverse
 
 from dashboard.access.visitors import Visitor
 from dashboard.comparisons import figure_views, forest_figure
+from dashboard.comparisons.figure_panels import ForestPlot
 from dashboard.comparisons.forest_figure import describe_comparison
-from dashboard.comparisons.panels import ForestPlot
 from dashboard.drawings import drawing_process
 from dashboard.drawings.drawing_process import NotDrawn
 from dashboard.drawings.forest import Forest
