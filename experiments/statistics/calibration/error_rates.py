@@ -4,7 +4,7 @@ Each promise is a band in which the shares must lie. The controls are methods kn
 calibration that does not catch them could not catch a mistake of Tare's either.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,15 +26,20 @@ from experiments.statistics.calibration.bands import (
     compute_share,
     compute_slack,
 )
+from experiments.statistics.calibration.verdict_shares import (
+    MARGIN,
+    NOT_SLOWER,
+    compute_alarm_share,
+    list_error_bands,
+    list_verdict_bands,
+    measure_errors,
+    measure_wrong_verdicts,
+)
 from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS, Shape
 from experiments.statistics.interim_analyses import get_level, schedule
-from experiments.statistics.margins import Goal, Margin
 from experiments.statistics.values import ALPHA, Verdict
-from experiments.statistics.vectorised import Array, Estimates
+from experiments.statistics.vectorised import Array
 
-MARGIN = 0.02
-NOT_SLOWER = Margin.make(Goal.NOT_SLOWER, MARGIN)
-UNEVEN = Margin(slower=0.05, faster=0.02)
 SEED = 20260822
 REPEATS = (3, 4, 5, 6, 8, 10, 15, 20, 30)
 DESIGNS = {"independent": vectorised.estimate_unpaired, "paired": vectorised.estimate_paired}
@@ -71,10 +76,10 @@ def _bands_of_like_environments(rng: Any, effort: Effort) -> Iterator[Band]:
             for n in REPEATS:
                 baseline, environment = (draw(rng, (effort.data_sets, n)) for _ in range(2))
                 estimates = estimate(baseline, environment)
-                errors[f"{name}, {design}, n = {n}"] = _errors(estimates)
-                wrong[f"{name}, {design}, n = {n}"] = _wrong_verdicts(estimates)
-    yield from _error_bands("like environments", errors, effort, alarms=0.055, coverage=0.945)
-    yield from _verdict_bands(wrong, effort)
+                errors[f"{name}, {design}, n = {n}"] = measure_errors(estimates)
+                wrong[f"{name}, {design}, n = {n}"] = measure_wrong_verdicts(estimates)
+    yield from list_error_bands("like environments", errors, effort, alarms=0.055, coverage=0.945)
+    yield from list_verdict_bands(wrong, effort)
 
 
 def _bands_of_unlike_environments(rng: Any, effort: Effort) -> Iterator[Band]:
@@ -91,18 +96,18 @@ def _bands_of_unlike_environments(rng: Any, effort: Effort) -> Iterator[Band]:
     for name, (draw_b, n_b, draw_e, n_e) in cases.items():
         baseline = draw_b(rng, (effort.data_sets, n_b))
         environment = draw_e(rng, (effort.data_sets, n_e))
-        measured[name] = _errors(vectorised.estimate_unpaired(baseline, environment))
+        measured[name] = measure_errors(vectorised.estimate_unpaired(baseline, environment))
     # The specification's bands are not kept here: Welch's test is too sure of itself. These two
     # limits say how much so, as measured.
     weak = "n = 3 and 30, same SD"
-    yield from _error_bands(
+    yield from list_error_bands(
         "3 runs v 30 (known weakness)",
         {weak: measured.pop(weak)},
         effort,
         alarms=0.08,
         coverage=0.92,
     )
-    yield from _error_bands("unlike environments", measured, effort, alarms=0.07, coverage=0.93)
+    yield from list_error_bands("unlike environments", measured, effort, alarms=0.07, coverage=0.93)
 
 
 def _bands_under_disturbance(rng: Any, effort: Effort) -> Iterator[Band]:
@@ -112,7 +117,7 @@ def _bands_under_disturbance(rng: Any, effort: Effort) -> Iterator[Band]:
         for blocks in REPEATS:
             session = draw(rng, (effort.data_sets, 2 * blocks))
             estimates = vectorised.estimate_paired(*truths.random_in_pairs(rng, session))
-            shares[f"{name}, {blocks} blocks"] = _alarms(estimates)
+            shares[f"{name}, {blocks} blocks"] = compute_alarm_share(estimates)
     yield Band(
         "false alarms, order by lot within each block, under disturbance",
         shares,
@@ -186,7 +191,7 @@ def _bands_of_controls(rng: Any, effort: Effort) -> Iterator[Band]:
     runs = vectorised.estimate_unpaired(baseline.mean(axis=2), environment.mean(axis=2))
     yield Band(
         "false alarms, one value a run",
-        {"3 runs of 1000 steps": _alarms(runs)},
+        {"3 runs of 1000 steps": compute_alarm_share(runs)},
         high=0.055,
         slack=compute_slack(0.055, effort, effort.heavy_data_sets),
     )
@@ -195,7 +200,7 @@ def _bands_of_controls(rng: Any, effort: Effort) -> Iterator[Band]:
     )
     yield Band(
         "false alarms, steps taken as units",
-        {"3 runs of 1000 steps": _alarms(steps)},
+        {"3 runs of 1000 steps": compute_alarm_share(steps)},
         high=0.2,
         control=True,
     )
@@ -209,7 +214,7 @@ def _bands_of_controls(rng: Any, effort: Effort) -> Iterator[Band]:
     estimates = vectorised.estimate_unpaired(*truths.one_after_the_other(session))
     yield Band(
         "false alarms, all of one and then all of the other",
-        {"drift of 2 %, n = 5": _alarms(estimates)},
+        {"drift of 2 %, n = 5": compute_alarm_share(estimates)},
         high=0.25,
         control=True,
     )
@@ -260,11 +265,11 @@ def _bands_of_nodes(rng: Any, effort: Effort) -> Iterator[Band]:
         (several_nodes.PARTITION, "the partition by means of nodes"),
         (several_nodes.THESE_NODES, "these nodes by their blocks"),
     ):
-        errors = {case: _errors(estimates) for case, estimates in simulated[about].items()}
+        errors = {case: measure_errors(estimates) for case, estimates in simulated[about].items()}
         if about == several_nodes.PARTITION:  # a single node says nothing, so no interval covers
             of_one = [case for case, known in simulated[about].items() if known.flawed.all()]
             errors = {case: known for case, known in errors.items() if case not in of_one}
-        yield from _error_bands(who, errors, effort, alarms=0.055, coverage=0.945)
+        yield from list_error_bands(who, errors, effort, alarms=0.055, coverage=0.945)
     verdicts = {
         about: {
             case: max(
@@ -350,78 +355,3 @@ def _bca_covers(rng: Any, data_sets: int, n: int) -> Array:
             ]
         ]
     )
-
-
-def _errors(estimates: Estimates) -> tuple[float, float, float]:
-    """Return false alarms, coverage, and false equivalence at the worse end of the margin."""
-    at_margin = [estimates.times(ratio) for ratio in (1 + MARGIN, 1 / (1 + MARGIN))]
-    return (
-        _alarms(estimates),
-        compute_share(estimates.covers(1)),
-        max(compute_share(each.p_equivalence(MARGIN) < 0.05) for each in at_margin),
-    )
-
-
-def _error_bands(
-    who: str,
-    measured: Mapping[str, tuple[float, float, float]],
-    effort: Effort,
-    *,
-    alarms: float,
-    coverage: float,
-) -> Iterator[Band]:
-    by_kind = [{name: errors[kind] for name, errors in measured.items()} for kind in range(3)]
-    yield Band(f"false alarms, {who}", by_kind[0], high=alarms, slack=compute_slack(alarms, effort))
-    yield Band(
-        f"coverage of the 95 % interval, {who}",
-        by_kind[1],
-        low=coverage,
-        slack=compute_slack(coverage, effort),
-    )
-    yield Band(
-        f"equivalence proved at the margin, {who}",
-        by_kind[2],
-        high=0.055,
-        slack=compute_slack(0.055, effort),
-    )
-
-
-def _wrong_verdicts(estimates: Estimates) -> tuple[float, ...]:
-    """Return shares of: different though the same, equivalent at the margin, wrong way round.
-
-    Then of NOT SLOWER at the margin, and of EQUIVALENT at the worse end of an uneven margin.
-    """
-    at_ratio_one, slower, faster = (
-        estimates.times(ratio).verdicts(MARGIN) for ratio in (1, 1 + MARGIN, 1 / (1 + MARGIN))
-    )
-    return (
-        compute_share((at_ratio_one == Verdict.SLOWER) | (at_ratio_one == Verdict.FASTER)),
-        max(compute_share(each == Verdict.EQUIVALENT) for each in (slower, faster)),
-        max(compute_share(slower == Verdict.FASTER), compute_share(faster == Verdict.SLOWER)),
-        compute_share(estimates.times(1 + MARGIN).verdicts(NOT_SLOWER) == Verdict.NOT_SLOWER),
-        max(
-            compute_share(estimates.times(ratio).verdicts(UNEVEN) == Verdict.EQUIVALENT)
-            for ratio in UNEVEN.find_bounds("lower")
-        ),
-    )
-
-
-def _verdict_bands(wrong: Mapping[str, tuple[float, ...]], effort: Effort) -> Iterator[Band]:
-    different, equivalent, reverse, not_slower, uneven = (
-        {name: shares[kind] for name, shares in wrong.items()} for kind in range(5)
-    )
-    # At a run-to-run variation of 10 % few runs cannot tell which way 2 % go, whatever the method:
-    # the sign of a false alarm is then a toss-up, and half of 5 % is more than this band allows.
-    reverse = {name: share for name, share in reverse.items() if "10 %" not in name}
-    for promise, shares, high in (
-        ("SLOWER or FASTER although the ratio is 1", different, 0.055),
-        ("EQUIVALENT although the ratio is at the margin", equivalent, 0.055),
-        ("SLOWER although faster by the margin, or the reverse", reverse, 0.005),
-        ("NOT SLOWER although the ratio is at the margin", not_slower, 0.055),
-        ("EQUIVALENT although at an end of −2 % to +5 %", uneven, 0.055),
-    ):
-        yield Band(promise, shares, high=high, slack=compute_slack(high, effort))
-
-
-def _alarms(estimates: Estimates) -> float:
-    return compute_share(estimates.p_difference < 0.05)
