@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -17,8 +16,11 @@ from django.utils.choices import CallableChoiceIterator
 
 from dashboard.form_styles import PercentField, Styled
 from dashboard.planning.decisive_metrics_fields import DecisiveMetricsFields
-from dashboard.planning.power import Outlook
-from dashboard.planning.power_of_all import estimate_all_outlooks
+from dashboard.planning.metric_choices import list_analysis_choices, list_metric_choices
+from dashboard.planning.plan_prospects import PlanProspects
+from dashboard.planning.plan_suggestions import PlanSuggestions, choose_cluster
+from dashboard.planning.rejection_fields import RejectionRules, has_rules
+from dashboard.planning.scales_field import ScalesField
 from dashboard.planning.sweep_fields import (
     WorkloadOption,
     add_sweep_fields,
@@ -38,7 +40,6 @@ from dashboard.planning.workload_choices import choose_offered
 from dashboard.typed_requests import parse_whole_number
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.clusters import preflights
-from experiments.design import Scale
 from experiments.execution.limits import warn_of_gpu_hours
 from experiments.models import (
     CheckReport,
@@ -51,109 +52,14 @@ from experiments.models import (
 )
 from experiments.planning import rules
 from experiments.planning.aa_tests import select_offered
-from experiments.planning.estimands import (
-    count_planned_nodes,
-    explain_why_not_spread,
-    propose_estimand,
-    warn_of_nodes,
-)
 from experiments.planning.rules import Forecast
-from experiments.planning.scale_rules import suggest_scale
 from experiments.planning.variants import list_chosen, store_sweeps
-from experiments.statistics import numbers
-from experiments.statistics.interim_analyses import MOST_ANALYSES
-from experiments.statistics.margins import Margin
-from experiments.statistics.verdicts import FEWEST
-from runners.workloads import WORKLOADS
-from runners.workloads.results import Metric
-from runners.workloads.run_metrics import RUN_METRICS
-
-PARTITION = Experiment.Estimand.PARTITION
-RULES = (
-    *("reject_swap", "reject_throttled", "reject_others"),
-    *("reject_below_mhz", "reject_others_cpus"),
-)
-"""Fields of the rules that reject runs."""
-
-
-class ScalesField(forms.CharField):
-    """Scales as text, `1x1, 1x2`, and as the list that the model stores."""
-
-    def prepare_value(self, value: Any) -> Any:
-        return ", ".join(value) if isinstance(value, list) else value
-
-    def to_python(self, value: Any) -> Any:
-        text = super().to_python(value) or ""
-        return [_normal(part.strip()) for part in text.split(",") if part.strip()]
-
-    def has_changed(self, initial: Any, data: Any) -> bool:
-        return bool(initial != self.to_python(data))
-
-
-def _normal(text: str) -> str:
-    """Return a scale's one spelling, or the text itself for the rules to refuse."""
-    try:
-        return str(Scale.parse(text))
-    except ValueError:
-        return text
-
-
-def choose_cluster(user: User, asked: Any = None) -> Cluster | None:
-    """Return the cluster asked for, if `user` may use it; else the one they used last."""
-    usable = Cluster.objects.usable_by(user)
-    if asked is not None:
-        key = parse_whole_number(asked)
-        return None if key is None else usable.filter(pk=key).first()
-    mine = usable.filter(experiments__owner=user).order_by("-experiments__created_at")
-    furnished = usable.filter(environments__isnull=False)
-    return mine.first() or furnished.first() or usable.first()
-
-
-Choices = list[tuple[str, Any]]
-
-
-def list_metric_choices(
-    workloads: Iterable[Workload] = (), chosen: Iterable[Workload] = ()
-) -> Choices:
-    """Return the metrics of each kind, of users' programs among `workloads`, and of every run.
-
-    What the `chosen` ones report comes first, in a group of its own.
-    """
-    metrics = {metric.name: metric for kind in WORKLOADS.values() for metric in kind.metrics}
-    for name, metric in _reported_by(workloads).items():
-        metrics.setdefault(name, metric)
-    first = _reported_by(chosen)
-    own = [_named(metric) for metric in first.values()]
-    others = [_named(metric) for name, metric in metrics.items() if name not in first]
-    usual: Choices = [("", "the workload's own")]
-    of_runs = ("Of every run", [_named(row) for row in RUN_METRICS if row.name not in metrics])
-    if not own:
-        return [*usual, *others, of_runs]
-    return [*usual, ("Of the workloads chosen", own), ("Of other workloads", others), of_runs]
-
-
-def _reported_by(workloads: Iterable[Workload]) -> dict[str, Metric]:
-    return {
-        metric.name: metric
-        for row in workloads
-        for metric in WORKLOADS[row.kind].list_metrics(row.parameters)
-    }
-
-
-def _named(metric: Metric) -> tuple[str, str]:
-    return metric.name, f"{metric.name}: {metric.label.lower()}"
-
-
-def list_analysis_choices() -> list[tuple[int, str]]:
-    """Return the choices for the number of interim analyses."""
-    return [(1, "one, at the end"), *((count, str(count)) for count in range(2, MOST_ANALYSES + 1))]
-
-
-# What the form itself fills in, and so may change with the cluster.
-UNTOUCHED_SCALES: list[list[str]] = [[], ["1x1"], ["1x0"]]
 
 
 class ExperimentForm(
+    PlanProspects,
+    PlanSuggestions,
+    RejectionRules,
     TrainingMargins,
     DecisiveMetricsFields,
     VisibilityFields,
@@ -324,9 +230,9 @@ class ExperimentForm(
         self._field("primary_metric").choices = metrics
         self.offer_further_metrics(metrics)
         if not self.is_bound and not self.instance.pk:
-            self._suggest()
+            self.suggest()
         elif not self.is_bound and not self.initial.get("estimand"):
-            self._suggest_estimand(self.instance.partition)
+            self.suggest_estimand(self.instance.partition)
         self.planned_workloads: list[Workload] = []
         self.forecast: Forecast | None = None
         self.gpu_hours_warning = ""
@@ -360,42 +266,6 @@ class ExperimentForm(
         """Return the chosen cluster's last check if anything failed in it."""
         return preflights.find_last_if_red(self.chosen_cluster) if self.chosen_cluster else None
 
-    def _suggest(self) -> None:
-        """Fill in what follows from the cluster; what was typed for it already stays."""
-        environments = self.offered_environments
-        bare = [row for row in environments if row.is_bare_metal] or environments
-        known = {str(row.pk) for row in environments}
-        self.initial["cluster"] = self.chosen_cluster and self.chosen_cluster.pk
-        if str(self.initial.get("baseline")) not in known and bare:
-            self.initial["baseline"] = bare[0].pk
-            self.initial["environments"] = [bare[0].pk]
-        partitions = list(self._field("partition").queryset)
-        if str(self.initial.get("partition")) not in {str(row.pk) for row in partitions}:
-            # The one that allows the longest jobs: a debug partition is seldom what is meant.
-            roomiest = max(partitions, key=lambda row: row.time_limit_minutes, default=None)
-            self.initial["partition"] = roomiest and roomiest.pk
-        chosen = {str(row.pk): row for row in partitions}.get(str(self.initial["partition"]))
-        if self._field("scales").to_python(self._text_of_scales()) in UNTOUCHED_SCALES:
-            self.initial["scales"] = [suggest_scale(chosen)]
-        self._suggest_estimand(chosen)
-
-    def _suggest_estimand(self, partition: Partition | None) -> None:
-        """Fill in what verdicts speak of, for a new draft and for one from before the choice."""
-        if self.chosen_cluster is None:
-            return
-        if not self.initial.get("estimand") and self.instance.pk:
-            # Its blocks were not to be spread: on one node they would say nothing of a partition.
-            self.initial["estimand"] = str(Experiment.Estimand.NODES)
-        elif not self.initial.get("estimand"):
-            self.initial["estimand"] = propose_estimand(self.chosen_cluster, partition)
-            self.initial["spreads_nodes"] = self.initial["estimand"] == PARTITION
-        if explain_why_not_spread(self.chosen_cluster, paired=True):
-            self.initial["spreads_nodes"] = False
-
-    def _text_of_scales(self) -> str:
-        """Return the scales as text: a new draft has a list, what was typed is text already."""
-        return str(self._field("scales").prepare_value(self.initial.get("scales")) or "")
-
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if not cleaned.get("cluster"):
@@ -410,7 +280,7 @@ class ExperimentForm(
             "paired": cleaned.get("design") != Experiment.Design.INDEPENDENT,
             "cooldown_seconds": cleaned.get("cooldown_seconds") or 0,
         }
-        again = (cleaned.get("rejected_again") or 0) if self._has_rules(cleaned) else 0
+        again = (cleaned.get("rejected_again") or 0) if has_rules(cleaned) else 0
         self.forecast = rules.forecast(**asked, rejected_again=again)
         self.gpu_hours_warning = warn_of_gpu_hours(
             cleaned["cluster"],
@@ -442,10 +312,6 @@ class ExperimentForm(
             for message in problems[name]:
                 self.add_error(name, ValidationError(message, code=code))
         return cleaned
-
-    @staticmethod
-    def _has_rules(cleaned: dict[str, Any]) -> bool:
-        return any(cleaned.get(name) for name in RULES)
 
     def save(self, commit: bool = True) -> Experiment:
         """Store the draft; its swept workloads become their variants."""
@@ -490,14 +356,6 @@ class ExperimentForm(
             )
         return None if margin == self.cleaned_data.get("margin") else margin
 
-    def clean_rejected_again(self) -> int:
-        return self.cleaned_data["rejected_again"] or 0
-
-    @property
-    def checked_rules(self) -> list[forms.BoundField]:
-        """Return the rules on nodes that are ticked or not."""
-        return [self[name] for name in ("reject_swap", "reject_throttled", "reject_others")]
-
     @property
     def has_unusual_design(self) -> bool:
         """Return whether any field that is folded away is filled in otherwise, or wrong."""
@@ -505,66 +363,6 @@ class ExperimentForm(
         return any(
             str(self[name].value() or text) != text or (self.is_bound and self[name].errors)
             for name, text in usual.items()
-        )
-
-    @property
-    def rejects(self) -> bool:
-        """Return whether any rule on nodes is filled in, or wrong."""
-        names_of_all = (*RULES, "rejected_again")
-        is_wrong = self.is_bound and any(self[name].errors for name in names_of_all)
-        return is_wrong or any(self[name].value() for name in RULES)
-
-    @property
-    def warnings(self) -> list[str]:
-        """Return what stands against no launch but should be known before it, with the cure."""
-        if not (self.forecast and self.forecast.runs):
-            return []
-        repeats = self.cleaned_data.get("repeats") or FEWEST
-        few = (
-            f"With {numbers.count(repeats, 'repeat')} every verdict is provisional: plan {FEWEST} "
-            "or more."
-        )
-        waiting = [
-            f"{sentence} It can be saved now and launched once the image is in place."
-            for sentence in self.waiting
-        ]
-        nodes = warn_of_nodes(
-            self.cleaned_data.get("estimand") or "",
-            self.cleaned_data["cluster"],
-            self.cleaned_data.get("partition"),
-            repeats=repeats,
-            spreads=bool(self.cleaned_data.get("spreads_nodes")),
-        )
-        return [*filter(None, [self.gpu_hours_warning, repeats < FEWEST and few, nodes]), *waiting]
-
-    @cached_property
-    def outlooks(self) -> list[Outlook]:
-        """Return what the requested repeats can show; nothing while any part of that is invalid."""
-        asked = getattr(self, "cleaned_data", {})
-        needed = ("cluster", "workloads", "environments", "scales", "repeats", "margin", "design")
-        if not all(asked.get(name) for name in needed) or "margin_faster" in self.errors:
-            return []
-        workloads = self.planned_workloads
-        return list(
-            estimate_all_outlooks(
-                further=self.list_further_margins(asked.get("goal") or ""),
-                cluster=asked["cluster"],
-                workloads=workloads,
-                metric=asked.get("primary_metric") or "",
-                repeats=asked["repeats"],
-                analyses=asked.get("looks") or 1,
-                margin=Margin.make(
-                    asked.get("goal") or "", asked["margin"], asked.get("margin_faster")
-                ),
-                nodes=count_planned_nodes(asked["partition"], asked["repeats"])
-                if asked.get("estimand") == PARTITION
-                else None,
-                paired=asked["design"] != Experiment.Design.INDEPENDENT,
-                comparisons=len(workloads)
-                * len(asked["scales"])
-                * (len(asked["environments"]) - 1),
-                reader=self.user,
-            )
         )
 
     def forgive_what_is_missing(self) -> None:

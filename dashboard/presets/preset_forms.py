@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 
 from dashboard.form_styles import Styled
-from dashboard.planning.experiment_forms import choose_cluster
+from dashboard.planning.plan_suggestions import choose_cluster
 from dashboard.typed_requests import parse_whole_number
 from experiments.models import Cluster, Environment, Experiment, User, Workload
 from experiments.presets import LAPTOP, Preset, Size

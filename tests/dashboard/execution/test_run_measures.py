@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from dashboard.planning.experiment_forms import list_metric_choices
+from dashboard.planning.metric_choices import list_metric_choices
 from experiments.models import Experiment, Measurement, MeasureNotes, Run
 from tests.dashboard.conftest import People, Site, measured, read_report
 

@@ -12,7 +12,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from dashboard.form_styles import PercentField
-from dashboard.planning.experiment_forms import ExperimentForm, ScalesField
+from dashboard.planning.experiment_forms import ExperimentForm
+from dashboard.planning.scales_field import ScalesField
 from experiments.execution import lifecycle
 from experiments.execution.gpu_hours import find_month
 from experiments.models import Cluster, Experiment, GPUMonth, Run, StagedImage
