@@ -13,7 +13,7 @@ from django.views.decorators.debug import sensitive_variables
 from dashboard.form_styles import Styled
 from experiments.clusters.credentials import Pair, read_pair
 from experiments.models import Credential, User
-from experiments.models.cluster import scheduler_choices
+from experiments.models.cluster_choices import scheduler_choices
 
 MOST_BYTES = 64 * 1024  # of a key file; real ones have some hundred
 

@@ -14,7 +14,8 @@ from experiments.access.permissions import why_not_use_keys_of
 from experiments.clusters.cluster_updates import KNOWN_FACTS, propose_partition
 from experiments.execution import explain_partition_problem
 from experiments.models import Cluster, ClusterDraft, Credential, Partition, Runtime, User
-from experiments.models.cluster import MOST_POLL_SECONDS, is_work_directory
+from experiments.models.cluster import MOST_POLL_SECONDS
+from experiments.models.cluster_choices import is_work_directory
 from experiments.models.visibility import Visibility
 from runners.cluster_reading.found import Found, FoundPartition
 

@@ -26,7 +26,7 @@ from experiments.clusters import authorized_keys, preflights
 from experiments.clusters import cluster_drafts as drafts
 from experiments.clusters import credentials as keys
 from experiments.models import Cluster, ClusterDraft, ClusterReading, Credential, Origin
-from experiments.models.cluster import scheduler_choices
+from experiments.models.cluster_choices import scheduler_choices
 from experiments.models.visibility import Visibility
 from experiments.notify import enqueue_visit
 

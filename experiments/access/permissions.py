@@ -31,7 +31,7 @@ from experiments.models import (
     User,
     Workload,
 )
-from experiments.models.cluster import LOCAL_TRANSPORT
+from experiments.models.cluster_choices import LOCAL_TRANSPORT
 from experiments.models.visibility import SharedInside, Visibility, filter_shared_with_groups
 
 Somebody = User | AnonymousUser

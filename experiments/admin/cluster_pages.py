@@ -17,7 +17,7 @@ from experiments.admin.base import Owned, RuledInline
 from experiments.admin.help_links import HelpLinks
 from experiments.execution import explain_partition_problem
 from experiments.models import Cluster, Job, Operation, Partition, Runtime, User
-from experiments.models.cluster import LOCAL_TRANSPORT
+from experiments.models.cluster_choices import LOCAL_TRANSPORT
 from runners.schedulers import PLACEHOLDERS, SCHEDULERS
 from runners.transports import fingerprint_public_key
 

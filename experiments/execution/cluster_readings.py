@@ -18,7 +18,7 @@ from experiments.execution.connections import Link, make_ssh_address
 from experiments.execution.guard import end_on_failure, make_storable
 from experiments.execution.preflight_visits import scan_key
 from experiments.models import Cluster, ClusterDraft, ClusterReading, User
-from experiments.models.cluster import LOCAL_TRANSPORT
+from experiments.models.cluster_choices import LOCAL_TRANSPORT
 from experiments.models.cluster_draft import compute_access_digest
 from runners.cluster_reading import Reading
 from runners.cluster_reading import read_cluster as ask_cluster

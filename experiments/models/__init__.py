@@ -4,9 +4,10 @@ from experiments.models.alert import Alert, AlertEnding
 from experiments.models.audit import AuditEntry
 from experiments.models.catalogue import Environment, SentFile, Workload
 from experiments.models.checks import CheckReport, ConnectionTest, HostKey
-from experiments.models.cluster import Cluster, Credential, Origin, Partition, Runtime
+from experiments.models.cluster import Cluster, Runtime
 from experiments.models.cluster_draft import ClusterDraft, ClusterReading
 from experiments.models.cluster_use import ClusterUse, GPUMonth
+from experiments.models.credential import Credential, Origin
 from experiments.models.experiment import Experiment
 from experiments.models.extension import Extension
 from experiments.models.images import Image, ImageImport, StagedImage
@@ -27,6 +28,7 @@ from experiments.models.notification_message import NotificationDelivery, Notifi
 from experiments.models.operation import Operation
 from experiments.models.own_preset import OwnPreset
 from experiments.models.parity import EnvironmentInspection, Waiver
+from experiments.models.partition import Partition
 from experiments.models.pause import Pause
 from experiments.models.published_table import PublishedTable
 from experiments.models.removal import Removal

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from django.db import models
 
-from experiments.models.cluster import Cluster, Credential
+from experiments.models.cluster import Cluster
+from experiments.models.credential import Credential
 
 
 class AlertEnding(models.TextChoices):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
-from experiments.models.cluster import Cluster, Credential
+from experiments.models.cluster import Cluster
+from experiments.models.credential import Credential
 from runners.preflight.checks import Check, Outcome
 from runners.transports import fingerprint_public_key
 

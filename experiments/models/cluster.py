@@ -1,4 +1,4 @@
-"""Where jobs run: clusters, their partitions and runtimes, and the keys that open them."""
+"""Where jobs run: clusters, and what starts containers on them."""
 
 from __future__ import annotations
 
@@ -6,49 +6,32 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from django.conf import settings
-from django.contrib.auth.models import Group
-from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
-from django.urls import reverse
 from django.utils import timezone
 
-from experiments.encryption import SecretField, list_unopened_secrets
+from experiments.models.cluster_choices import (
+    LOCAL_TRANSPORT,
+    is_host,
+    is_work_directory,
+    runtime_choices,
+    scheduler_choices,
+    transport_choices,
+)
+from experiments.models.credential import Credential
 from experiments.models.intervals import IDLE_SECONDS, compute_floor, compute_interval
 from experiments.models.visibility import (
     SharedInside,
     SharedQuerySet,
     compile_once,
-    filter_shared_with_groups,
 )
 from runners.errors import Kind
-from runners.gate import HOST
-from runners.runtimes import RUNTIMES
-from runners.schedulers import SCHEDULERS
-from runners.transports import TRANSPORTS
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
 
     from experiments.models.pause import Pause
     from experiments.models.user import User
-
-
-LOCAL_TRANSPORT = "local"  # to Tare's own machine
-
-
-def transport_choices() -> list[tuple[str, str]]:
-    """Return the transports with their labels, as choices."""
-    return [(kind, transport.label) for kind, transport in TRANSPORTS.items()]
-
-
-def scheduler_choices() -> list[tuple[str, str]]:
-    """Return the schedulers with their labels, as choices."""
-    return [(kind, scheduler.label) for kind, scheduler in SCHEDULERS.items()]
-
-
-def runtime_choices() -> list[tuple[str, str]]:
-    """Return what can start a container. Bare metal is the absence of a runtime."""
-    return [(kind, runtime.label) for kind, runtime in RUNTIMES.items() if runtime.formats]
 
 
 CONNECTION_LIMIT: Kind = "connection limit"
@@ -61,105 +44,6 @@ LONGEST_BACK_OFF = timedelta(minutes=5)
 
 MOST_POLL_SECONDS = 24 * 3600
 MOST_RETENTION_DAYS = 3650
-
-# Runtimes separate the parts of a bind by colons and commas, without any quoting.
-is_work_directory = RegexValidator(
-    r"^/[^:,\x00]*$", "A work directory is absolute and holds neither colon nor comma."
-)
-
-
-is_host = RegexValidator(
-    HOST,
-    "A host is a name such as login.example.org, or an address: letters, digits, dots and dashes.",
-)
-
-
-class CredentialQuerySet(models.QuerySet["Credential"]):
-    """Credentials, and which of them a person may use."""
-
-    def usable_by(self, user: User) -> CredentialQuerySet:
-        if user.is_superuser:
-            return self
-        # A subquery, so that counts annotated later are not multiplied by a join.
-        named = Credential.users.through._default_manager.filter(user=user)
-        return self.filter(
-            models.Q(owner=user)
-            | models.Q(pk__in=named.values("credential_id"))
-            | filter_shared_with_groups(user, Credential)
-        )
-
-
-class Origin(models.TextChoices):
-    """Where a private key was made."""
-
-    GENERATED = "generated", "made by Tare"
-    IMPORTED = "imported", "imported"
-
-
-class Credential(models.Model):
-    """A key pair for login nodes. No page shows its private key; only transports read it."""
-
-    name = models.CharField(max_length=100, unique=True)
-    user_name = models.CharField(max_length=100, help_text="The account on the login node.")
-    private_key = SecretField(help_text="OpenSSH private key (ed25519, ECDSA or RSA).")
-    passphrase = SecretField(blank=True, default="")
-    fingerprint = models.CharField(max_length=100, blank=True, editable=False)
-    public_key = models.TextField(blank=True, editable=False)
-    origin = models.CharField(max_length=20, choices=Origin.choices, default=Origin.IMPORTED)
-    certificate = models.TextField(blank=True, help_text="Of the key; not secret.")
-    certificate_ends_at = models.DateTimeField(null=True, blank=True, editable=False)
-    key_since = models.DateTimeField(null=True, blank=True, editable=False)
-
-    # The settings of the forced command for a credential that no cluster uses yet.
-    forced_command = models.BooleanField(default=False)
-    work_directory = models.CharField(max_length=500, blank=True, validators=[is_work_directory])
-    scheduler = models.CharField(max_length=20, blank=True, choices=scheduler_choices)
-
-    # The new pair of a rotation, until it replaces the one above.
-    next_private_key = SecretField(blank=True, default="")
-    next_public_key = models.TextField(blank=True, editable=False)
-    next_fingerprint = models.CharField(max_length=100, blank=True, editable=False)
-    next_certificate = models.TextField(blank=True)
-    next_since = models.DateTimeField(null=True, blank=True, editable=False)
-
-    owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="credentials"
-    )
-    users = models.ManyToManyField(
-        settings.AUTH_USER_MODEL, blank=True, related_name="usable_credentials"
-    )
-    groups = models.ManyToManyField(Group, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
-    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
-
-    objects = CredentialQuerySet.as_manager()
-
-    class Meta:
-        ordering = ["name"]
-
-    def __str__(self) -> str:
-        return self.name
-
-    def get_absolute_url(self) -> str:
-        return reverse("credential", args=[self.pk])
-
-    @property
-    def who_may_use_it(self) -> list[User | Group]:
-        """Return the owner, then the groups and people; prefetch `groups` and `users`."""
-        return [self.owner, *self.groups.all(), *self.users.all()]
-
-    @property
-    def is_rotating(self) -> bool:
-        return bool(self.next_fingerprint)
-
-    @property
-    def cannot_be_opened(self) -> bool:
-        """Return whether none of CREDENTIAL_KEYS is the one with which it was encrypted."""
-        return bool(list_unopened_secrets(self))
-
-    @property
-    def certificate_has_ended(self) -> bool:
-        return self.certificate_ends_at is not None and self.certificate_ends_at <= timezone.now()
 
 
 class ClusterQuerySet(SharedQuerySet["Cluster"]):
@@ -451,54 +335,6 @@ class Cluster(SharedInside):
     def shared_pauses(self) -> list[Pause]:
         """Return the pauses that concern more than one experiment; prefetch `pauses__partition`."""
         return [pause for pause in self.pauses.all() if pause.experiment_id is None]
-
-
-class Partition(models.Model):
-    """A partition of a cluster, with the limits that forms check."""
-
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="partitions")
-    name = models.CharField(max_length=100)
-    nodes = models.PositiveIntegerField(default=1)
-    gpus_per_node = models.PositiveIntegerField(default=0)
-    gpu_model = models.CharField(max_length=100, blank=True)
-    gres = models.CharField(
-        max_length=100, default="gpu", help_text="What `--gres` calls a GPU, such as gpu:a100."
-    )
-    cpus_per_node = models.PositiveIntegerField(default=1)
-    cpus_per_run = models.PositiveIntegerField(default=1, help_text="CPUs asked for per node.")
-    memory_mb = models.PositiveIntegerField(
-        null=True, blank=True, help_text="Memory asked for per node, in MB; empty: the default."
-    )
-    time_limit_minutes = models.PositiveIntegerField(default=60)
-    account = models.CharField(max_length=100, blank=True)
-    qos = models.CharField("QOS", max_length=100, blank=True)
-    side_by_side = models.BooleanField(
-        default=False,
-        help_text="Without a scheduler only: jobs that find enough free GPUs run while others do. "
-        "A measurement wants the machine to itself.",
-    )
-    enabled = models.BooleanField(
-        default=True,
-        help_text="Experiments and operations may ask for it. What was made with it stays.",
-    )
-    directives = models.JSONField(
-        default=list, blank=True, help_text='More scheduler options, such as ["--exclusive"].'
-    )
-    srun_options = models.JSONField(
-        default=list, blank=True, help_text='Of srun as a launcher, such as ["--mpi=pmix"].'
-    )
-    mpirun_options = models.JSONField(
-        default=list, blank=True, help_text='Of mpirun, such as ["--mca btl ^openib"].'
-    )
-
-    class Meta:
-        ordering = ["cluster", "name"]
-        constraints = [
-            models.UniqueConstraint(fields=["cluster", "name"], name="partition_once_a_cluster")
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.name} on {self.cluster}"
 
 
 class Runtime(models.Model):

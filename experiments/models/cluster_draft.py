@@ -13,13 +13,9 @@ from django.db import models
 from django.urls import reverse
 
 from experiments.models.checks import compute_fingerprint, outcome_choices
-from experiments.models.cluster import (
-    Cluster,
-    Credential,
-    is_host,
-    is_work_directory,
-    scheduler_choices,
-)
+from experiments.models.cluster import Cluster
+from experiments.models.cluster_choices import is_host, is_work_directory, scheduler_choices
+from experiments.models.credential import Credential
 from runners.cluster_reading import Found
 from runners.preflight.checks import Check
 

@@ -14,7 +14,8 @@ from django.db.models.functions import Coalesce
 from django.urls import reverse
 
 from experiments.models.catalogue import Environment, Workload
-from experiments.models.cluster import Cluster, Partition
+from experiments.models.cluster import Cluster
+from experiments.models.partition import Partition
 from experiments.models.states import RUN_FINAL, RunState
 from experiments.models.visibility import Shared, SharedQuerySet
 from runners import node_rules

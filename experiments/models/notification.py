@@ -8,7 +8,8 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from experiments.models.cluster import Cluster, Credential
+from experiments.models.cluster import Cluster
+from experiments.models.credential import Credential
 from experiments.models.experiment import Experiment
 from experiments.models.user import Role, User
 

@@ -8,8 +8,9 @@ from django.conf import settings
 from django.db import models
 
 from experiments.models.catalogue import Environment
-from experiments.models.cluster import Cluster, Partition
+from experiments.models.cluster import Cluster
 from experiments.models.images import Image, ImageImport, StagedImage
+from experiments.models.partition import Partition
 from experiments.models.states import JOB_FINAL
 from experiments.models.submission import Submission
 from experiments.models.visibility import compile_once

@@ -7,8 +7,9 @@ from datetime import timedelta
 from django.db import models
 from django.db.models import Q
 
-from experiments.models.cluster import Cluster, Partition
+from experiments.models.cluster import Cluster
 from experiments.models.experiment import Experiment
+from experiments.models.partition import Partition
 from experiments.models.run import Job
 
 
