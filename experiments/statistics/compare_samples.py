@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from experiments.statistics.arms import Arms, check
+from experiments.statistics.claims import choose_wording
 from experiments.statistics.estimates import TOO_FEW, Estimate
 from experiments.statistics.extended import Extended
 from experiments.statistics.margins import Goal, Margin
@@ -114,6 +115,7 @@ def _pair(arms: Arms, pair: Pair, differences: Sequence[str], counted: str) -> P
                     better=pair.better,
                     alpha=pair.alpha,
                     differences=differences,
+                    wording=choose_wording([pair]),
                 ),
                 *list_node_stamps(pair),
             ]

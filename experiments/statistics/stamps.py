@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from experiments.statistics.arms import Arms, take_logs
+from experiments.statistics.claims import SPEED, Wording
 from experiments.statistics.estimates import Estimate
 from experiments.statistics.margins import Margin
 from experiments.statistics.values import ALPHA, Better, Pair, Sample, Stamp, Verdict
@@ -25,6 +26,7 @@ def list_stamps(
     better: Better | None,
     alpha: float = ALPHA,
     differences: Sequence[str] = (),
+    wording: Wording = SPEED,
 ) -> Iterator[tuple[Stamp, str]]:
     """Yield each stamp with its reason."""
     fewest = _count_fewest(arms, estimate)
@@ -47,10 +49,15 @@ def list_stamps(
     if unsettled := [s for s in (*arms.baseline, *arms.environment) if not s.settles]:
         yield Stamp.NO_STEADY_STATE, _unsettled(unsettled, arms)
     if slow:
+        much, rare = (
+            ("Needed much more", "runs that need much")
+            if wording.is_need
+            else ("Much slower", "slow runs")
+        )
         yield (
             Stamp.TAIL,
-            f"Much slower than the others of their environment: {', '.join(slow)}. "
-            "Rare slow runs are a cost that so few runs cannot measure.",
+            f"{much} than the others of their environment: {', '.join(slow)}. "
+            f"Rare {rare} are a cost that so few runs cannot measure.",
         )
 
 

@@ -24,6 +24,7 @@ from experiments.statistics.extended import Extended
 from experiments.statistics.margins import Goal, Margin
 from experiments.statistics.metric_rules import MetricsRule
 from experiments.statistics.several_metrics import Part, judge_together
+from experiments.statistics.values import Stamp
 from tests.experiments.statistics.test_across_configurations import BARE_CLOSE, BOX_CLOSE, pair
 
 UNITS = ("s", "B", "J")
@@ -81,6 +82,19 @@ def test_both_kinds_together_are_worse_and_better() -> None:
     )
     assert choose_wording([time, replace(time, unit="J")]) is MIXED
     assert choose_wording([]) is SPEED
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_rare_run_that_needs_much_is_slow_only_where_times_are_measured(unit: str) -> None:
+    bare = [10.0, 10.01, 9.99, 10.02, 9.98, 10.0]
+    tailed = pair(bare, [*bare[:-1], 14.0], unit=unit)
+    (reason,) = [
+        reason
+        for stamp, reason in zip(tailed.stamps, tailed.reasons, strict=True)
+        if stamp is Stamp.TAIL
+    ]
+    assert ("slow" in reason) == (unit == "s")
+    assert reason.endswith("are a cost that so few runs cannot measure.")
 
 
 def test_an_extension_of_memory_is_told_without_a_speed() -> None:
