@@ -23,7 +23,7 @@ from dashboard.charts.style import (
     symbol,
 )
 from experiments.statistics import Pair, Verdict, numbers
-from experiments.statistics.claims import choose_wording, describe_margin
+from experiments.statistics.claims import choose_wording, describe_margin, quote_goal
 from experiments.statistics.margins import Margin
 from experiments.statistics.pooling import Pooled
 from experiments.statistics.values import ALPHA, Interval
@@ -289,19 +289,18 @@ def _segments(intervals: Sequence[tuple[int, Interval | None]]) -> dict[str, lis
 
 
 def _hover(pair: Pair) -> str:
+    wording = choose_wording([pair])
+    goal = quote_goal(pair.goal, wording)
     lines = [
         f"<b>{label(pair.environment)}</b> / {label(pair.baseline)}",
         f"ratio {numbers.ratio(pair.ratio, pair.ci_difference)} ({_level([pair], 1)} CI)",
         f"cost {numbers.change(pair.cost, pair.ci_difference)}",
         pair.size_on_nodes,
         f"p of a difference {numbers.p_value(pair.p_difference)}",
-        f"p of {pair.goal.text} at {describe_margin(pair.margins, choose_wording([pair]))} "
-        f"{numbers.p_value(pair.p_goal)}",
+        f"p of {goal} at {describe_margin(pair.margins, wording)} {numbers.p_value(pair.p_goal)}",
     ]
     if pair.smallest_margin is not None:
-        lines.append(
-            f"smallest margin for {pair.goal.text} {numbers.provable(pair.smallest_margin)}"
-        )
+        lines.append(f"smallest margin for {goal} {numbers.provable(pair.smallest_margin)}")
     return "<br>".join(lines)
 
 

@@ -43,9 +43,9 @@ def list_headings(comparison: Comparison) -> tuple[str, ...]:
         f"{narrow} CI",
         "SE of ln ratio",
         "p, difference",
-        f"p, {comparison.margins.goal.text}",
+        f"p, {comparison.goal_text}",
         "p of each bound",
-        f"Smallest margin for {comparison.margins.goal.text}",
+        f"Smallest margin for {comparison.goal_text}",
         "Verdict",
     )
 
@@ -138,8 +138,8 @@ def _together(comparison: Comparison) -> Iterator[str]:
     """Yield the lines on several decisive metrics together: the p is the largest of theirs."""
     if not comparison.decisive:
         return
-    goal = comparison.margins.goal
-    title = f"All decisive metrics together: p, {goal.text} is the largest"
+    goal_text = next(iter(comparison.decisive.values())).goal_text
+    title = f"All decisive metrics together: p, {goal_text} is the largest"
     yield r"    \midrule"
     yield rf"    \multicolumn{{{COLUMNS}}}{{l}}{{\emph{{{escape(title)}}}}} \\"
     for (number, _), overall in comparison.decisive.items():
@@ -162,11 +162,10 @@ def _everywhere(comparison: Comparison) -> Iterator[str]:
     """Yield the lines on all groups together."""
     if not comparison.everywhere:
         return
-    goal = comparison.margins.goal
     which = ", primary metric" if comparison.decisive else ""
     title = (
         f"All configurations{which}: the geometric mean of the ratios, where they do not differ; "
-        f"p, {goal.text} is that of the mean, and in brackets the largest of all"
+        f"p, {comparison.goal_text} is that of the mean, and in brackets the largest of all"
     )
     yield r"    \midrule"
     yield rf"    \multicolumn{{{COLUMNS}}}{{l}}{{\emph{{{escape(title)}}}}} \\"

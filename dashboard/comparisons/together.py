@@ -28,7 +28,7 @@ def describe_together(overalls: Sequence[Overall]) -> tuple[str, str]:
     environments = list(dict.fromkeys(overall.environment for overall in overalls))
     if len(environments) > MOST_NAMED:
         shown = sum(overall.verdict is not Verdict.NOT_SHOWN for overall in overalls)
-        word = overalls[0].goal.text
+        word = overalls[0].goal_text
         claim = f"{word[0].upper()}{word[1:]} in all {len(overalls[0].parts)} decisive metrics is "
         return f"{claim}shown in {shown} of {numbers.count(len(overalls), 'comparison')}", "."
     first, *others = [

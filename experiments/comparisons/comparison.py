@@ -12,7 +12,7 @@ from experiments.comparisons.trainings import Trainings
 from experiments.comparisons.warm_ups import WarmUps
 from experiments.statistics import Measured, Pair, Sample, Verdict, numbers
 from experiments.statistics.across_configurations import Everywhere, summarise_environments
-from experiments.statistics.claims import Wording, choose_wording
+from experiments.statistics.claims import Wording, choose_wording, quote_goal
 from experiments.statistics.margins import Margin
 from experiments.statistics.pooling import Pooled, pool_environments
 from experiments.statistics.several_metrics import Overall
@@ -112,6 +112,11 @@ class Comparison:
     def wording(self) -> Wording:
         """Return the words by which its environments are compared: slower, or more."""
         return choose_wording(group.metric for group in self.groups)
+
+    @property
+    def goal_text(self) -> str:
+        """Return what is to be shown as part of a heading: "equivalence", "“not slower”"."""
+        return quote_goal(self.margins.goal, self.wording)
 
     @property
     def pairs(self) -> list[Pair]:

@@ -6,7 +6,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from experiments.statistics import numbers
-from experiments.statistics.claims import SPEED, Wording, choose_wording, claim_shown, name_goal
+from experiments.statistics.claims import (
+    SPEED,
+    Wording,
+    choose_wording,
+    claim_shown,
+    name_goal,
+    quote_goal,
+)
 from experiments.statistics.estimates import Arm, Estimate
 from experiments.statistics.margins import Goal, Margin
 from experiments.statistics.values import ALPHA, Better, Interval, Pair, Verdict
@@ -124,6 +131,11 @@ class Everywhere:
         return name_goal(self.goal, self.wording)
 
     @property
+    def goal_text(self) -> str:
+        """Return what was to be shown as a noun: "equivalence", "“not slower”"."""
+        return quote_goal(self.goal, self.wording)
+
+    @property
     def claim(self) -> str:
         """Return the sentence's first part: whether equivalence is shown everywhere."""
         claim = claim_shown(
@@ -149,7 +161,7 @@ class Everywhere:
             mean = (
                 "Geometric mean of the ratios "
                 f"{numbers.ratio(self.geometric_mean_ratio, self.ci_difference)} "
-                f"({numbers.level(1 - self.alpha)} CI; p of {self.goal.text} "
+                f"({numbers.level(1 - self.alpha)} CI; p of {self.goal_text} "
                 f"{numbers.p_value(self.p_goal)})."
             )
         excluded = EXCLUDED if self.excluded_by_hand else ""
@@ -157,7 +169,7 @@ class Everywhere:
             excluded = EXCLUDED_AFTER
         largest = numbers.p_value(self.largest_p_goal)
         extended = EXTENDED if self.extended else ""
-        return f" (largest p of {self.goal.text} {largest}). {mean}{extended}{excluded}"
+        return f" (largest p of {self.goal_text} {largest}). {mean}{extended}{excluded}"
 
     @property
     def sentence(self) -> str:

@@ -118,6 +118,11 @@ def name_verdict(verdict: Verdict, wording: Wording) -> str:
     return verdict.lower()
 
 
+def quote_goal(goal: Goal, wording: Wording) -> str:
+    """Return what is to be shown as a noun: "equivalence", "“not slower”", "“not more”"."""
+    return "equivalence" if goal is Goal.EQUIVALENCE else f"“{name_goal(goal, wording)}”"
+
+
 def name_goal(goal: Goal, wording: Wording) -> str:
     """Return what is to be shown as a word inside a text: "equivalent", "not slower"."""
     return name_verdict(PROVED[goal], wording)

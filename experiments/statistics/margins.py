@@ -20,11 +20,6 @@ class Goal(StrEnum):
     EQUIVALENCE = "equivalence"
     NOT_SLOWER = "not slower"
 
-    @property
-    def text(self) -> str:
-        """Return it as part of a heading: "equivalence", "“not slower”"."""
-        return "“not slower”" if self is Goal.NOT_SLOWER else "equivalence"
-
 
 @dataclass(frozen=True)
 class Margin:

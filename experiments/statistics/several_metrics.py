@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.statistics import numbers
-from experiments.statistics.claims import Wording, choose_wording, claim_shown
+from experiments.statistics.claims import Wording, choose_wording, claim_shown, quote_goal
 from experiments.statistics.margins import Goal
 from experiments.statistics.metric_rules import MetricsRule, take_largest_so_far
 from experiments.statistics.multiple_comparisons import adjust_by_holm
@@ -71,6 +71,11 @@ class Overall:
         return choose_wording(part.metric for part in self.parts)
 
     @property
+    def goal_text(self) -> str:
+        """Return what is to be shown as a noun."""
+        return quote_goal(self.goal, self.wording)
+
+    @property
     def verdict_before(self) -> Verdict | None:
         """Return the verdict with the excluded runs; None where nobody excluded any."""
         return _find_verdict(self.goal, self.before) if self.before else None
@@ -122,7 +127,7 @@ class Overall:
         """Return the rest: the largest p, or which metric stood in the way."""
         if self.verdict is Verdict.NOT_SHOWN:
             return f": {describe_obstacles(self.parts)}."
-        p = f"largest p of {self.goal.text} {numbers.p_value(self.p)}"
+        p = f"largest p of {self.goal_text} {numbers.p_value(self.p)}"
         holm = f", {numbers.p_value(self.p_holm)} after Holm’s correction"
         lost = ": this does not survive it" if self.is_lost_by_holm else ""
         return f" ({p}{holm if self.p_holm != self.p else ''}{lost})."

@@ -19,6 +19,7 @@ from experiments.statistics.claims import (
     describe_margin,
     name_goal,
     name_verdict,
+    quote_goal,
 )
 from experiments.statistics.extended import Extended
 from experiments.statistics.margins import Goal, Margin
@@ -40,6 +41,9 @@ def test_one_pair_all_configurations_and_all_metrics_claim_in_the_same_words(uni
     parts = [Part(Measured(name, unit, "lower", name), shown) for name in ("one", "two")]
     (overall,) = judge_together([parts], MetricsRule.ALL, margin.goal, "bare", ["box"])
     claim = shown.claim.partition(" bare")[0]
+    goal = quote_goal(margin.goal, choose_wording([shown]))
+    assert f"p of {goal} " in everywhere.evidence
+    assert f"p of {goal} " in overall.evidence
     assert everywhere.claim.startswith(f"{claim} bare ")
     assert overall.claim == f"{claim} bare in both decisive metrics"
     assert (unit == "s") == (choose_wording([shown]) is SPEED)
@@ -63,6 +67,7 @@ def test_amounts_are_more_and_less_and_no_sentence_of_them_is_slow() -> None:
     texts = [
         *(name_verdict(verdict, AMOUNTS) for verdict in Verdict),
         *(name_goal(goal, AMOUNTS) for goal in Goal),
+        *(quote_goal(goal, AMOUNTS) for goal in Goal),
         *(claim_shown("a", "bare", goal, AMOUNTS, margin=uneven) for goal in Goal),
         claim_difference(Verdict.SLOWER, AMOUNTS, "3 %"),
         claim_difference(Verdict.FASTER, AMOUNTS),
