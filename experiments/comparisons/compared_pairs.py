@@ -11,6 +11,7 @@ from experiments.comparisons.comparison import Group, is_decided
 from experiments.comparisons.exclusions import Exclusion, stamp_excluded
 from experiments.comparisons.extended_pairs import make_extended, stamp_extended
 from experiments.comparisons.node_conditions import find_sampled_coincidences
+from experiments.comparisons.nodes_of_jobs import stamp_first_nodes
 from experiments.comparisons.repaired import SecondJob, why_across_jobs
 from experiments.comparisons.trainings import Trainings
 from experiments.comparisons.warm_ups import WarmUps
@@ -88,6 +89,7 @@ def compare_group(
             counted=f"measured {metric.name}" if metric.name in RUN_METRIC_NAMES else "run",
             extension=make_extended(stage),
         )
+        pairs = [stamp_first_nodes(pair, configuration["scale"]) for pair in pairs]
         if not judgement.number:
             pairs = [_add_stamp(pair, Stamp.STOPPED_EARLY, stage.why_early) for pair in pairs]
         return pairs

@@ -134,7 +134,7 @@ def _bands_under_disturbance(rng: Any, effort: Effort) -> Iterator[Band]:
             estimates = vectorised.estimate_paired(*truths.random_in_pairs(rng, session))
             shares[f"{name}, {blocks} blocks"] = _alarms(estimates)
     yield Band(
-        "false alarms, order by lot within each block, under disturbance",
+        "false alarms, random order within each block, under disturbance",
         shares,
         low=0.04,
         high=0.06,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 from hypothesis import given
@@ -83,6 +84,32 @@ def test_the_next_block_of_a_configuration_waits_until_the_one_before_has_a_node
     assert list_to_send() == [other]
     start(first, "n1")
     assert set(list_to_send()) == {second, other}
+
+
+def test_of_ten_thousand_planned_jobs_the_first_of_each_configuration_are_found_at_once(
+    spread: Experiment,
+) -> None:
+    """To ask of each whether another one stands before it took minutes with 36,000."""
+    spread.jobs.all().delete()
+    workloads = [WorkloadFactory(name=f"workload {number}") for number in range(36)]
+    Job.objects.bulk_create(
+        Job(
+            uid=f"u{block}x{place}",
+            experiment=spread,
+            cluster=spread.cluster,
+            workload=workload,
+            scale="1x1",
+            repeat=block + 1,
+            block=36 * block + place,
+        )
+        for block in range(300)
+        for place, workload in enumerate(workloads)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE experiments_job")
+        cursor.execute("SET LOCAL statement_timeout = '3s'")
+        assert [job.block for job in list_to_send()] == list(range(36))
+        cursor.execute("SET LOCAL statement_timeout = 0")
 
 
 @pytest.mark.parametrize("end", ["failed", "cancelled", "done"])
