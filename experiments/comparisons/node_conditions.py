@@ -27,6 +27,7 @@ from runners.node_samples import REASONS, SLOWDOWNS
 MOST_RUNS = 400
 """Of more runs so many are looked at: whole blocks, evenly chosen in their order."""
 MEANS = (CPU, CLOCK, HEAT, MEMORY)
+IS_TRACK = '@.name.type() == "string" && @.mean.type() == "number"'
 SLOWDOWN_NAMES = {name for bit, name in REASONS.items() if bit & SLOWDOWNS}
 
 
@@ -48,10 +49,10 @@ def read_conditions(runs: Iterable[str]) -> dict[str, Conditions]:
     """
     rows = NodeSamples.objects.filter(run__uid__in=list(runs)).values_list(
         "run__uid",
-        _select("$.tracks[*] ? (exists(@.mean)).name"),
-        _select("$.tracks[*] ? (exists(@.mean)).mean"),
-        _select(f'$.tracks[*] ? (@.name == "{SWAPPED}").high'),
-        _select(f'$.tracks[*] ? (@.name == "{CLOCK}").count'),
+        _select(f"$.tracks[*] ? ({IS_TRACK}).name"),
+        _select(f"$.tracks[*] ? ({IS_TRACK}).mean"),
+        _select(f'$.tracks[*] ? (@.name == "{SWAPPED}" && @.high.type() == "number").high'),
+        _select(f'$.tracks[*] ? (@.name == "{CLOCK}" && @.count.type() == "number").count'),
         _select("$.reasons"),
     )
     return {
@@ -75,7 +76,7 @@ def _describe_conditions(
     means: Sequence[float],
     pages: Sequence[float],
     counts: Sequence[int],
-    reasons: Sequence[Mapping[str, Mapping[str, int]]],
+    reasons: Sequence[Any],
 ) -> dict[str, float]:
     tracks: dict[str, list[float]] = {}
     for name, mean in zip(names, means, strict=True):
@@ -85,7 +86,8 @@ def _describe_conditions(
     if pages:
         known[SWAPPED] = float(max(pages))
     if most := max(counts, default=0):
-        slowed = [_count_slowdowns(of_gpu) for of_all in reasons for of_gpu in of_all.values()]
+        of_gpus = [each for gpus in reasons if isinstance(gpus, dict) for each in gpus.values()]
+        slowed = [_count_slowdowns(of_gpu) for of_gpu in of_gpus if isinstance(of_gpu, dict)]
         known[SLOWDOWN] = min(max(slowed, default=0) / most, 1.0)
     return known
 

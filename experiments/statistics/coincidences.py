@@ -167,7 +167,7 @@ def _center(samples: Sequence[Sample], values: Mapping[str, float]) -> dict[str,
     cells: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for sample in samples:
         cells[sample.environment, sample.node].append(sample.run)
-    centred = {}
+    centred: dict[str, float] = {}
     for runs in cells.values():
         mean = math.fsum(values[run] for run in runs) / len(runs)
         centred |= {run: values[run] - mean for run in runs}

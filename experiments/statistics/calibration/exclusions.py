@@ -36,9 +36,9 @@ def list_bands(rng: Any, effort: Effort) -> Iterator[Band]:
         for blocks in BLOCKS:
             for how, reject in (("at random", _reject_at_random), ("if slowed", _slow_and_reject)):
                 arms = [draw(rng, (effort.data_sets, blocks)) for _ in range(2)]
-                logs, kept = zip(*(reject(rng, arm) for arm in arms), strict=True)
-                case = f"{name}, {how}, {blocks} blocks"
-                alarms[case], equivalent[case] = count_errors(*logs, kept[0] & kept[1])
+                (baseline, kept_b), (environment, kept_e) = (reject(rng, arm) for arm in arms)
+                case, kept = f"{name}, {how}, {blocks} blocks", kept_b & kept_e
+                alarms[case], equivalent[case] = count_errors(baseline, environment, kept)
     for promise, shares in (
         ("false alarms, runs rejected by rules", alarms),
         ("equivalence proved at the margin, runs rejected by rules", equivalent),
@@ -76,8 +76,8 @@ def count_errors(baseline: Array, environment: Array, kept: Array) -> tuple[floa
 
     The ratio is 1. Fewer than two blocks infer nothing.
     """
-    alarm = np.zeros(len(kept), dtype=bool)
-    equivalent = np.zeros((2, len(kept)), dtype=bool)
+    alarm: Array = np.zeros(len(kept), dtype=bool)
+    equivalent: Array = np.zeros((2, len(kept)), dtype=bool)
     first = np.argsort(~kept, axis=1, kind="stable")
     arms = [np.take_along_axis(arm, first, axis=1) for arm in (baseline, environment)]
     counts = kept.sum(axis=1)

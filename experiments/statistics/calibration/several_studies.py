@@ -69,7 +69,10 @@ def measure_coverage(
 
 def list_bands(seed: int, effort: Effort) -> Iterator[Band]:
     """Yield bands of the coverage of both intervals, and of one that takes studies for equal."""
-    mean, prediction, weak, equal = {}, {}, {}, {}
+    mean: dict[str, float] = {}
+    prediction: dict[str, float] = {}
+    weak: dict[str, float] = {}
+    equal: dict[str, float] = {}
     for studies in STUDIES:
         for apart in APART:
             case = f"{studies} studies, {100 * apart:g} % between them"

@@ -97,7 +97,15 @@ def test_where_the_nodes_did_nothing_else_the_note_says_so(
     assert "Nothing that was sampled on the node goes along with it clearly: CPU use" in note
 
 
-@pytest.mark.parametrize("content", [{}, {"tracks": "none"}, {"tracks": [{"name": "CPU use"}]}])
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"tracks": "none", "reasons": "none"},
+        {"tracks": [{"name": "CPU use"}, {"mean": 5}, {"name": 1, "mean": 2}, {"name": "memory"}]},
+        {"tracks": [{"name": "CPU use", "mean": None}, {"name": "swapped pages", "high": "x"}]},
+    ],
+)
 def test_odd_samples_are_no_samples(
     site: Site, people: People, as_owner: Client, content: dict[str, object]
 ) -> None:
