@@ -13,10 +13,10 @@ from scipy.stats import bootstrap
 
 from experiments.statistics import vectorised
 from experiments.statistics.calibration import (
-    aa_tests,
-    exclusions,
+    against_itself,
     extended_experiments,
     metrics_at_margin,
+    runs_left_out,
     several_nodes,
     several_studies,
     start_ups,
@@ -77,8 +77,8 @@ def list_parts(effort: Effort, seed: int) -> list[tuple[str, Callable[[], Iterab
         ("training", lambda: _bands_of_trainings(draw([seed, OF_TRAININGS]), effort)),
         ("several decisive metrics", lambda: _bands_of_several_metrics(rng, effort)),
         ("extensions", lambda: extended_experiments.list_bands(draw(seed), effort)),
-        ("exclusions", lambda: exclusions.list_bands(draw([seed, OF_EXCLUSIONS]), effort)),
-        ("A/A tests", lambda: aa_tests.list_bands(draw([seed, OF_AA_TESTS]), effort)),
+        ("exclusions", lambda: runs_left_out.list_bands(draw([seed, OF_EXCLUSIONS]), effort)),
+        ("A/A tests", lambda: against_itself.list_bands(draw([seed, OF_AA_TESTS]), effort)),
         ("studies", lambda: several_studies.list_bands(seed, effort)),
     ]
 
