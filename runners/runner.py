@@ -15,6 +15,7 @@ from runners.schedulers import JobEnding, Scheduler, Status
 from runners.submissions import Outcome, submit_jobs
 from runners.transports import Transport
 from runners.transports.base import MIB
+from runners.unknown_nodes import find_unknown_nodes
 from runners.untrusted import clean_text
 
 # SSH sends a command as one argument for the remote shell, which takes 128 KiB.
@@ -116,6 +117,14 @@ class Runner:
         If an answer is lost, the job may exist all the same: call `find` before trying again.
         """
         return submit_jobs(self.transport, self.scheduler, jobs)
+
+    def find_unknown_nodes(self, job: JobSpec) -> list[str]:
+        """Return which of the nodes that a job avoids its scheduler does not know, by trials.
+
+        A scheduler refuses a list with one unknown name and does not say which it is. Empty where
+        it has no trials, or refuses none of the names alone.
+        """
+        return find_unknown_nodes(self.transport, self.scheduler, job)
 
     def find(self, job: JobSpec) -> str | None:
         """Return the id of a job that may have been submitted; None if there is no trace of it.

@@ -101,7 +101,9 @@ ROOMS = {
         "recipes": "images jobs scripts software",
         "removals": "jobs untrusted",
         "submissions": "errors jobs payload schedulers scripts transports",
-        "runner": "claims directories errors jobs schedulers submissions transports untrusted",
+        "unknown_nodes": "errors jobs schedulers transports",
+        "runner": "claims directories errors jobs schedulers submissions transports unknown_nodes "
+        "untrusted",
         "journals": "shapes untrusted",
         "records": "claims directories exit_codes journals node_samples shapes transports "
         "untrusted",

@@ -17,6 +17,7 @@ from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import Comparison, Group
 from experiments.comparisons.kept_rows import read_column
 from experiments.statistics import Pair
+from experiments.statistics.arms import Arms
 
 ENDINGS = ("pdf", "svg", "png")
 WIDTHS = {180: "Two columns, 180 mm", 88: "One column, 88 mm"}
@@ -28,6 +29,7 @@ CAPTION = (
 SHADED = " Shaded: margin {margin}."
 NOT_SHADED = " Margin: {margin}, since it ends at other ratios where higher is better."
 BLOCKS = " Small symbols: each block, the first one highest."
+NODES = " Small symbols: the mean of each node, in the order of their names."
 DECIDED = (
     " {proved}: the {thick} interval lies inside the margin. {detected}: the {thin} interval is "
     "clear of 1."
@@ -90,9 +92,11 @@ class PrintedForest:
 def write_caption(forest: Forest) -> str:
     """Return what the lines of a forest plot stand for."""
     has_intervals = any(row.thin for row in forest.rows)
-    has_blocks = any(row.block_ratios for row in forest.rows)
+    points = ""
+    if any(row.block_ratios for row in forest.rows):
+        points = NODES if any(row.has_ratios_of_nodes for row in forest.rows) else BLOCKS
     shading = SHADED if forest.has_band else NOT_SHADED
-    text = (CAPTION + shading + BLOCKS * has_blocks + DECIDED * has_intervals).format(
+    text = (CAPTION + shading + points + DECIDED * has_intervals).format(
         thick=forest.thick_level,
         thin=forest.thin_level,
         margin=forest.margin_text,
@@ -137,9 +141,11 @@ def describe_comparison(comparison: Comparison, hide: Callable[[str], str] = str
 def list_block_ratios(group: Group, pair: Pair) -> tuple[float, ...]:
     """Return the ratio of each block of a pair, in the order in which blocks began.
 
-    Empty unless they are the very blocks of which the pair's ratio is the mean: not where an
-    interim analysis has judged fewer, for example.
+    Of a verdict on a partition that of each node. Empty unless they are the very values of which
+    the pair's ratio is the mean: not where an interim analysis has judged fewer, for example.
     """
+    if pair.by_node:
+        return _list_node_ratios(group, pair)
     logs: dict[str, dict[str, list[float]]] = {}
     starts: dict[str, float] = {}
     for sample in group.samples:
@@ -158,6 +164,21 @@ def list_block_ratios(group: Group, pair: Pair) -> tuple[float, ...]:
         for block in whole
     }
     return tuple(math.exp(effects[block]) for block in sorted(whole, key=lambda b: (starts[b], b)))
+
+
+def _list_node_ratios(group: Group, pair: Pair) -> tuple[float, ...]:
+    """Return the mean ratio of each node, in the order of their names."""
+    samples = [sample for sample in group.samples if sample.value > 0]
+    arms = Arms.of(
+        [sample for sample in samples if sample.environment == pair.baseline],
+        [sample for sample in samples if sample.environment == pair.environment],
+        paired=pair.paired,
+        estimand=pair.estimand,
+    )
+    if arms.nodes != list(pair.nodes) or (pair.paired and len(arms.blocks) != pair.n_blocks):
+        return ()
+    both = zip(*arms.values(), strict=True)
+    return tuple(math.exp(environment - baseline) for baseline, environment in both)
 
 
 def describe_for(comparison: Comparison, request: OpenRequest) -> Forest | None:

@@ -38,6 +38,13 @@ def name_metrics(metrics: Iterable[Measured]) -> MetricNames:
     """
     known = list(dict.fromkeys(metrics))
     names = {metric: _say(metric) for metric in known}
+    # A table's column "step_time_s" is the metric of that name, which others have a label for.
+    of_columns = {metric.name: names[metric] for metric in known if _has_label(metric)}
+    names |= {
+        metric: of_columns[name]
+        for metric in known
+        if (name := split_column_name(metric.name)[0]) in of_columns
+    }
     remarks = []
     for metric in known:
         if not _says_nothing(metric):
@@ -75,6 +82,11 @@ def _list_units(names: dict[Measured, str]) -> Iterable[str]:
 def _say(metric: Measured) -> str:
     label = split_column_name(metric.label or metric.name)[0] or metric.name
     return label.replace("_", " ").lower()
+
+
+def _has_label(metric: Measured) -> bool:
+    """Return whether it is called otherwise than a column of its name would be."""
+    return _say(metric) != metric.name.replace("_", " ").lower()
 
 
 def _says_nothing(metric: Measured) -> bool:

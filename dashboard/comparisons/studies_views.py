@@ -102,6 +102,7 @@ def list_offered(
     experiments = (
         Experiment.objects.visible_to(request.user)
         .with_results()
+        .filter(archived_at=None)
         .exclude(pk__in=choice.experiments)
         .newest_first()
     )

@@ -51,7 +51,8 @@ class ComparedPair:
     nodes: int = 0
     """How many nodes its runs were on; 0 where nobody knows."""
     block_ratios: tuple[float, ...] = ()
-    """The ratio of each block in their order: shown of a pair that is alone in its figure."""
+    """The ratio of each block in their order, of a verdict on a partition that of each node: shown
+    of a pair that is alone in its figure."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,8 @@ class ForestRow:
     """The verdict, which chooses what is drawn beside its word; empty where there is none."""
     block_ratios: tuple[float, ...] = ()
     """Of the only row of a figure: the ratios of its blocks, drawn above its interval."""
+    has_ratios_of_nodes: bool = False
+    """Whether these are the means of nodes, of which the ratio is the mean."""
     margin: Interval | None = None
     """Its own margin as ratios within the axis, where rows have different ones."""
 
@@ -210,6 +213,7 @@ def describe_forest(
                 replace(
                     _describe_row(each, marks, low, high, decimals, letters[index]),
                     block_ratios=block_ratios,
+                    has_ratios_of_nodes=bool(block_ratios) and each.pair.by_node,
                 )
                 for index, each in enumerate(compared)
             ),

@@ -98,7 +98,9 @@ def estimate_outlooks(
         if histories is not None:
             histories[kind, name, only] = past
         whose = only.name if only else kind
-        cv, given, doubt = expect_spread(past, whose, paired=paired, by_node=nodes is not None)
+        cv, given, doubt = expect_spread(
+            past, whose, paired=paired, blocks_a_node=repeats / nodes if nodes else None
+        )
         sentence = (
             f"{given}, {what} can {_provable(cv, count, pairs, goal)}; {margin.text} "
             f"needs {describe_repeats(count_repeats_needed(cv, margin, paired=pairs))}."
@@ -131,18 +133,27 @@ def propose_repeats(
     kind = WORKLOADS[workload.kind]
     metric = kind.choose_primary_metric(workload.parameters)
     past = measure_past_spread(workload.kind, cluster, metric, reader)
-    cv, _, _ = expect_spread(past, workload.kind, paired=True, by_node=False)
+    cv, _, _ = expect_spread(past, workload.kind, paired=True)
     needed = count_repeats_needed(cv, margin, paired=True) or MOST_PROPOSED
     return min(max(needed, FEWEST), MOST_PROPOSED)
 
 
 def expect_spread(
-    past: History, whose: str, *, paired: bool, by_node: bool
+    past: History, whose: str, *, paired: bool, blocks_a_node: float | None = None
 ) -> tuple[float, str, str]:
-    """Return the CV to plan with, the words that begin the sentence, and what that rests on."""
-    if by_node and past.of_nodes:
-        cv, given, doubt = _believed(past.of_nodes, whose)
-        return cv, given, f"{doubt}The CV is that of the ratio, from node to node."
+    """Return the CV to plan with, the words that begin the sentence, and what that rests on.
+
+    `blocks_a_node`: on the mean, where the means of nodes are to be compared.
+    """
+    by_node = blocks_a_node is not None
+    if blocks_a_node and (of_means := past.expect_node_means(blocks_a_node)):
+        cv, given, doubt = _believed(of_means, whose)
+        basis = "The CV is that of the ratio, from node to node."
+        if past.within_nodes:
+            basis += f" It is for {numbers.count(round(blocks_a_node), 'block')} on each."
+        elif blocks_a_node > 1:
+            basis += " What several blocks on each would change is not known here yet."
+        return cv, given, doubt + basis
     cv, given, doubt = _believed((paired and past.of_ratios) or past.of_runs, whose)
     basis = "The CV is from run to run."
     if paired and past.of_ratios:

@@ -77,7 +77,8 @@ def _estimate_together(
     for metric, margin in decisive:
         for kind, name, only in list_asked(workloads, metric):
             past = histories[kind, name, only]
-            cv, *_ = expect_spread(past, "", paired=paired, by_node=nodes is not None)
+            each = repeats / nodes if nodes else None
+            cv, *_ = expect_spread(past, "", paired=paired, blocks_a_node=each)
             by_kind.setdefault((kind, only), []).append((name, margin))
             spreads.setdefault((kind, only), []).append(cv)
     count, pairs = (repeats, paired) if nodes is None else (nodes, True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,7 +11,7 @@ from django.db.models.functions import RowNumber
 
 from experiments.comparisons.experiment_comparison import ExperimentComparison
 from experiments.models import Cluster, Experiment, User
-from experiments.statistics import Pair, Verdict, numbers
+from experiments.statistics import Pair, Stamp, Verdict, numbers
 
 SHOWN = 5
 """Tests of each partition that its cluster's page shows."""
@@ -28,7 +27,16 @@ ORDER = (
 ITSELF = "is the same environment as the baseline, measured a second time (A/A test)"
 ALARM = (
     "The difference is an alarm about the machine, or about how it was measured, and not about a "
-    "container: there is none between them. At most one such test in 20 ends so by chance."
+    "container: there is none between them."
+)
+BY_CHANCE = "At most one such test in 20 ends so by chance."
+AMONG_MANY = (
+    "A difference, but none that survives the correction for so many comparisons: chance explains "
+    "it. Run the test once more before you look for a cause."
+)
+SMALL = (
+    "The machine shows a difference where there is none, and it is smaller than the margin: what "
+    "containers cost here is known no better than that. One such test in 20 ends so by chance."
 )
 EQUAL = "Here the machine shows no difference where there is none."
 NOT_SHOWN = (
@@ -36,14 +44,7 @@ NOT_SHOWN = (
     "would be as uncertain. Plan more repeats, or look for what disturbs the node."
 )
 NOTHING_SAID = "Nothing can be said of the machine yet."
-SENTENCES = {
-    Verdict.SLOWER: ALARM,
-    Verdict.FASTER: ALARM,
-    Verdict.EQUIVALENT: EQUAL,
-    Verdict.NOT_SLOWER: EQUAL,
-    Verdict.INCONCLUSIVE: NOT_SHOWN,
-    Verdict.NO_INFERENCE: NOTHING_SAID,
-}
+DIFFERENCES = (Verdict.SLOWER, Verdict.FASTER)
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,12 @@ class AaVerdict:
     configuration: str
     others: int
     """How many more verdicts the test has."""
+    survives: bool = True
+    """Whether the verdict survives Holm's correction for all comparisons of the test."""
 
     @property
     def is_alarm(self) -> bool:
-        return SENTENCES[Verdict(self.verdict)] == ALARM
+        return self.verdict in DIFFERENCES and self.survives
 
 
 @dataclass(frozen=True)
@@ -91,13 +94,45 @@ def explain_aa_test(comparison: ExperimentComparison) -> Meaning | None:
     pairs = [pair for _, pair in list_aa_pairs(comparison)]
     if not pairs:
         return None
-    worst = min((pair.verdict for pair in pairs), key=ORDER.index)
-    sentence = SENTENCES[worst]
-    counts = Counter(SENTENCES[pair.verdict] for pair in pairs)
+    worst = min(pairs, key=_rank)
+    sentence = _choose_sentence(worst)
     if len(pairs) > 1:
-        sentence = f"In {counts[sentence]} of {len(pairs)} comparisons of it: {sentence}"
+        count = sum(_choose_sentence(pair) == sentence for pair in pairs)
+        sentence = f"In {count} of {len(pairs)} comparisons of it: {sentence}"
+    is_alarm = worst.verdict in DIFFERENCES and _survives(worst)
+    if is_alarm:
+        sentence += f" {_describe_chance(worst)}"
     text = f"{numbers.listed(sorted({pair.environment for pair in pairs}))} {ITSELF}. {sentence}"
-    return Meaning(text, SENTENCES[worst] == ALARM)
+    return Meaning(text, is_alarm)
+
+
+def _choose_sentence(pair: Pair) -> str:
+    """Return what the verdict on an environment and itself says about the machine."""
+    if pair.verdict in DIFFERENCES:
+        return ALARM if _survives(pair) else AMONG_MANY
+    if pair.verdict is Verdict.INCONCLUSIVE:
+        return NOT_SHOWN
+    if pair.verdict is Verdict.NO_INFERENCE:
+        return NOTHING_SAID
+    interval = pair.ci_difference
+    return EQUAL if interval is None or interval[0] <= 1 <= interval[1] else SMALL
+
+
+def _describe_chance(pair: Pair) -> str:
+    """Return how often chance alone gives such an alarm."""
+    if pair.extension and pair.extension.error_difference:
+        share = 100 * pair.extension.error_difference
+        return f"At most {share:.1f} of 100 such tests, extended as this one, end so by chance."
+    return BY_CHANCE
+
+
+def _rank(pair: Pair) -> tuple[int, bool]:
+    """Return the place of a pair among others: the worst verdict comes first."""
+    return ORDER.index(pair.verdict), not _survives(pair)
+
+
+def _survives(pair: Pair) -> bool:
+    return Stamp.NOT_AFTER_HOLM not in pair.stamps
 
 
 def describe_aa_verdicts(
@@ -107,7 +142,7 @@ def describe_aa_verdicts(
     pairs = list_aa_pairs(comparison)
     if not (pairs and is_over):
         return None
-    name, pair = min(pairs, key=lambda named: ORDER.index(named[1].verdict))
+    name, pair = min(pairs, key=lambda named: _rank(named[1]))
     return {
         "verdict": str(pair.verdict),
         "ratio": pair.ratio,
@@ -115,6 +150,7 @@ def describe_aa_verdicts(
         "level": comparison.levels[0],
         "configuration": name,
         "others": len(pairs) - 1,
+        "survives": _survives(pair),
     }
 
 
@@ -157,6 +193,7 @@ def list_last_aa_verdicts(cluster: Cluster, reader: User) -> dict[str, list[AaVe
             kept["level"],
             kept["configuration"],
             kept["others"],
+            kept.get("survives", True),  # an earlier Tare did not tell
         )
         by_partition.setdefault(partition or "", []).append(verdict)
     return by_partition

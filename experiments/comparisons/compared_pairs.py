@@ -10,6 +10,8 @@ from typing import Any
 from experiments.comparisons.comparison import Group, is_decided
 from experiments.comparisons.exclusions import Exclusion, stamp_excluded
 from experiments.comparisons.extended_pairs import make_extended, stamp_extended
+from experiments.comparisons.node_conditions import find_sampled_coincidences
+from experiments.comparisons.nodes_of_jobs import stamp_first_nodes
 from experiments.comparisons.repaired import SecondJob, why_across_jobs
 from experiments.comparisons.trainings import Trainings
 from experiments.comparisons.warm_ups import WarmUps
@@ -87,6 +89,7 @@ def compare_group(
             counted=f"measured {metric.name}" if metric.name in RUN_METRIC_NAMES else "run",
             extension=make_extended(stage),
         )
+        pairs = [stamp_first_nodes(pair, configuration["scale"]) for pair in pairs]
         if not judgement.number:
             pairs = [_add_stamp(pair, Stamp.STOPPED_EARLY, stage.why_early) for pair in pairs]
         return pairs
@@ -140,7 +143,10 @@ def _describe_unsteadiness(
         if sample.environment in names and (repeats is None or sample.repeat <= repeats)
     ]
     unsteady = find_unsteadiness(judged, baseline)
-    return describe_unsteadiness(unsteady, baseline, metric) if unsteady else ""
+    if unsteady is None:
+        return ""
+    sampled = find_sampled_coincidences(judged, metric)
+    return describe_unsteadiness(unsteady, baseline, metric, sampled)
 
 
 def _keep_first_verdicts(

@@ -7,7 +7,7 @@ configuration is sent after that, with the nodes of all others excluded in its s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
@@ -17,18 +17,28 @@ from experiments.models import Job, Run
 
 
 def exclude_waiting_for_node(planned: QuerySet[Job]) -> QuerySet[Job]:
-    """Leave out planned jobs whose configuration has a block before them without a node yet."""
-    others = Job.objects.filter(
+    """Leave out planned jobs whose configuration has a block before them without a node yet.
+
+    Of each configuration the first planned job alone is looked at: to ask of each of thousands
+    whether one stands before it would take minutes.
+    """
+    firsts = (
+        Job.objects.filter(experiment__spreads_nodes=True, state=Job.State.PLANNED, node="")
+        .order_by("experiment_id", "workload_id", "scale", "block", "pk")
+        .distinct("experiment_id", "workload_id", "scale")
+    )
+    named = Run.objects.filter(job=OuterRef("pk")).exclude(node="")
+    underway = Job.objects.filter(
+        ~Exists(named),
         experiment=OuterRef("experiment"),
         workload=OuterRef("workload"),
         scale=OuterRef("scale"),
         node="",
+        state__in=Job.LIVE,
     ).exclude(block=OuterRef("block"))
-    named = Run.objects.filter(job=OuterRef("pk")).exclude(node="")
-    underway = others.filter(~Exists(named), state__in=Job.LIVE)
-    before = others.filter(state=Job.State.PLANNED, block__lt=OuterRef("block"))
     return planned.exclude(
-        Q(experiment__spreads_nodes=True, node="") & (Exists(underway) | Exists(before))
+        Q(experiment__spreads_nodes=True, node="")
+        & (~Q(pk__in=firsts.values("pk")) | Exists(underway))
     )
 
 
@@ -42,7 +52,10 @@ def decide_excluded_nodes(jobs: Sequence[Job]) -> None:
             continue
         counts = count_blocks_by_node(job)
         needed = Scale.parse(job.scale).nodes
-        job.excluded_nodes = choose_excluded_nodes(counts, partition.nodes, needed) or None
+        chosen = choose_excluded_nodes(counts, partition.nodes, needed)
+        if job.excluded_nodes:  # without the names that the scheduler does not know
+            chosen = [name for name in chosen if name in job.excluded_nodes]
+        job.excluded_nodes = chosen or None
 
 
 def count_blocks_by_node(job: Job) -> dict[str, int]:
@@ -71,7 +84,17 @@ def choose_excluded_nodes(counts: Mapping[str, int], nodes: int, needed: int) ->
     return used_more if nodes - len(used_more) >= needed else []
 
 
-def allow_excluded_nodes(job: Job, refusal: str) -> None:
-    """Plan a job once more, for any node: the scheduler has refused it without those excluded."""
-    why = f"no other nodes than {', '.join(job.excluded_nodes or [])}: {refusal}"
-    move(job, Job.State.PLANNED, why=why, excluded_nodes=[])
+def allow_excluded_nodes(job: Job, refusal: str, unknown: Collection[str] = ()) -> None:
+    """Plan a job once more, for any node: the scheduler has refused it without those excluded.
+
+    If some names are unknown to the scheduler it is kept off the others all the same.
+    """
+    excluded = job.excluded_nodes or []
+    kept = [name for name in excluded if name not in unknown] if unknown else []
+    why = f"no other nodes than {', '.join(excluded)}: {refusal}"
+    if unknown:
+        gone = [name for name in excluded if name in unknown]
+        why = f"unknown to the scheduler, and excluded no more: {', '.join(gone)} ({refusal})"
+        if kept:
+            why += f"; still excluded: {', '.join(kept)}"
+    move(job, Job.State.PLANNED, why=why, excluded_nodes=kept)

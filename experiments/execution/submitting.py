@@ -49,6 +49,7 @@ from runners.runner import Runner
 from runners.scripts import render
 from runners.submissions import NotReached, Outcome
 from runners.transports.base import MIB
+from runners.unknown_nodes import UNKNOWN_NODE
 from runners.untrusted import clean_text
 
 logger = logging.getLogger(__name__)
@@ -202,10 +203,12 @@ def submit(prepared: Sequence[tuple[Row, JobSpec]], runner: Runner) -> None:
     _store_outcomes([row for row, _ in allowed], outcomes)
     answers: dict[Row, Outcome] = dict(zip((row for row, _ in allowed), outcomes, strict=True))
     answers |= _send_back_forbidden([row for row, _ in prepared], forbidden)
+    specs = {row.pk: spec for row, spec in allowed}
     problems = [
         problem
         for row, outcome in answers.items()
-        if isinstance(outcome, TryAgain | Refused) and (problem := _react(row, outcome))
+        if isinstance(outcome, TryAgain | Refused)
+        and (problem := _react(row, outcome, runner, specs.get(row.pk)))
     ]
     if problems:
         raise min(problems, key=_rank)
@@ -271,11 +274,14 @@ def _store_outcomes(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> None:
             end_pauses(row)
 
 
-def _react(row: Row, problem: TryAgain | Refused) -> TryAgain | None:
+def _react(
+    row: Row, problem: TryAgain | Refused, runner: Runner, spec: JobSpec | None
+) -> TryAgain | None:
     """Do what the site's refusal of one row means; return what the visit is to know of it."""
     if isinstance(problem, NotNow):
         if isinstance(row, Job) and row.excluded_nodes and problem.kind == "nodes":
-            allow_excluded_nodes(row, make_storable(str(problem)))
+            unknown = _find_unknown_nodes(row, problem, runner, spec)
+            allow_excluded_nodes(row, make_storable(str(problem)), unknown)
             return None
         if isinstance(row, Job) and row.avoided_nodes and problem.kind == "nodes":
             allow_avoided_nodes(row, make_storable(str(problem)))
@@ -291,6 +297,19 @@ def _react(row: Row, problem: TryAgain | Refused) -> TryAgain | None:
     if isinstance(row, Job):  # the other jobs of its experiment may share the fault
         return pause_sending(row, NotNow(str(problem), kind="refused", scope="request"))
     return None
+
+
+def _find_unknown_nodes(
+    job: Job, problem: NotNow, runner: Runner, spec: JobSpec | None
+) -> Sequence[str]:
+    """Return which of the nodes that a job is kept off are unknown to its scheduler."""
+    if spec is None or not UNKNOWN_NODE.search(f"{problem} {problem.details}"):
+        return []
+    only = replace(spec.resources, avoided_nodes=",".join(job.excluded_nodes or []))
+    try:
+        return runner.find_unknown_nodes(replace(spec, resources=only))
+    except (TryAgain, Refused):  # nobody knows which: it may run anywhere
+        return []
 
 
 def pause_sending(row: Row, refusal: NotNow) -> SendingPaused:

@@ -25,6 +25,10 @@ EXTENDED = (
     " Some were judged once more after an extension, and their stamps say how often both verdicts "
     "are wrong."
 )
+SHARED_NODES = (
+    " Its configurations ran on the same nodes, so its standard error is the mean of theirs: the "
+    "largest that it can be."
+)
 EXCLUDED = " Runs were excluded by hand; each comparison says what it is with them."
 
 
@@ -34,8 +38,9 @@ class Everywhere:
 
     "Equivalent in all configurations" holds if it holds in each: an intersection-union test, whose
     p is the largest and needs no correction. The geometric mean of the ratios takes them as
-    independent; its standard error and degrees of freedom are Satterthwaite's. There is no mean
-    where the ratios plainly differ (Welch's F at 5 %, and by more than the margin).
+    independent; its standard error and degrees of freedom are Satterthwaite's. Verdicts on a
+    partition from the same nodes are not: then they are those of `average_dependent`. There is no
+    mean where the ratios plainly differ (Welch's F at 5 %, and by more than the margin).
     """
 
     baseline: str
@@ -79,17 +84,19 @@ class Everywhere:
     largest_p_not_slower: float | None = None
     wording: Wording = SPEED
     """The words for the metrics of all configurations."""
+    shares_nodes: bool = False
+    """Whether verdicts speak of a partition and rest on some nodes in common."""
 
     @property
     def columns(self) -> dict[str, Any]:
         """Return all fields under the names that they have in data files; `excluded_by_hand` is
-        a column of its own at the end, `extended` is told by the pairs' columns, and `wording`
-        follows from the metric.
+        a column of its own at the end, `extended` is told by the pairs' columns, `wording`
+        follows from the metric, and `shares_nodes` from the nodes.
         """
         return {
             "cells" if name == "configurations" else name: value
             for name, value in asdict(self).items()
-            if name not in ("excluded_by_hand", "extended", "wording")
+            if name not in ("excluded_by_hand", "extended", "wording", "shares_nodes")
         }
 
     @property
@@ -162,7 +169,7 @@ class Everywhere:
                 "Geometric mean of the ratios "
                 f"{numbers.ratio(self.geometric_mean_ratio, self.ci_difference)} "
                 f"({numbers.level(1 - self.alpha)} CI; p of {self.goal_text} "
-                f"{numbers.p_value(self.p_goal)})."
+                f"{numbers.p_value(self.p_goal)}).{SHARED_NODES * self.shares_nodes}"
             )
         excluded = EXCLUDED if self.excluded_by_hand else ""
         if self.excluded_after_verdict:
@@ -184,7 +191,7 @@ def summarise_environments(pairs: Sequence[Pair]) -> list[Everywhere]:
 def _summaries(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
     for name in dict.fromkeys(pair.environment for pair in pairs):
         own_pairs = [pair for pair in pairs if pair.environment == name]
-        estimates = [estimate for pair in own_pairs if (estimate := _estimate(pair))]
+        estimates = [estimate for pair in own_pairs if (estimate := make_estimate(pair))]
         if len(own_pairs) < 2 or len(estimates) < len(own_pairs):
             continue
         better: Better = "higher" if {pair.better for pair in own_pairs} == {"higher"} else "lower"
@@ -218,9 +225,11 @@ def _summaries(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
             not_slower_in_all=all(pair.verdict is Verdict.NOT_SLOWER for pair in own_pairs),
             largest_p_not_slower=largest_p if is_one_sided else None,
             wording=choose_wording(own_pairs),
+            shares_nodes=share_nodes(own_pairs),
         )
         if not differ:
-            summary = _with_mean(summary, _geometric_mean(estimates, signs))
+            average = average_dependent if summary.shares_nodes else _geometric_mean
+            summary = _with_mean(summary, average(estimates, signs))
         yield summary
 
 
@@ -241,6 +250,20 @@ def _with_mean(summary: Everywhere, mean: Estimate) -> Everywhere:
         p_equivalence=None if is_one_sided else p,
         p_not_slower=p if is_one_sided else None,
     )
+
+
+def share_nodes(pairs: Sequence[Pair]) -> bool:
+    """Return whether two of these verdicts speak of a partition and rest on a node in common.
+
+    What such a node adds is then in both errors: nodes are the sample, and it is the same one.
+    """
+    seen: set[str] = set()
+    for pair in pairs:
+        names = {name for node in pair.nodes if pair.by_node for name in node.split(" and ")}
+        if names & seen:
+            return True
+        seen |= names
+    return False
 
 
 def compute_p_same_ratio(estimates: Sequence[Estimate], signs: Sequence[int]) -> float:
@@ -266,7 +289,7 @@ def compute_p_same_ratio(estimates: Sequence[Estimate], signs: Sequence[int]) ->
     return float(fdtrc(groups - 1, (groups**2 - 1) / (3 * doubt), f))
 
 
-def _estimate(pair: Pair) -> Estimate | None:
+def make_estimate(pair: Pair) -> Estimate | None:
     """Return a pair as a single arm with its own degrees of freedom; None without an inference.
 
     Satterthwaite's formula gives the same over such arms as over the arms of all pairs.
@@ -286,3 +309,17 @@ def _geometric_mean(estimates: Sequence[Estimate], signs: Sequence[int]) -> Esti
             Arm(arm.variance / count**2, arm.n) for estimate in estimates for arm in estimate.arms
         ),
     )
+
+
+def average_dependent(estimates: Sequence[Estimate], signs: Sequence[int]) -> Estimate:
+    """Return the mean of ratios whose errors have something in common, nobody knows how much.
+
+    The standard error is the mean of theirs: the largest that it can be, as if they were one and
+    the same error. The degrees of freedom are the smallest.
+    """
+    count = len(estimates)
+    logs = (sign * estimate.log_ratio for sign, estimate in zip(signs, estimates, strict=True))
+    se = math.fsum(estimate.se for estimate in estimates) / count
+    df = min(estimate.df for estimate in estimates)
+    # A single arm that has this standard error and these degrees of freedom.
+    return Estimate(math.fsum(logs) / count, (Arm(se**2 * (df + 1), df + 1),))

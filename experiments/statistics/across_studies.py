@@ -14,10 +14,12 @@ from typing import ClassVar
 
 from experiments.statistics import numbers
 from experiments.statistics.across_configurations import (
+    average_dependent,
     compute_p_same_ratio,
+    make_estimate,
     summarise_environments,
 )
-from experiments.statistics.estimates import Arm, Estimate
+from experiments.statistics.estimates import Estimate
 from experiments.statistics.pooling import (
     FEWEST,
     FEWEST_FOR_PREDICTION,
@@ -30,7 +32,7 @@ from experiments.statistics.pooling import (
     has_too_few_runs,
     list_biases,
 )
-from experiments.statistics.values import ALPHA, Pair
+from experiments.statistics.values import ALPHA, Pair, Stamp
 
 LEVEL = 1 - ALPHA
 """Of both intervals. No verdict rests on them, so that they are not those of a test."""
@@ -134,16 +136,10 @@ def summarise_studies(studies: Sequence[Study], environment: str) -> AcrossStudi
 def average_configurations(pairs: Sequence[Pair]) -> Estimate:
     """Return the mean log-ratio of a study's configurations, which all have an interval.
 
-    They weigh alike. How much their errors have in common is not known, so the standard error is
-    the mean of theirs: the largest that it can be, as if they were one and the same error. The
-    degrees of freedom are the smallest.
+    They weigh alike. How much their errors have in common is not known.
     """
-    count = len(pairs)
-    log_ratio = math.fsum(math.log(pair.ratio or 1.0) for pair in pairs) / count
-    se = math.fsum(pair.log_se or 0.0 for pair in pairs) / count
-    df = min(pair.df or 1.0 for pair in pairs)
-    # A single arm that has this standard error and these degrees of freedom.
-    return Estimate(log_ratio, (Arm(se**2 * (df + 1), df + 1),))
+    estimates = [estimate for pair in pairs if (estimate := make_estimate(pair))]
+    return average_dependent(estimates, [1] * len(estimates))
 
 
 def _explain_refusal(studies: Sequence[Study]) -> str:
@@ -183,12 +179,26 @@ def _explain_refusal(studies: Sequence[Study]) -> str:
             "too few runs to know how uncertain the ratio is",
         )
         or _say_have(
+            [study for study in studies if any(map(_is_of_one_process, study.pairs))],
+            "values of a single start of the program, which vary less than starts do: the interval "
+            "is too short, and would weigh too much",
+        )
+        or _say_have(
             [study for study in studies if any(map(has_stopped_early, study.pairs))],
             "a verdict from an interim analysis, and ratios at which one stops are on average too "
             "far from 1",
         )
+        or _say_have(
+            [study for study in studies if any(pair.extension for pair in study.pairs)],
+            "blocks that were added because the verdict was open, and with those a ratio depends "
+            "on what it was before",
+        )
         or _explain_unlike_configurations(studies)
     )
+
+
+def _is_of_one_process(pair: Pair) -> bool:
+    return Stamp.ONE_PROCESS in pair.stamps
 
 
 def _explain_same_data(studies: Sequence[Study]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from experiments.statistics import numbers
-from experiments.statistics.across_configurations import summarise_environments
+from experiments.statistics.across_configurations import share_nodes, summarise_environments
 from experiments.statistics.values import Interval, Pair, Stamp
 
 FEWEST = 3
@@ -180,6 +180,11 @@ def _explain_refusal(pairs: Sequence[Pair], metrics: int, ends: Interval | None)
         return f"a mean would hide that comparisons are stamped {numbers.listed(biased)}"
     if few:
         return f"{_part(few, count)} too few runs to know how uncertain each ratio is"
+    if share_nodes(pairs):
+        return (
+            "its verdicts speak of the partition from the same nodes, and pooling takes their "
+            "errors for independent"
+        )
     if early:
         return (
             f"{_part(early, count)} a verdict from an interim analysis, and ratios at which one "

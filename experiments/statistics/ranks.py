@@ -31,7 +31,7 @@ def compute_mann_whitney(baseline: Sequence[float], environment: Sequence[float]
     Equal values share their middle rank, and then the ranks are rearranged, because the exact
     table is only for values without ties.
     """
-    ranks = _ranks([*baseline, *environment])
+    ranks = compute_ranks([*baseline, *environment])
     n_b, n_e = len(baseline), len(environment)
     if len(set(ranks)) < len(ranks) or n_b * n_e > EXACT_RANKS:
         return _rearranged(ranks, n_b)
@@ -49,7 +49,7 @@ def compute_signed_rank(differences: Sequence[float]) -> P:
     nonzero = [value for value in differences if value]
     if not nonzero:
         return 1.0, EXACT
-    ranks = _ranks([abs(value) for value in nonzero])
+    ranks = compute_ranks([abs(value) for value in nonzero])
     if len(set(ranks)) < len(ranks) or len(nonzero) ** 2 > EXACT_RANKS:
         return sign_flips([math.copysign(rank, d) for rank, d in zip(ranks, nonzero, strict=True)])
     positive = round(math.fsum(rank for rank, d in zip(ranks, nonzero, strict=True) if d > 0))
@@ -106,7 +106,7 @@ def _share(sums: Any, seen: float, *, drawn: bool = False) -> float:
     return (as_large + drawn) / (len(sums) + drawn)
 
 
-def _ranks(values: Sequence[float]) -> list[float]:
+def compute_ranks(values: Sequence[float]) -> list[float]:
     """Return the rank of each value, from 1; equal values share the mean of their ranks."""
     order = sorted(range(len(values)), key=values.__getitem__)
     ranks = [0.0] * len(values)

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from experiments.statistics import numbers
+from experiments.statistics.coincidences import NOTHING_SAMPLED, Sampled, describe_coincidences
 from experiments.statistics.values import Measured, Sample
 
 NOTABLE = 0.10
@@ -77,7 +78,7 @@ def find_unsteadiness(samples: Sequence[Sample], baseline: str) -> Unsteadiness 
     own = [sample for sample in samples if sample.environment == baseline]
     if len(own) < FEWEST_BASELINE:
         return None
-    deviations = _center(samples)
+    deviations = center_samples(samples)
     of_baseline = [deviations[sample.run] for sample in own if sample.run in deviations]
     if len(of_baseline) < FEWEST_BASELINE:
         return None
@@ -92,7 +93,7 @@ def find_unsteadiness(samples: Sequence[Sample], baseline: str) -> Unsteadiness 
     return Unsteadiness(len(own), min(values), max(values), variation, change, correlation)
 
 
-def _center(samples: Sequence[Sample]) -> dict[str, float]:
+def center_samples(samples: Sequence[Sample]) -> dict[str, float]:
     """Return the logarithm of each run less the mean of its environment on its node.
 
     Without runs that are alone there: nothing can be said of how they varied.
@@ -238,8 +239,12 @@ def _correlate_blocks(
     return float(np.corrcoef(columns)[0, 1])
 
 
-def describe_unsteadiness(unsteady: Unsteadiness, baseline: str, metric: Measured) -> str:
-    """Return sentences on what was unsteady, and whether more blocks would help."""
+def describe_unsteadiness(
+    unsteady: Unsteadiness, baseline: str, metric: Measured, sampled: Sampled = NOTHING_SAMPLED
+) -> str:
+    """Return sentences on what was unsteady, what the node's samples show, and whether more blocks
+    would help.
+    """
     ends = (unsteady.low, unsteady.high)
     low, high = (numbers.beside(end, ends, metric.unit) for end in ends)
     runs = numbers.count(unsteady.runs, "run")
@@ -250,8 +255,12 @@ def describe_unsteadiness(unsteady: Unsteadiness, baseline: str, metric: Measure
     ]
     if unsteady.change:
         parts.append(_describe_change(unsteady.change, metric))
+    if seen := describe_coincidences(sampled, is_one_change=unsteady.change is not None):
+        parts.append(seen)
     if unsteady.cancels:
         parts.append("Both sides of a block varied together, so most of it cancels in their ratio.")
+    elif unsteady.change and sampled.coincidences:
+        parts.append("More blocks will hardly help until that is mended.")
     elif unsteady.change:
         parts.append(
             "Something else ran on the node, or its clocks or temperature changed: more blocks "

@@ -26,7 +26,7 @@ class Command(BaseCommand):
         """Print the shares and their bands. Raises CommandError if a band is violated."""
         effort = QUICK if quick else FULL
         began = time.monotonic()
-        bands = calibrate(effort, seed)
+        bands = calibrate(effort, seed, self._note_part)
         if options["json"]:
             self.stdout.write(json.dumps([make_dictionary(band) for band in bands], indent=2))
         else:
@@ -45,6 +45,10 @@ class Command(BaseCommand):
             )
         if violated := sum(not band.ok for band in bands):
             raise CommandError(f"{violated} of {len(bands)} bands violated.")
+
+    def _note_part(self, name: str, seconds: float) -> None:
+        """Print that a part of the calibration has ended, beside the results."""
+        self.stderr.write(f"{name}: {seconds:.1f} s")
 
 
 def format_table(bands: list[Band]) -> list[str]:

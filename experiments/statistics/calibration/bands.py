@@ -19,7 +19,7 @@ class Effort:
     heavy_data_sets: int
     """For methods that need a thousand numbers for each run; a multiple of BATCH."""
     runs: int
-    """Single runs in which start-ups are detected."""
+    """Single runs in which start-ups are detected, and sets of studies."""
     standard_errors: float
     """Monte-Carlo standard errors by which the bands are widened; those of controls never are."""
 

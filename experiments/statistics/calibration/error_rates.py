@@ -4,7 +4,8 @@ Each promise is a band in which the shares must lie. The controls are methods kn
 calibration that does not catch them could not catch a mistake of Tare's either.
 """
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,12 @@ from scipy.stats import bootstrap
 
 from experiments.statistics import vectorised
 from experiments.statistics.calibration import (
+    against_itself,
     extended_experiments,
     metrics_at_margin,
+    runs_left_out,
     several_nodes,
+    several_studies,
     start_ups,
     training_truths,
     truths,
@@ -47,24 +51,40 @@ REPEATS_OF_ANALYSES = {2: 10, 3: 15, 4: 20, 5: 25}
 """Number of analyses -> the fewest repeats that allow so many."""
 PEEKS = range(3, 31)
 STEPS = 1000
-OF_TRAININGS = 164
-"""Trainings have random numbers of their own, so that other bands stay what they are."""
+OF_TRAININGS, OF_EXCLUSIONS, OF_AA_TESTS = 164, 159, 166
+"""These have random numbers of their own, so that other bands stay what they are."""
+Note = Callable[[str, float], None]
+"""Is told the name of each part when it has ended, and the seconds that it took."""
 
 
-def calibrate(effort: Effort, seed: int = SEED) -> list[Band]:
+def calibrate(effort: Effort, seed: int = SEED, note: Note | None = None) -> list[Band]:
     """Return every band with its measured shares; the same seed gives the same numbers."""
-    rng = np.random.default_rng(seed)
+    bands: list[Band] = []
+    for name, measure in list_parts(effort, seed):
+        began = time.monotonic()
+        bands += measure()
+        if note:
+            note(name, time.monotonic() - began)
+    return bands
+
+
+def list_parts(effort: Effort, seed: int) -> list[tuple[str, Callable[[], Iterable[Band]]]]:
+    """Return the parts of a calibration in their order; some share their random numbers."""
+    rng, draw = np.random.default_rng(seed), np.random.default_rng
     return [
-        *_bands_of_like_environments(rng, effort),
-        *_bands_of_unlike_environments(rng, effort),
-        *_bands_under_disturbance(rng, effort),
-        *_bands_of_controls(rng, effort),
-        *_bands_of_start_ups(rng, effort),
-        *_bands_of_analyses(rng, effort),
-        *_bands_of_nodes(rng, effort),
-        *_bands_of_trainings(np.random.default_rng([seed, OF_TRAININGS]), effort),
-        *_bands_of_several_metrics(rng, effort),
-        *extended_experiments.list_bands(np.random.default_rng(seed), effort),
+        ("like environments", lambda: _bands_of_like_environments(rng, effort)),
+        ("unlike environments", lambda: _bands_of_unlike_environments(rng, effort)),
+        ("disturbance", lambda: _bands_under_disturbance(rng, effort)),
+        ("controls", lambda: _bands_of_controls(rng, effort)),
+        ("start-ups", lambda: _bands_of_start_ups(rng, effort)),
+        ("interim analyses", lambda: _bands_of_analyses(rng, effort)),
+        ("nodes", lambda: _bands_of_nodes(rng, effort)),
+        ("training", lambda: _bands_of_trainings(draw([seed, OF_TRAININGS]), effort)),
+        ("several decisive metrics", lambda: _bands_of_several_metrics(rng, effort)),
+        ("extensions", lambda: extended_experiments.list_bands(draw(seed), effort)),
+        ("exclusions", lambda: runs_left_out.list_bands(draw([seed, OF_EXCLUSIONS]), effort)),
+        ("A/A tests", lambda: against_itself.list_bands(draw([seed, OF_AA_TESTS]), effort)),
+        ("studies", lambda: several_studies.list_bands(seed, effort)),
     ]
 
 
@@ -119,7 +139,7 @@ def _bands_under_disturbance(rng: Any, effort: Effort) -> Iterator[Band]:
             estimates = vectorised.estimate_paired(*truths.random_in_pairs(rng, session))
             shares[f"{name}, {blocks} blocks"] = compute_alarm_share(estimates)
     yield Band(
-        "false alarms, order by lot within each block, under disturbance",
+        "false alarms, random order within each block, under disturbance",
         shares,
         low=0.04,
         high=0.06,

@@ -6,11 +6,19 @@ it has only an estimate, from some blocks.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.statistics.pooling import estimate_random_effects
+from experiments.statistics.calibration.bands import Band, Effort, compute_slack
+from experiments.statistics.pooling import FEWEST_FOR_PREDICTION, estimate_random_effects
+
+STUDIES, BLOCKS = (3, 5, 8, 20), 8
+APART = (0.0, 0.01, 0.03)
+"""How much the true log-ratios of studies differ."""
+LIKE_ERRORS = 0.01
+"""As much as the standard errors of studies: too often none of it is seen then."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +39,7 @@ def measure_coverage(
     apart: float,
     *,
     sets: int,
-    seed: int,
+    seed: int | Sequence[int],
     level: float = 0.95,
 ) -> Coverage:
     """Return the coverage over `sets` simulated sets of studies with so many blocks each.
@@ -57,3 +65,28 @@ def measure_coverage(
         reach *= ndtri((1 + level) / 2)
         held += (low <= 0 <= high, least <= new <= most, abs(fixed) <= reach)
     return Coverage(*(held / sets))
+
+
+def list_bands(seed: int, effort: Effort) -> Iterator[Band]:
+    """Yield bands of the coverage of both intervals, and of one that takes studies for equal."""
+    mean: dict[str, float] = {}
+    prediction: dict[str, float] = {}
+    weak: dict[str, float] = {}
+    equal: dict[str, float] = {}
+    for studies in STUDIES:
+        for apart in APART:
+            case = f"{studies} studies, {100 * apart:g} % between them"
+            own_seed = [seed, studies, round(1e4 * apart)]
+            coverage = measure_coverage(studies, BLOCKS, apart, sets=effort.runs, seed=own_seed)
+            mean[case] = coverage.mean
+            if studies >= FEWEST_FOR_PREDICTION:
+                (weak if apart == LIKE_ERRORS else prediction)[case] = coverage.prediction
+            if apart > LIKE_ERRORS:
+                equal[case] = coverage.known_errors
+    for promise, shares, low in (
+        ("coverage of the 95 % interval of the mean over studies", mean, 0.92),
+        ("coverage of the 95 % prediction interval of studies", prediction, 0.92),
+        ("the same where studies differ as much as their errors (known weakness)", weak, 0.86),
+    ):
+        yield Band(promise, shares, low=low, slack=compute_slack(low, effort, effort.runs))
+    yield Band("coverage of the mean, studies taken for equal", equal, low=0.82, control=True)

@@ -76,7 +76,7 @@ SESSIONS: Mapping[str, Draw] = {
 
 
 def random_in_pairs(rng: Generator, session: Array) -> tuple[Array, Array]:
-    """Return baseline and environment as planned: two neighbours are a block, order by lot."""
+    """Return baseline and environment as planned: two neighbours are a block, in random order."""
     pairs = session.reshape(len(session), -1, 2)
     first = rng.random(pairs.shape[:2]) < 0.5
     return (

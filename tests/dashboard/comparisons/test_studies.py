@@ -177,6 +177,33 @@ def test_a_table_that_says_only_mean_is_taken_for_the_time_of_the_others(
     assert "“mean” of a published table is taken for time per step" in read_text(page)
 
 
+def test_a_column_named_like_a_metric_is_that_metric(
+    five: list[Experiment], people: People, as_owner: Client
+) -> None:
+    text = TABLE.replace("mean_s", "step_time_s")
+    table = PublishedTableFactory(
+        owner=people.owner,
+        text=text,
+        baseline="native",
+        reading={"roles": {"step_time_s": "mean"}},
+    )
+    page = show(as_owner, f"{query_of(five)}&t={table.pk}")
+    assert "Over 6 studies" in read_text(page.select_one("#summary"))
+
+
+def test_archived_studies_are_shown_and_not_offered(
+    five: list[Experiment], as_owner: Client
+) -> None:
+    Experiment.objects.filter(pk__in=[row.pk for row in five[:2]]).update(
+        archived_at=timezone.now()
+    )
+    page = show(as_owner, query_of(five[:1]))
+    assert five[0].question in read_text(page.select_one("table.studies"))
+    offered = {option["value"] for option in page.select("#add-e option")}
+    assert str(five[1].pk) not in offered
+    assert str(five[2].pk) in offered
+
+
 def test_metrics_of_other_directions_are_not_summarised(
     five: list[Experiment], people: People, as_owner: Client
 ) -> None:

@@ -10,7 +10,9 @@ from django.test import Client
 from django.urls import reverse
 
 from experiments.comparisons import compare_experiment, keep_comparison, read_comparison
-from experiments.models import Experiment, Measurement
+from experiments.comparisons.node_conditions import read_conditions
+from experiments.models import Experiment, Measurement, NodeSamples
+from runners.node_samples import Samples, describe_run
 from tests.dashboard.conftest import People, Site, measured
 
 pytestmark = pytest.mark.django_db
@@ -40,6 +42,78 @@ def test_it_stands_beside_the_verdict(
     (note,) = read_notes(as_owner, reverse(page, args=[made.pk]))
     assert note.startswith("bare metal itself varied between 0.800 s and 2.10 s in 10 runs")
     assert "look there before planning more" in note
+
+
+def sample_nodes(made: Experiment, *, of_value: bool) -> None:
+    """Store what the nodes did: others kept CPUs busy in slow runs, or in runs by no order."""
+    for run in made.runs.select_related("environment"):
+        value = run.measurements.get(metric="step_time").value
+        busy = 35 * value if of_value else 7.0 * (run.repeat * 7 % 10)
+        times = [1e9 + 5 * place for place in range(6)]
+        samples = Samples(
+            tracks={
+                ("CPU use", None): [(time, busy) for time in times],
+                ("memory", None): [(time, 2.0**34) for time in times],
+                ("swapped pages", None): [(time, 50.0) for time in times],
+                ("GPU clock", 0): [(time, 1.4e9) for time in times],
+                ("GPU clock", 1): [(time, 1.2e9) for time in times],
+            },
+            reasons={
+                0: [(time, float(0x20 if place < 3 else 0)) for place, time in enumerate(times)]
+            },
+            times=times,
+        )
+        NodeSamples.objects.create(run=run, content=describe_run(samples, times[0], times[-1]))
+
+
+def test_what_the_nodes_did_in_slow_runs_is_named(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = make_noisy(site, people)
+    sample_nodes(made, of_value=True)
+    known = read_conditions(made.runs.values_list("uid", flat=True))
+    assert len(known) == 20
+    first = made.runs.get(environment=site.bare, repeat=1)
+    assert known[first.uid] == {
+        "CPU use": 35.0,
+        "memory": pytest.approx(2**34, rel=1e-3),
+        "GPU clock": 1.3e9,
+        "slowdown": 0.5,
+        "swapped pages": 0.0,
+    }
+    (note,) = read_notes(as_owner, reverse("comparison", args=[made.pk]))
+    assert (
+        "In the slowest third of the blocks other means were sampled: CPU use of the node" in note
+    )
+    assert "it proves no cause" in note
+
+
+def test_where_the_nodes_did_nothing_else_the_note_says_so(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = make_noisy(site, people)
+    sample_nodes(made, of_value=False)
+    (note,) = read_notes(as_owner, reverse("comparison", args=[made.pk]))
+    assert "Nothing that was sampled on the node goes along with it clearly: CPU use" in note
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"tracks": "none", "reasons": "none"},
+        {"tracks": [{"name": "CPU use"}, {"mean": 5}, {"name": 1, "mean": 2}, {"name": "memory"}]},
+        {"tracks": [{"name": "CPU use", "mean": None}, {"name": "swapped pages", "high": "x"}]},
+    ],
+)
+def test_odd_samples_are_no_samples(
+    site: Site, people: People, as_owner: Client, content: dict[str, object]
+) -> None:
+    made = make_noisy(site, people)
+    for run in made.runs.all():
+        NodeSamples.objects.create(run=run, content=content)
+    (note,) = read_notes(as_owner, reverse("comparison", args=[made.pk]))
+    assert "sampled" not in note
 
 
 def test_a_steady_machine_has_no_such_note(results: Experiment, as_owner: Client) -> None:

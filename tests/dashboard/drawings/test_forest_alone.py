@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dashboard.comparisons.forest_figure import list_block_ratios
+from dashboard.comparisons.forest_figure import list_block_ratios, write_caption
 from dashboard.drawings.forest import MOST_BLOCKS, Forest
 from dashboard.drawings.forest_json import read_forest, write_forest
 from dashboard.drawings.forest_pages import break_pages, estimate_height, measure_notes
 from dashboard.drawings.themes import DARK, LIGHT
 from experiments.comparisons.comparison import Group
-from experiments.statistics import Measured, Sample, compare
+from experiments.statistics import Estimand, Measured, Sample, compare
 from tests.dashboard.drawings.examples import NAMES, describe, make_pairs
 from tests.dashboard.drawings.test_forest_layout import WIDTHS, check_pages, find, lay_out, texts
 
@@ -66,6 +66,34 @@ def test_there_are_none_that_the_ratio_is_not_the_mean_of() -> None:
     assert list_block_ratios(group, replace(group.pairs[0], n_blocks=2)) == (), "judged earlier"
     group = make_group(values, paired=False)
     assert list_block_ratios(group, group.pairs[0]) == ()
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_of_a_verdict_on_a_partition_they_are_the_means_of_nodes(paired: bool) -> None:
+    samples = [
+        Sample(f"{name}{block}", f"block {block}", name, value * (1 + block / 100), node=node)
+        for block, node in enumerate(("n2", "n1", "n1"))
+        for name, value in ((NAMES[0], 1.0), (NAMES[1], 1.0 + block / 10))
+    ]
+    pairs = compare(
+        samples,
+        baseline=NAMES[0],
+        environments=[NAMES[1]],
+        margin=0.02,
+        better="lower",
+        paired=paired,
+        unit="s",
+        estimand=Estimand.PARTITION,
+    )
+    group = Group({}, Measured("step_time", "s", "lower", "Time per step"), samples, pairs)
+    ratios = list_block_ratios(group, pairs[0])
+    assert ratios == pytest.approx((math.sqrt(1.1 * 1.2), 1.0)), "n1 has two blocks"
+    assert pairs[0].ratio == pytest.approx(math.sqrt(math.prod(ratios)))
+    assert list_block_ratios(group, replace(pairs[0], nodes=("n1",))) == (), "judged earlier"
+    forest = describe([replace(ALONE, pair=pairs[0], block_ratios=ratios)])
+    assert read_forest(write_forest(forest)) == forest
+    assert "each node" in {text.text for text in texts(lay_out(forest)[0])}
+    assert "the mean of each node" in write_caption(forest)
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])

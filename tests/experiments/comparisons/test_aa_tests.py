@@ -12,8 +12,11 @@ from dashboard.comparisons.methods import describe_methods
 from experiments.comparisons import keep_comparison, list_comparison_rows, read_comparison
 from experiments.comparisons.aa_verdicts import (
     ALARM,
+    AMONG_MANY,
+    BY_CHANCE,
     EQUAL,
     NOT_SHOWN,
+    SMALL,
     explain_aa_test,
     list_last_aa_verdicts,
 )
@@ -232,7 +235,13 @@ class TestWhatItSays:
 
     @pytest.mark.parametrize(
         ("factor", "spread", "sentence"),
-        [(1.1, 1e-4, ALARM), (0.9, 1e-4, ALARM), (1.0, 1e-4, EQUAL), (1.0, 0.1, NOT_SHOWN)],
+        [
+            (1.1, 1e-4, f"{ALARM} {BY_CHANCE}"),
+            (0.9, 1e-4, f"{ALARM} {BY_CHANCE}"),
+            (1.0, 1e-4, EQUAL),
+            (1.005, 1e-4, SMALL),
+            (1.0, 0.1, NOT_SHOWN),
+        ],
     )
     def test_each_verdict_has_its_sentence(
         self, bare: Environment, factor: float, spread: float, sentence: str
@@ -240,7 +249,34 @@ class TestWhatItSays:
         meaning = explain_aa_test(read_comparison(measured(bare, factor=factor, spread=spread)))
         assert meaning
         assert meaning.text.endswith(sentence)
-        assert meaning.is_alarm == (sentence == ALARM)
+        assert meaning.is_alarm == sentence.startswith(ALARM)
+
+    def test_one_difference_among_many_comparisons_is_no_alarm(self, bare: Environment) -> None:
+        """Of ten comparisons of a thing with itself 40 of 100 tests have one that differs."""
+        copy, scales = make_copy(bare), [f"1x{number}" for number in range(1, 11)]
+        made = LaunchedFactory(
+            cluster=bare.cluster,
+            baseline=bare,
+            environments=[bare, copy],
+            partition=None,
+            margin=0.02,
+            scales=scales,
+        )
+        for scale in scales:
+            for repeat in range(1, 7):
+                noise = 0.005 * (-1) ** repeat * repeat + 0.03 * (scale == "1x3")
+                block(made, repeat, {bare: 0.02, copy: 0.02 * (1 + noise)}, scale=scale)
+        keep_comparison(made.pk)
+        comparison = read_comparison(made)
+        (differing,) = [pair for pair in comparison.pairs if pair.verdict == "SLOWER"]
+        assert differing.p_difference
+        assert differing.p_difference < 0.05
+        meaning = explain_aa_test(comparison)
+        assert meaning
+        assert meaning.text.endswith(f"In 1 of 10 comparisons of it: {AMONG_MANY}")
+        assert not meaning.is_alarm
+        (verdict,) = list_last_aa_verdicts(bare.cluster, made.owner)[""]
+        assert (verdict.verdict, verdict.is_alarm) == ("SLOWER", False)
 
     def test_containers_beside_it_are_not_meant(self, bare: Environment) -> None:
         container, again = ContainerFactory(cluster=bare.cluster), make_copy(bare)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 from hypothesis import given
@@ -83,6 +84,32 @@ def test_the_next_block_of_a_configuration_waits_until_the_one_before_has_a_node
     assert list_to_send() == [other]
     start(first, "n1")
     assert set(list_to_send()) == {second, other}
+
+
+def test_of_ten_thousand_planned_jobs_the_first_of_each_configuration_are_found_at_once(
+    spread: Experiment,
+) -> None:
+    """To ask of each whether another one stands before it took minutes with 36,000."""
+    spread.jobs.all().delete()
+    workloads = [WorkloadFactory(name=f"workload {number}") for number in range(36)]
+    Job.objects.bulk_create(
+        Job(
+            uid=f"u{block}x{place}",
+            experiment=spread,
+            cluster=spread.cluster,
+            workload=workload,
+            scale="1x1",
+            repeat=block + 1,
+            block=36 * block + place,
+        )
+        for block in range(300)
+        for place, workload in enumerate(workloads)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE experiments_job")
+        cursor.execute("SET LOCAL statement_timeout = '3s'")
+        assert [job.block for job in list_to_send()] == list(range(36))
+        cursor.execute("SET LOCAL statement_timeout = 0")
 
 
 @pytest.mark.parametrize("end", ["failed", "cancelled", "done"])
@@ -251,6 +278,41 @@ def test_blocks_are_sent_one_after_the_other_and_a_refusal_lets_one_go_anywhere(
         f"no other nodes than {node}: no such nodes"
     )
     assert not Pause.objects.exists()
+
+
+def test_a_name_that_the_scheduler_does_not_know_leaves_the_others_excluded(
+    experiment: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that was taken out of service after a block ran there: the whole list is refused."""
+    made = experiment(repeats=4)
+    partition = PartitionFactory(cluster=made.cluster, nodes=9)
+    Experiment.objects.update(spreads_nodes=True, partition=partition)
+    submit, sent = Runner.submit_all, []
+
+    def refuse_a_name(self: Runner, jobs: Any) -> Any:
+        sent.append([job.resources.avoided_nodes for job in jobs])
+        if "gone" in sent[-1][0].split(","):
+            refusal = NotNow("Invalid node name specified", kind="nodes", scope="request")
+            return [refusal for _ in jobs]
+        return submit(self, jobs)
+
+    def search(self: Runner, job: Any) -> list[str]:
+        return [name for name in job.resources.avoided_nodes.split(",") if name == "gone"]
+
+    monkeypatch.setattr(Runner, "submit_all", refuse_a_name)
+    monkeypatch.setattr(Runner, "find_unknown_nodes", search)
+    last = made.jobs.order_by("block").last()
+    for number, job in enumerate(made.jobs.order_by("block")[:3]):
+        Job.objects.filter(pk=job.pk).update(state="cancelled")
+        job.runs.update(state="cancelled", node=("n1", "gone", "n3")[number])
+    finish(made)
+    last.refresh_from_db()
+    assert sent == [["gone,n1,n3"], ["n1,n3"]]
+    assert (last.state, last.excluded_nodes) == ("done", ["n1", "n3"])
+    assert last.events.get(what="submitting → planned").why == (
+        "unknown to the scheduler, and excluded no more: gone (Invalid node name specified); "
+        "still excluded: n1, n3"
+    )
 
 
 def test_a_click_on_any_node_while_the_job_is_prepared_is_not_overwritten(

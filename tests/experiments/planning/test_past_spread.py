@@ -8,7 +8,7 @@ import statistics
 import pytest
 
 from experiments.models import Environment, Experiment, Measurement, Run
-from experiments.planning.past_spread import History, measure_past_spread
+from experiments.planning.past_spread import History, Spread, measure_past_spread
 from tests.factories import LaunchedFactory, UserFactory, WorkloadFactory, block
 
 pytestmark = pytest.mark.django_db
@@ -111,3 +111,33 @@ def test_between_nodes_it_is_that_of_the_ratios_of_their_means() -> None:
     assert (pooled.df, pooled.runs) == (2, 12)
     Run.objects.filter(repeat__gt=4).update(node="")
     assert read(experiment).of_nodes is None
+
+
+def test_means_of_other_numbers_of_blocks_are_expected_to_vary_otherwise() -> None:
+    """Ten blocks on each node said how means of ten vary; one block a node varies more."""
+    apart, noise = (0.02, 0.0, -0.01), (0.015, -0.005, -0.01)
+    logs = tuple(of_node + of_block for of_node in apart for of_block in noise)
+    experiment = measured((0.0,) * 9, logs)
+    for repeat in range(1, 10):
+        Run.objects.filter(repeat=repeat).update(node=f"n{(repeat + 2) // 3}")
+    seen = read(experiment)
+    assert seen.of_nodes
+    assert seen.within_nodes
+    assert seen.blocks_of_node == pytest.approx(3)
+    assert seen.within_nodes.sd == pytest.approx(statistics.stdev(noise))
+    assert seen.expect_node_means(3) == seen.of_nodes
+    alone = seen.expect_node_means(1)
+    assert alone
+    expected = statistics.variance(apart) + statistics.variance(noise) * (1 - 1 / 3)
+    assert alone.sd == pytest.approx(math.sqrt(expected))
+    assert (alone.df, alone.runs) == (seen.of_nodes.df, seen.of_nodes.runs)
+
+
+def test_nodes_that_seem_alike_leave_what_blocks_vary_by() -> None:
+    alike = History(None, None, Spread(0.001, 4, 10), Spread(0.01, 20, 50), 5.0)
+    expected = alike.expect_node_means(2)
+    assert expected
+    assert expected.sd == pytest.approx(0.01 / math.sqrt(2))
+    unknown = History(None, None, Spread(0.001, 4, 10))
+    assert unknown.expect_node_means(2) == unknown.of_nodes
+    assert History(None, None).expect_node_means(2) is None

@@ -22,9 +22,11 @@ from experiments.statistics.across_studies import (
     summarise_studies,
 )
 from experiments.statistics.calibration.several_studies import measure_coverage
+from experiments.statistics.extended import Extended
 from experiments.statistics.values import InterimAnalysis
 from tests.experiments.statistics.test_pooling import log_risk_ratios
 
+EXTENSION = Extended(planned=8, added=8, level=0.0294, error_difference=0.07, error_goal=0.07)
 ALIKE = (0.001, 0.004, -0.002, 0.003, 0.006)
 
 
@@ -97,12 +99,28 @@ def test_it_is_what_statsmodels_computes(drawn: list[tuple[float, float]]) -> No
     values, errors = map(np.array, zip(*drawn, strict=True))
     known: Any = combine_effects(values, errors**2, method_re="iterated", use_t=True, atol=1e-12)
     assume(known.tau2 > 1e-4)  # it gives up where its first steps go below 0
-    se = known.sd_eff_w_re_hksj
-    assume(known.scale_hksj_re > 1)  # Tare's is never narrower than of known errors
+    # Tare's is never narrower than with known errors (Knapp and Hartung 2003).
+    se = max(known.sd_eff_w_re_hksj, known.sd_eff_w_re)
     reach = stats.t.ppf(0.975, len(drawn) - 1) * se
     assert np.log(summary.interval) == pytest.approx(
         [known.mean_effect_re - reach, known.mean_effect_re + reach], rel=1e-3, abs=2e-4
     )
+
+
+def test_studies_that_agree_keep_the_errors_that_they_know() -> None:
+    """Hartung and Knapp's standard error alone would be 0 for studies that agree by chance."""
+    summary = summarise(make_studies((0.01,) * 8))
+    reach = stats.t.ppf(0.975, 7) * 0.004 / math.sqrt(8)
+    assert summary.tau == 0
+    assert np.log(summary.interval) == pytest.approx([0.01 - reach, 0.01 + reach])
+
+
+def test_five_hundred_studies_have_the_spread_that_they_were_drawn_with() -> None:
+    draw = np.random.default_rng(14)
+    studies = make_studies(tuple(draw.normal(0, 0.01, 500).tolist()))
+    summary = summarise(studies)
+    assert summary.configurations == 500
+    assert summary.tau == pytest.approx(0.0092, abs=0.001)  # the variance of 1 % less that of 0.4 %
 
 
 def test_configurations_of_one_study_count_once() -> None:
@@ -172,6 +190,9 @@ def test_fewer_than_three_studies_have_no_summary() -> None:
             {},
             "study 1 has a verdict from an interim analysis",
         ),
+        ({"extension": EXTENSION}, {}, "study 1 has blocks that were added because"),
+        ({"stamps": (Stamp.ONE_PROCESS,)}, {}, "study 1 has values of a single start"),
+        ({"log_se": 0.0}, {}, "study 1 has no interval"),
     ],
 )
 def test_where_a_mean_is_not_honest_it_says_why(

@@ -2,6 +2,8 @@
 
 import io
 import json
+import re
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from django.core.management import CommandError, call_command
 from experiments.management.commands import calibrate as command
 from experiments.statistics import Sample, Verdict, compare, vectorised
 from experiments.statistics.calibration.bands import QUICK, Band
-from experiments.statistics.calibration.error_rates import calibrate
+from experiments.statistics.calibration.error_rates import calibrate, list_parts
 from experiments.statistics.margins import Goal, Margin
 
 SMALL = replace(QUICK, data_sets=200, heavy_data_sets=500, runs=6)
@@ -29,7 +31,7 @@ def quick_bands():
 
 def test_every_band_holds_and_every_control_fails(quick_bands):
     assert [band.promise for band in quick_bands if not band.ok] == []
-    assert sum(band.control for band in quick_bands) == 13
+    assert sum(band.control for band in quick_bands) == 16
 
 
 def test_the_calibration_notices_a_method_that_is_too_sure_of_itself(monkeypatch):
@@ -158,15 +160,30 @@ def test_a_band_is_judged_by_its_worst_share(band, ok, limit, result):
 
 
 def run(monkeypatch, bands, *arguments):
-    monkeypatch.setattr(command, "calibrate", lambda effort, seed: bands)
+    monkeypatch.setattr(command, "calibrate", lambda effort, seed, note: bands)
     out = io.StringIO()
     call_command("calibrate", "--quick", *arguments, stdout=out)
     return out.getvalue()
 
 
+def test_each_part_says_what_it_took(monkeypatch):
+    def measure(effort, seed, note):
+        return calibrate(SMALL, seed, note)
+
+    monkeypatch.setattr(command, "calibrate", measure)
+    out, errors = io.StringIO(), io.StringIO()
+    with suppress(CommandError):  # so few experiments may violate a band
+        call_command("calibrate", "--quick", stdout=out, stderr=errors)
+    names = [name for name, _ in list_parts(SMALL, 1)]
+    assert len(names) == 13
+    lines = errors.getvalue().splitlines()
+    assert [line.partition(": ")[0] for line in lines] == names
+    assert all(re.fullmatch(r".*: \d+\.\d s", line) for line in lines)
+
+
 def test_the_command_prints_a_table_and_what_the_limits_are_widened_by(monkeypatch, quick_bands):
     text = run(monkeypatch, quick_bands)
-    assert text.count("fails, as it must") == 13
+    assert text.count("fails, as it must") == 16
     assert "widened by 3 Monte-Carlo standard errors" in text
     assert all(band.promise in text and band.worst in text for band in quick_bands)
 

@@ -16,6 +16,7 @@ from experiments.statistics import Pair, Stamp, Verdict
 from experiments.statistics.extended import Extended
 from experiments.statistics.pooling import Pooled, estimate_random_effects, pool_environments
 from experiments.statistics.values import InterimAnalysis
+from tests.experiments.statistics.test_across_configurations import on_nodes
 
 BCG = (
     (4, 119, 11, 128),
@@ -212,3 +213,13 @@ def test_each_environment_is_pooled_alone() -> None:
     assert isinstance(first, Pooled)
     assert first.ratio
     assert second.ratio == pytest.approx(first.ratio * math.exp(0.03))
+
+
+def test_verdicts_on_a_partition_from_the_same_nodes_are_not_pooled() -> None:
+    """What a node adds is in the errors of all of them, so that they are not independent."""
+    pairs = [on_nodes(seed, of_node=0.002) for seed in (1, 2, 3)]  # type: ignore[no-untyped-call]
+    (pooled,) = pool_environments(pairs)
+    assert "from the same nodes" in pooled.why_not
+    apart = [on_nodes(seed, of_node=0.002, first=6 * seed) for seed in (1, 2, 3)]  # type: ignore[no-untyped-call]
+    (pooled,) = pool_environments(apart)
+    assert pooled.why_not == ""
