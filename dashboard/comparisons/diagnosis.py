@@ -15,6 +15,7 @@ MOST_NAMED = 3
 MOST_LABELS = 3
 """Values of a label that are named to say where something holds."""
 ORDER = (
+    Verdict.NOT_ATTRIBUTABLE,
     Verdict.SLOWER,
     Verdict.FASTER,
     Verdict.INCONCLUSIVE,
@@ -32,6 +33,7 @@ AS_WORDS = {
     Verdict.NO_INFERENCE: "without an inference",
     Verdict.SLOWER: "slower",
     Verdict.FASTER: "faster",
+    Verdict.NOT_ATTRIBUTABLE: "not attributable",
     Verdict.NOT_SHOWN: "not shown",
     Verdict.NOT_JUDGED: "not judged",
 }

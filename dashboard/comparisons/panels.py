@@ -13,6 +13,7 @@ from typing import Any
 from django.urls import reverse
 
 from dashboard.comparisons import anatomy, latex
+from dashboard.comparisons.facts_panel import FactsCompared
 from dashboard.comparisons.figures import Panel as ScalingPanel
 from dashboard.comparisons.figures import (
     Plot,
@@ -447,6 +448,7 @@ PANELS: tuple[Panel[Any], ...] = (
     Bars(),
     FullResults(),
     SideBySide(),
+    FactsCompared(),
     Exclusions(),
     RejectedRuns(),
     Robustness(),

@@ -17,6 +17,7 @@ from experiments.statistics import Pair, Verdict, numbers
 SHOWN = 5
 """Tests of each partition that its cluster's page shows."""
 ORDER = (
+    Verdict.NOT_ATTRIBUTABLE,
     Verdict.SLOWER,
     Verdict.FASTER,
     Verdict.NO_INFERENCE,
@@ -36,6 +37,10 @@ NOT_SHOWN = (
     "would be as uncertain. Plan more repeats, or look for what disturbs the node."
 )
 NOTHING_SAID = "Nothing can be said of the machine yet."
+UNLIKE = (
+    "Both sides of one environment did not meet the same conditions: see which facts differ, and "
+    "what changes them between two runs of one job."
+)
 SENTENCES = {
     Verdict.SLOWER: ALARM,
     Verdict.FASTER: ALARM,
@@ -43,6 +48,7 @@ SENTENCES = {
     Verdict.NOT_SLOWER: EQUAL,
     Verdict.INCONCLUSIVE: NOT_SHOWN,
     Verdict.NO_INFERENCE: NOTHING_SAID,
+    Verdict.NOT_ATTRIBUTABLE: UNLIKE,
 }
 
 

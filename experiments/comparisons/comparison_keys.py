@@ -22,7 +22,10 @@ from django.db.models.functions import Cast
 from experiments.models import Environment, Event, Experiment, Run, Workload
 
 BASE = Path(__file__).resolve().parents[2]
-METHOD = ("experiments", "runners/workloads", "runners/ends.py", "runners/node_rules.py")
+METHOD = (
+    *("experiments", "runners/workloads", "runners/ends.py", "runners/node_rules.py"),
+    "docs/confounders.md",  # the grades of facts
+)
 """The folders and files whose code a comparison may depend on."""
 LIBRARIES = ("numpy", "scipy")
 COLUMNS = (

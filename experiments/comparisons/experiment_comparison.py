@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from django.db.models import Exists, OuterRef
 
-from experiments import program_files, snapshots
+from experiments import program_files
 from experiments.comparisons.compared_pairs import (
     COLLECTED_AFTER,
     TRIED_AGAIN,
@@ -20,7 +20,6 @@ from experiments.comparisons.compared_pairs import (
 )
 from experiments.comparisons.compared_runs import (
     list_baseline_first,
-    read_facts,
     read_samples,
 )
 from experiments.comparisons.comparison import (
@@ -39,6 +38,7 @@ from experiments.comparisons.judged_together import (
 from experiments.comparisons.logged import describe_left_out, is_compared, list_compared_arms
 from experiments.comparisons.rejections import JudgedRuns, Rejections
 from experiments.comparisons.repaired import count_repaired_blocks, map_runs_to_second_jobs
+from experiments.comparisons.run_facts import GroupFacts, compare_with_baseline, read_facts
 from experiments.comparisons.trainings import compare_all_trainings
 from experiments.comparisons.warm_ups import collect_warm_ups
 from experiments.models import Experiment, Measurement, Run, Series, Workload
@@ -211,8 +211,11 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
         For each decisive metric the groups of all places, in their order.
         """
         facts = read_facts(experiment, with_excluded=with_excluded)
-        differences = {
-            place: _compare_facts_with_baseline(experiment, rows) for place, rows in facts.items()
+        compared_facts = {
+            (workload.pk, scale): compare_with_baseline(
+                experiment, facts.get((workload.pk, scale)), arms[workload, scale], parity
+            )
+            for workload, scale in places
         }
         trained = compare_all_trainings(
             experiment,
@@ -242,8 +245,8 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
                     Measured(**asdict(metrics[workload.pk])),
                     arms[workload, scale],
                     samples.get((workload.pk, scale), []),
-                    differences.get((workload.pk, scale), {}),
-                    _describe_programs(workload, facts.get((workload.pk, scale), {}), environments),
+                    compared_facts[workload.pk, scale],
+                    _describe_programs(workload, facts.get((workload.pk, scale)), environments),
                     starts.get((workload.pk, scale)),
                     parity,
                     trained.get((workload.pk, scale)),
@@ -314,23 +317,14 @@ def _list_measured(experiment: Experiment) -> list[str]:
 
 
 def _describe_programs(
-    workload: Workload, facts: Mapping[str, list[Mapping[str, str]]], environments: Sequence[str]
+    workload: Workload, facts: GroupFacts | None, environments: Sequence[str]
 ) -> dict[str, str]:
     """Return a description of the user's program, by environment; empty for known workloads."""
     if not KNOWN_WORKLOADS[workload.kind].is_the_users:
         return {}
-    baseline_facts = facts.get(environments[0], [])
+    by_environment = facts.by_environment if facts else {}
+    baseline_facts = by_environment.get(environments[0], [])
     return {
-        name: program_files.describe_programs(baseline_facts, facts.get(name, []))
+        name: program_files.describe_programs(baseline_facts, by_environment.get(name, []))
         for name in environments
-    }
-
-
-def _compare_facts_with_baseline(
-    experiment: Experiment, facts: Mapping[str, list[Mapping[str, str]]]
-) -> dict[str, list[str]]:
-    baseline_facts = facts.get(experiment.baseline.name, [])
-    return {
-        name: snapshots.list_differences(baseline_facts, environment_facts)
-        for name, environment_facts in facts.items()
     }
