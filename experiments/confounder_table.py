@@ -209,7 +209,8 @@ def _require_key(key: str, reason: str) -> None:
 
 def _iterate_cells(text: str) -> Iterator[tuple[int, str, tuple[str, ...], list[str]]]:
     """Yield number of the line, heading, header and cells of each row of each table."""
-    section, header = "", ()
+    section = ""
+    header: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith("#"):
             section, header = line.lstrip("#").strip(), ()
