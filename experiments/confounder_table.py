@@ -6,11 +6,11 @@ Strict: whoever changes the document sees at the start what does not fit, and in
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from fnmatch import fnmatchcase
-from functools import cache, cached_property
+from fnmatch import translate
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "confounders.md"
@@ -18,6 +18,8 @@ HEADER = ("key", "fact", "compared", "grade", "known on one side only", "reason"
 IGNORED_HEADER = ("key", "reason")
 KEY = re.compile(r"[A-Za-z0-9_.]+(/(\*|[A-Za-z0-9_.*-]+|\{[A-Za-z0-9_.* -]+\}))?")
 WITHIN = re.compile(r"within ([0-9]{1,2}) %")
+MOST_CACHED = 10_000
+"""Names of facts whose rows are remembered: snapshots repeat them."""
 EQUAL, VERSION, NOT_COMPARED = "equal", "version", "–"
 
 
@@ -92,9 +94,13 @@ class Row:
         rest = name.removeprefix(self.beginning)
         return rest != name and self.fits(rest)
 
+    @cached_property
+    def _all_patterns(self) -> re.Pattern[str]:
+        return re.compile("|".join(map(translate, self.patterns)) or "(?!)")
+
     def fits(self, rest: str) -> bool:
         """Return whether a name of its group, such as "numpy", is among its patterns."""
-        return any(fnmatchcase(rest, pattern) for pattern in self.patterns)
+        return bool(self._all_patterns.match(rest))
 
     def name(self, rest: str) -> str:
         """Return the name of the fact of a group with this name."""
@@ -133,6 +139,13 @@ class Table:
 
     def find_in_group(self, parent: str, rest: str) -> Row | None:
         """Return the row about what a group holds under a name, such as ("packages", "numpy")."""
+        return self._find_in_group(parent, rest)
+
+    @cached_property
+    def _find_in_group(self) -> Callable[[str, str], Row | None]:
+        return lru_cache(maxsize=MOST_CACHED)(self._search_group)
+
+    def _search_group(self, parent: str, rest: str) -> Row | None:
         key = f"{parent}/{rest}"
         rows = self.groups.get(parent, ())
         return next((row for row in rows if row.key == key or row.fits(rest)), None)

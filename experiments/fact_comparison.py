@@ -9,11 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from experiments.confounder_table import VERSION, Grade, Row, read_table
+from experiments.confounder_table import MOST_CACHED, VERSION, Grade, Row, read_table
 from experiments.statistics.compared_facts import ComparedFacts, FactDifference
 
 Facts = Mapping[str, str]
 NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?")
+LIBRARIES = {"BLAS that answered": "BLAS", "cuDNN that was loaded": "cuDNN"}
+"""What runs had loaded, and how the parity report names the library."""
+THREADS = re.compile(r"threads [0-9]+")
 NOTHING = "nothing"
 """Stands for what is absent, such as a package, where others of its kind were recorded."""
 MOST_KEPT = 200
@@ -39,33 +42,26 @@ class Found:
 
 @dataclass(frozen=True)
 class Side:
-    """What one side knows: the values of each fact."""
+    """What one side knows: the value of each fact, of many runs all their values."""
 
-    values: Mapping[str, frozenset[str]]
+    values: Mapping[str, str] | Mapping[str, frozenset[str]]
     parents: frozenset[str]
     """The groups, such as packages, of which it knows any member."""
     titles: frozenset[str]
     """The titles of the rows that it knows."""
 
     @classmethod
-    def of(cls, runs: Sequence[Facts]) -> Side:
-        """Return what runs of one side know together."""
-        values: dict[str, set[str]] = {}
-        for run in runs:
-            for name, value in run.items():
-                values.setdefault(str(name), set()).add(str(value))
-        rows = [_find_row(name) for name in values]
-        parents = frozenset(row.parent for row in rows)
-        titles = {row.title for row in rows}
-        titles |= {
-            row.title for row in read_table().compared if row.patterns and row.parent in parents
-        }
-        frozen = {name: frozenset(texts) for name, texts in values.items()}
-        return cls(frozen, parents, frozenset(titles))
+    def of(cls, values: Mapping[str, str] | Mapping[str, frozenset[str]]) -> Side:
+        return cls(values, *_list_known(frozenset(values)))
 
-    def name_absent(self, row: Row) -> frozenset[str]:
-        """Return what stands for a fact that the side lacks; empty where it is not known."""
-        return frozenset({NOTHING} if row.patterns and row.parent in self.parents else ())
+    def read(self, name: str, row: Row) -> frozenset[str]:
+        """Return the values of a fact, or what stands for one that is absent; empty for unknown."""
+        value = self.values.get(name)
+        if isinstance(value, str):
+            return frozenset({value})
+        if value is None:
+            return frozenset({NOTHING} if row.patterns and row.parent in self.parents else ())
+        return value
 
 
 def compare_blocks(
@@ -78,7 +74,7 @@ def compare_blocks(
     found = Found()
     compared: set[str] | None = None
     known = {pair: count for pair, count in pairs.items() if all(facts.get(key) for key in pair)}
-    sides = {key: Side.of([facts[key]]) for pair in known for key in pair}
+    sides = {key: Side.of(facts[key]) for key in {key for pair in known for key in pair}}
     for (first, second), count in known.items():
         titles = _compare(sides[first], sides[second], found, count, waived)
         compared = titles if compared is None else compared & titles
@@ -89,7 +85,8 @@ def compare_runs(
     baseline: Sequence[Facts], environment: Sequence[Facts], waived: Waived | None = None
 ) -> ComparedFacts:
     """Compare all runs of both sides, which share no blocks, by the values that occur."""
-    found, first, second = Found(), Side.of(baseline), Side.of(environment)
+    found = Found()
+    first, second = Side.of(_merge(baseline)), Side.of(_merge(environment))
     if not first.values or not second.values:
         return _sum_up(found, set(), 0, paired=False)
     compared = _compare(first, second, found, 1, waived)
@@ -109,7 +106,14 @@ class Waived:
     """By the name of the parity report: what the baseline has, and what the environment."""
 
     def covers(self, fact: str, baseline: frozenset[str], environment: frozenset[str]) -> bool:
-        """Return whether it is about this fact, with no other values than the runs have."""
+        """Return whether it is about this fact, with no other values than the runs have.
+
+        A library is inspected as it is installed, so its waiver covers whichever version was
+        loaded; how many threads it starts is no matter of software.
+        """
+        if (library := LIBRARIES.get(fact)) in self.values:
+            threads = [set(THREADS.findall(", ".join(side))) for side in (baseline, environment)]
+            return library is not None and threads[0] == threads[1]
         both = self.values.get(fact.removeprefix("package "))
         if both is None:
             return False
@@ -122,13 +126,9 @@ def _compare(
 ) -> set[str]:
     """Note the differences between two sides; return the titles of the rows that both know."""
     compared = set(first.titles & second.titles)
-    for name in first.values.keys() | second.values.keys():
-        on_baseline, in_environment = first.values.get(name), second.values.get(name)
-        if on_baseline == in_environment:
-            continue
+    for name in {name for name, _ in first.values.items() ^ second.values.items()}:
         row = _find_row(name)
-        on_baseline = on_baseline or first.name_absent(row)
-        in_environment = in_environment or second.name_absent(row)
+        on_baseline, in_environment = first.read(name, row), second.read(name, row)
         is_known = bool(on_baseline and in_environment)
         agree = _agree(row, on_baseline, in_environment) if is_known else None
         if agree:
@@ -195,7 +195,28 @@ def read_number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-@lru_cache(maxsize=10_000)
+def _merge(runs: Sequence[Facts]) -> dict[str, frozenset[str]]:
+    """Return all values of each fact in these runs."""
+    values: dict[str, set[str]] = {}
+    for run in runs:
+        for name, value in run.items():
+            values.setdefault(name, set()).add(value)
+    return {name: frozenset(texts) for name, texts in values.items()}
+
+
+@lru_cache(maxsize=1000)
+def _list_known(names: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the groups, and the titles of the rows, that a side with these facts knows.
+
+    Most snapshots have facts of the same names.
+    """
+    rows = [_find_row(name) for name in names]
+    parents = frozenset(row.parent for row in rows)
+    groups = (row for row in read_table().compared if row.patterns and row.parent in parents)
+    return parents, frozenset(row.title for row in (*rows, *groups))
+
+
+@lru_cache(maxsize=MOST_CACHED)
 def _find_row(name: str) -> Row:
     return read_table().find(name) or replace(UNLISTED, title=name)
 

@@ -16,7 +16,7 @@ from experiments.program_files import list_facts as list_program_facts
 
 LONGEST = 200
 """Characters of a fact that are stored; of a longer one a check sum of all of it stands behind."""
-MOST_OF_GROUP = 2000
+MOST_OF_GROUP = 10_000
 """Facts of one group, such as packages, that are stored."""
 ABSENT = {"variables": ("variables", "not set"), "loaded": ("libraries", "none")}
 """Of which part of a snapshot it can be told that a fact of a group is absent, and what stands for
@@ -71,8 +71,7 @@ def derive(inside: Mapping[str, Any]) -> dict[str, Any]:
         )
     if "variables" not in inside and "tensorflow_variables" in inside:  # of imported logs
         known["variables"] = inside["tensorflow_variables"]
-    if isinstance(libraries := inside.get("libraries"), list):
-        known["loaded"] = _find_versions(libraries)
+    known |= _describe_loaded(inside)
     program = dict(list_program_facts(inside.get("program")))
     for key, beginning in (("programs", PROGRAM), ("linked", LIBRARY)):
         known[key] = {
@@ -133,6 +132,27 @@ def _find_value(known: Mapping[str, Any], row: Row) -> Any:
     if isinstance(value, list):
         return _join(write_text(item.get(rest)) for item in value if isinstance(item, Mapping))
     return value.get(rest) if isinstance(value, Mapping) else None
+
+
+def _describe_loaded(inside: Mapping[str, Any]) -> dict[str, Any]:
+    """Return versions and check sums of loaded libraries: of all processes, if that was recorded,
+    else the versions of those of the first one.
+    """
+    record = inside.get("loaded")
+    files = record.get("files") if isinstance(record, Mapping) else None
+    if not isinstance(files, Mapping):
+        libraries = inside.get("libraries")
+        return {"loaded": _find_versions(libraries) if isinstance(libraries, list) else None}
+    sums = {
+        write_text(file.get("soname")) or str(path).rpartition("/")[2]: _shorten(digest)
+        for path, file in files.items()
+        if isinstance(file, Mapping) and (digest := file.get("sha256") or file.get("ends_sha256"))
+    }
+    return {"loaded": _find_versions(list(files)), "loaded_sums": sums}
+
+
+def _shorten(digest: Any) -> str:
+    return f"sha256 {write_text(digest)[:12]}"
 
 
 def _find_versions(libraries: Sequence[Any]) -> dict[str, str]:

@@ -66,7 +66,8 @@ def read_facts(experiment: Experiment, *, with_excluded: bool) -> dict[GroupKey,
         group.snapshots.setdefault(environment, {})[block] = snapshot
         by_key[snapshot] = {}
     stored = Snapshot.objects.filter(pk__in=by_key.keys()) if by_key else Snapshot.objects.none()
-    by_key.update(stored.values_list("pk", "facts"))
+    for key, facts in stored.values_list("pk", "facts"):
+        by_key[key] = {name: str(value) for name, value in facts.items()}
     return groups
 
 

@@ -47,6 +47,9 @@ def make_content(row: Row, value: int) -> dict[str, Any]:
             inside = {"blas_loaded": [{"name": "OpenBLAS", "threads": value}]}
         case "loaded":
             inside = {"libraries": [FILES[rest].format(value)]}
+        case "loaded_sums":
+            file = {"soname": member, "sha256": f"{value}" * 64}
+            inside = {"loaded": {"files": {f"/opt/{member}": file}}}
         case "programs":
             file = {"word": member, "path": "/opt/program", "sha256": f"{value}" * 64}
             inside = {"program": {"files": [file]}}

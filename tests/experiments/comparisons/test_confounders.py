@@ -176,6 +176,20 @@ def test_a_waiver_covers_the_values_that_it_was_given_for() -> None:
     assert (difference.grade, difference.is_waived) == ("likely", True)
 
 
+def test_a_waiver_of_blas_covers_what_answered_and_not_its_threads() -> None:
+    waived = Waived({"BLAS": ("libopenblas 0.3.21", "none")})
+    name = "BLAS that answered"
+    old = {name: "OpenBLAS 0.3.21 (Haswell), threads 1"}
+    for there, grade in (
+        ("OpenBLAS 0.3.31 (Haswell), threads 1", "likely"),
+        ("OpenBLAS 0.3.31 (Haswell), threads 8", "blocking"),
+    ):
+        (difference,) = compare_runs([old], [{name: there}], waived).differences
+        assert difference.grade == grade
+    (difference,) = compare_runs([old], [{name: "MKL 1, threads 1"}]).differences
+    assert difference.grade == "blocking", "nobody has waived it"
+
+
 def test_a_fact_of_another_version_of_tare_is_never_silently_left_out() -> None:
     (difference,) = compare_runs([{"warp drive": "on"}], [{"warp drive": "off"}]).differences
     assert difference.grade == "likely"
