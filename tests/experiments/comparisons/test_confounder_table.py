@@ -92,11 +92,12 @@ def test_its_sections_have_anchors_of_their_own() -> None:
     assert len({row.anchor for row in rows}) == len({row.section for row in rows}) > 5
 
 
-@pytest.mark.parametrize("kind", ["blas", "startup"])
+@pytest.mark.parametrize("kind", ["blas", "command"])
 def test_each_fact_of_a_snapshot_is_in_the_table_or_ignored_with_a_reason(
     kind: str, tmp_path: Path
 ) -> None:
-    small = {"blas": {"matrix_size": 8, "steps": 2, "burn_in": 1, "threads": 1}, "startup": {}}
+    small = {"blas": {"matrix_size": 8, "steps": 2, "burn_in": 1, "threads": 1}}
+    small["command"] = {"argv": ["true"], "read": "nothing"}
     ran = run_payload(tmp_path / "run", kind, WORKLOADS[kind].clean(small[kind]))
     assert list(list_unlisted(ran.inside)) == []
 

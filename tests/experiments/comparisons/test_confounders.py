@@ -11,12 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.comparisons.comparison import is_decided
+from experiments.comparisons.run_facts import GroupFacts, read_waived
 from experiments.confounder_table import Grade, Row, read_table
 from experiments.fact_comparison import Waived, compare_blocks, compare_runs, read_number
 from experiments.snapshot_facts import LONGEST, list_facts
 from experiments.statistics import Pair, Stamp, Verdict
 from experiments.statistics.attribution import attribute
 from experiments.statistics.compared_facts import ComparedFacts
+from experiments.statistics.margins import Goal
+from experiments.statistics.metric_rules import MetricsRule
+from experiments.statistics.several_metrics import Part, judge_together
+from experiments.statistics.values import Measured
 from tests.experiments.comparisons.confounding import (
     FIRST,
     OTHER,
@@ -24,7 +30,7 @@ from tests.experiments.comparisons.confounding import (
     make_content,
     make_unknown,
 )
-from tests.experiments.statistics.test_comparison import BOX, only, runs
+from tests.experiments.statistics.test_comparison import BARE, BOX, only, runs
 
 PAIR = Counter({(1, 2): 3})
 JSON = st.recursive(
@@ -174,6 +180,54 @@ def test_a_waiver_covers_the_values_that_it_was_given_for() -> None:
     assert (difference.grade, difference.is_waived) == ("blocking", False)
     (difference,) = compare_runs([old], [{**old, "package scipy": "1.17"}], waived).differences
     assert (difference.grade, difference.is_waived) == ("likely", True)
+
+
+def test_what_a_plan_has_frozen_as_waived_is_what_counts() -> None:
+    rows = [
+        {"what": "numpy", "here": "1.26.0", "there": "2.4.6", "reason": "both are ours"},
+        {"what": "scipy", "here": "1.16", "there": "1.17", "reason": ""},
+    ]
+    waived = read_waived({"differences": rows})
+    assert waived
+    assert waived.values == {"numpy": ("1.26.0", "2.4.6")}
+    assert read_waived({"differences": rows[1:]}) is read_waived(None) is None
+
+
+def test_what_cannot_be_attributed_is_no_verdict_to_stop_for() -> None:
+    pair = judge(compare_runs([{"CPU": "a"}], [{"CPU": "b"}]))
+    assert pair.verdict is Verdict.NOT_ATTRIBUTABLE
+    assert not is_decided(pair)
+    assert is_decided(judge(compare_runs([{"CPU": "a"}], [{"CPU": "a"}])))
+
+
+def test_without_an_inference_there_is_nothing_to_attribute() -> None:
+    facts = compare_runs([{"CPU": "a"}], [{"CPU": "b"}])
+    pair = attribute(only(runs(1)), facts)
+    assert pair.verdict is Verdict.NO_INFERENCE
+    assert pair.facts == facts
+
+
+def test_several_metrics_of_the_same_runs_cannot_be_attributed_either() -> None:
+    pair = judge(compare_runs([{"CPU": "a"}], [{"CPU": "b"}]))
+    plain = only(runs(8))
+    metrics = [Measured(name, "s", "lower", name) for name in ("step_time", "run_time")]
+    for pairs, verdict in (([plain, plain], "EQUIVALENT"), ([pair, pair], "NOT ATTRIBUTABLE")):
+        parts = [Part(metric, each) for metric, each in zip(metrics, pairs, strict=True)]
+        (overall,) = judge_together([parts], MetricsRule.ALL, Goal.EQUIVALENCE, BARE, [BOX], [[]])
+        assert overall.verdict == verdict
+        assert overall.is_shown == (verdict == "EQUIVALENT")
+    assert overall.claim.startswith(f"{BOX} is not shown to be equivalent")
+    assert "NOT ATTRIBUTABLE" in overall.evidence
+
+
+def test_independent_runs_are_compared_by_all_values_of_both_sides() -> None:
+    facts = {1: {"CPU": "a"}, 2: {"CPU": "b"}}
+    group = GroupFacts(facts, {BARE: {10: 1, 11: 2}, BOX: {12: 2, 13: 2}})
+    compared = group.compare(BARE, BOX, paired=False, waived=None)
+    assert compared.sentences == ["CPU: a, b on the baseline, b here"]
+    blocks = GroupFacts(facts, {BARE: {0: 1, 1: 2}, BOX: {1: 2, 2: 1}})
+    compared = blocks.compare(BARE, BOX, paired=True, waived=None)
+    assert (compared.pairs, compared.differences) == (1, ()), "only one block has both"
 
 
 def test_a_waiver_of_blas_covers_what_answered_and_not_its_threads() -> None:
