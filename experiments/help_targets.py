@@ -121,6 +121,7 @@ PANELS: dict[str, dict[str, str]] = {
         "anatomy": "comparison-page#phases",
         "full_results": "comparison-page#full-results",
         "sides": "comparison-page#side-by-side",
+        "facts": "comparison-page#facts-compared",
         "exclusions": "comparison-page#excluded-runs",
         "rejections": "comparison-page#rejected-runs",
         "warm_up": "comparison-page#warm-up",

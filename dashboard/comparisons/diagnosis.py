@@ -22,6 +22,7 @@ MOST_NAMED = 3
 MOST_LABELS = 3
 """Values of a label that are named to say where something holds."""
 ORDER = (
+    Verdict.NOT_ATTRIBUTABLE,
     Verdict.SLOWER,
     Verdict.FASTER,
     Verdict.INCONCLUSIVE,

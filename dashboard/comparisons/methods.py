@@ -9,6 +9,7 @@ from functools import singledispatch
 
 from dashboard.comparisons.aa_in_methods import describe_aa_test
 from dashboard.comparisons.extension_in_methods import describe_extension
+from dashboard.comparisons.facts_in_methods import describe_facts
 from dashboard.comparisons.left_out_in_methods import (
     count_as_subject,
     count_part,
@@ -68,6 +69,7 @@ def _(comparison: ExperimentComparison) -> list[str]:
         ),
         *describe_aa_test(comparison),
         *_software(comparison),
+        *describe_facts(comparison.pairs),
         *_warm_up(comparison),
         *_training(comparison),
         *describe_training_verdicts(comparison),

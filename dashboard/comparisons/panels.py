@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dashboard.comparisons import latex
+from dashboard.comparisons.facts_panel import FactsCompared
 from dashboard.comparisons.figure_panels import (
     Anatomy,
     Bars,
@@ -59,6 +60,7 @@ PANELS: tuple[Panel[Any], ...] = (
     Bars(),
     FullResults(),
     SideBySide(),
+    FactsCompared(),
     Exclusions(),
     RejectedRuns(),
     Robustness(),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from experiments.comparisons import Comparison, ExperimentComparison
 from experiments.planning.decisive_metrics import get_rule, list_further
-from experiments.statistics import Verdict, numbers
+from experiments.statistics import numbers
 from experiments.statistics.claims import (
     Wording,
     choose_wording,
@@ -27,7 +27,7 @@ def describe_together(overalls: Sequence[Overall]) -> tuple[str, str]:
         return overalls[0].claim, overalls[0].evidence
     environments = list(dict.fromkeys(overall.environment for overall in overalls))
     if len(environments) > MOST_NAMED:
-        shown = sum(overall.verdict is not Verdict.NOT_SHOWN for overall in overalls)
+        shown = sum(overall.is_shown for overall in overalls)
         word = overalls[0].goal_text
         claim = f"{word[0].upper()}{word[1:]} in all {len(overalls[0].parts)} decisive metrics is "
         return f"{claim}shown in {shown} of {numbers.count(len(overalls), 'comparison')}", "."
@@ -42,7 +42,7 @@ def _describe_environment(overalls: Sequence[Overall]) -> str:
     """Return in how many configurations an environment is shown to be equivalent, or what stood
     in the way.
     """
-    shown = [overall for overall in overalls if overall.verdict is not Verdict.NOT_SHOWN]
+    shown = [overall for overall in overalls if overall.is_shown]
     example = shown[0] if shown else overalls[0]
     if len(shown) == len(overalls) or not shown:
         where = numbers.all_of(len(overalls), "configuration") if len(overalls) > 1 else ""

@@ -15,6 +15,7 @@ GROUPS = {
         "bring-your-own-benchmark": "measure any program, with its own numbers",
         "images": "add, find and stage images, and make environments of them",
         "runtimes": "container runtimes: what each setting becomes, GPUs, modes",
+        "confounders": "facts compared between both sides, with grade and reason",
         "parity": "reports, waivers, one lock file for both",
         "lists": "columns, filters, saved views",
         "exports": "files of results, runs and steps: CSV, JSON, Parquet",

@@ -456,7 +456,7 @@ def _list_notes(pair: Pair, low: float, high: float) -> Iterator[str]:
         yield _say_stamp(stamp.label)
     if pair.before:
         yield f"with excluded runs: {pair.before.description}"
-    if pair.verdict is Verdict.NO_INFERENCE and pair.detail:
+    if pair.verdict in (Verdict.NO_INFERENCE, Verdict.NOT_ATTRIBUTABLE) and pair.detail:
         yield pair.detail
     ends = _known_interval(pair.ci_difference)
     if ends and (ends[0] < low or ends[1] > high):
@@ -467,7 +467,8 @@ def _letter_notes(
     pairs: Sequence[Pair], low: float, high: float
 ) -> tuple[list[str], tuple[tuple[str, str], ...]]:
     """Return the letters of each pair's notes, and the notes in the order in which they occur."""
-    reasons = {pair.detail for pair in pairs if pair.verdict is Verdict.NO_INFERENCE}
+    verdicts = (Verdict.NO_INFERENCE, Verdict.NOT_ATTRIBUTABLE)
+    reasons = {pair.detail for pair in pairs if pair.verdict in verdicts}
     too_many = reasons if len(reasons) > MOST_REASONS else set()
     letters: dict[str, str] = {}
     of_pairs: list[str] = []

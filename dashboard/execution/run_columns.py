@@ -18,10 +18,10 @@ from django.db.models import (
 )
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
+from experiments.confounder_table import read_table
 from experiments.models import Experiment, User, Workload
 from experiments.planning.workloads import make_label
 from experiments.program_files import LIBRARY, PROGRAM
-from experiments.snapshots import INSIDE_FACTS
 from runners.workloads import KNOWN_WORKLOADS
 
 Kind = Literal["text", "number", "time", "duration", "metric", "parameter"]
@@ -145,7 +145,7 @@ def list_columns(user: User) -> Columns:
                 if column.unit not in (known.unit, *known.other_units):
                     others = (*known.other_units, column.unit)
                     columns[column.key] = replace(known, other_units=others)
-    for name in (*INSIDE_FACTS.values(), "CPUs at hand", "BLAS that answered", "GPU 0"):
+    for name in (*(row.title for row in read_table().compared if not row.patterns), "GPU 0"):
         columns[FACT + name] = Column(FACT + name, name[:1].upper() + name[1:])
     return Columns(columns.values())
 

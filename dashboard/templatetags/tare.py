@@ -76,6 +76,7 @@ VERDICTS = {
     "FASTER": "back",
     "INCONCLUSIVE": "wave",
     "NO INFERENCE": "dash",
+    "NOT ATTRIBUTABLE": "struck",
     "NOT SHOWN": "wave",
     "NOT JUDGED BY THE PLAN": "dash",
 }

@@ -16,6 +16,7 @@ from experiments.statistics import Pair, Stamp, Verdict, numbers
 SHOWN = 5
 """Tests of each partition that its cluster's page shows."""
 ORDER = (
+    Verdict.NOT_ATTRIBUTABLE,
     Verdict.SLOWER,
     Verdict.FASTER,
     Verdict.NO_INFERENCE,
@@ -44,6 +45,10 @@ NOT_SHOWN = (
     "would be as uncertain. Plan more repeats, or look for what disturbs the node."
 )
 NOTHING_SAID = "Nothing can be said of the machine yet."
+UNLIKE = (
+    "Both sides of one environment did not meet the same conditions: see which facts differ, and "
+    "what changes them between two runs of one job."
+)
 DIFFERENCES = (Verdict.SLOWER, Verdict.FASTER)
 
 
@@ -114,6 +119,8 @@ def _choose_sentence(pair: Pair) -> str:
         return NOT_SHOWN
     if pair.verdict is Verdict.NO_INFERENCE:
         return NOTHING_SAID
+    if pair.verdict is Verdict.NOT_ATTRIBUTABLE:
+        return UNLIKE
     interval = pair.ci_difference
     return EQUAL if interval is None or interval[0] <= 1 <= interval[1] else SMALL
 

@@ -19,6 +19,8 @@ from experiments.models import Experiment
 from experiments.planning.interim import Judgement, Stage
 from experiments.software import frozen_parity
 from experiments.statistics import Estimand, Measured, Pair, Sample, Stamp, Verdict, compare
+from experiments.statistics.attribution import attribute
+from experiments.statistics.compared_facts import ComparedFacts
 from experiments.statistics.margins import Margin
 from experiments.statistics.unsteadiness import describe_unsteadiness, find_unsteadiness
 from experiments.statistics.values import InterimAnalysis
@@ -44,7 +46,7 @@ def compare_group(
     metric: Measured,
     environments: list[str],
     samples: list[Sample],
-    differences: Mapping[str, list[str]],
+    facts: Mapping[str, ComparedFacts],
     program_descriptions: Mapping[str, str],
     starts: WarmUps | None,
     parity: Mapping[str, Mapping[str, Any]],
@@ -57,9 +59,10 @@ def compare_group(
 ) -> Group:
     """Compare the environments of one workload at one scale, by its `samples`.
 
-    `differences` are those of the runs' snapshots from the baseline's, by environment. `margin` is
-    that of the metric.
+    `facts` are those of the runs' snapshots, compared with the baseline's, by environment. `margin`
+    is that of the metric.
     """
+    differences = {name: compared.sentences for name, compared in facts.items()}
     if experiment.imported_at and any(sample.started is None for sample in samples):
         differences = {
             name: [*differences.get(name, []), "the logs do not say when the runs ran"]
@@ -98,6 +101,7 @@ def compare_group(
         pairs = _keep_first_verdicts(list(stage.judgements), environments[1:], judge)
     except ValueError as error:  # the chosen metric may be zero or negative
         return Group(configuration, metric, samples, [], str(error), starts, trained)
+    pairs = [attribute(pair, facts.get(pair.environment)) for pair in pairs]
     if tried_again:
         pairs = [_add_stamp(pair, Stamp.TRIED_AGAIN, WHY_AGAIN) for pair in pairs]
     if collected_late:

@@ -89,23 +89,3 @@ def read_samples(
         for place, group in starts.items()
         if place in samples_by_group
     }
-
-
-def read_facts(
-    experiment: Experiment, *, with_excluded: bool
-) -> dict[GroupKey, dict[str, list[Mapping[str, str]]]]:
-    """Return the facts of the runs' snapshots, by group and environment.
-
-    The query drops duplicates: most runs of an environment have the same facts.
-    """
-    counted = filter_counted(with_excluded=with_excluded, prefix="")
-    rows = (
-        experiment.runs.filter(counted, snapshot__isnull=False)
-        .order_by()
-        .values_list("workload_id", "scale", "environment__name", "snapshot__facts")
-        .distinct()
-    )
-    facts: dict[GroupKey, dict[str, list[Mapping[str, str]]]] = {}
-    for workload, scale, environment, known in rows:
-        facts.setdefault((workload, scale), {}).setdefault(environment, []).append(known)
-    return facts

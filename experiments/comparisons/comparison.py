@@ -25,6 +25,7 @@ BEFORE_COLUMNS = (
 )
 """Columns of the verdict with the excluded runs; their names begin with `before_exclusion_`."""
 
+UNDECIDED = (Verdict.INCONCLUSIVE, Verdict.NO_INFERENCE, Verdict.NOT_ATTRIBUTABLE)
 LAST_COLUMNS = (
     *("p_lower_bound", "p_upper_bound", "goal", "margin_faster", "p_not_slower"),
     "p_not_slower_holm",
@@ -311,7 +312,8 @@ def count_by_frequency(names: Iterable[str]) -> dict[str, int]:
 
 
 def _row(about: Mapping[str, Any], group: Group, pair: Pair) -> dict[str, Any]:
-    fields = asdict(pair)
+    fields = asdict(replace(pair, facts=None))
+    del fields["facts"]
     last = {name: fields.pop(name) for name in LAST_COLUMNS}
     extension = fields.pop("extension") or {}
     rest = {
@@ -325,6 +327,7 @@ def _row(about: Mapping[str, Any], group: Group, pair: Pair) -> dict[str, Any]:
         **(_describe_excluded(pair.before) if pair.before else {}),
         **last,
         **{f"extension_{name}": value for name, value in extension.items()},
+        **(pair.facts.columns if pair.facts else {}),
     }
     # A table's labels may have the name of an exported column.
     taken = about.keys() | rest.keys()
@@ -351,7 +354,7 @@ def _describe_excluded(before: Before) -> dict[str, Any]:
 
 def is_decided(pair: Pair) -> bool:
     """Return whether the pair has a verdict other than inconclusive."""
-    return pair.verdict not in (Verdict.INCONCLUSIVE, Verdict.NO_INFERENCE)
+    return pair.verdict not in UNDECIDED
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from experiments import program_files, snapshots
+from experiments import program_files
 from experiments.comparisons.compared_pairs import (
     COLLECTED_AFTER,
     TRIED_AGAIN,
@@ -21,7 +21,6 @@ from experiments.comparisons.compared_pairs import (
 )
 from experiments.comparisons.compared_runs import (
     list_baseline_first,
-    read_facts,
     read_samples,
 )
 from experiments.comparisons.comparison import Group
@@ -35,17 +34,16 @@ from experiments.comparisons.judged_together import (
 from experiments.comparisons.logged import Arms, is_compared, list_compared_arms
 from experiments.comparisons.rejections import JudgedRuns
 from experiments.comparisons.repaired import SecondJob, map_runs_to_second_jobs
+from experiments.comparisons.run_facts import GroupFacts, compare_with_baseline, read_facts
 from experiments.comparisons.trainings import Trainings, compare_all_trainings
 from experiments.comparisons.warm_ups import GroupKey, collect_warm_ups
 from experiments.models import Experiment, Workload
 from experiments.planning.interim import Stage, read_stage
 from experiments.software import frozen_parity
 from experiments.statistics import Measured
+from experiments.statistics.compared_facts import ComparedFacts
 from experiments.statistics.training.end_pairs import TrainingStamp
 from runners.workloads import KNOWN_WORKLOADS
-
-Facts = Mapping[str, list[Mapping[str, str]]]
-"""What is known of the runs of each environment in one configuration."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +73,9 @@ class GroupInputs:
 class _Recorded:
     """What all metrics have in common of the runs, with or without those that were excluded."""
 
-    facts: Mapping[GroupKey, Facts]
-    differences: Mapping[GroupKey, dict[str, list[str]]]
-    """What differs from the baseline, by environment."""
+    facts: Mapping[GroupKey, GroupFacts]
+    compared_facts: Mapping[GroupKey, Mapping[str, ComparedFacts]]
+    """The same, compared with the baseline's, by environment."""
     trained: Mapping[GroupKey, Trainings]
     with_excluded: bool
 
@@ -143,7 +141,15 @@ def _read_recorded(inputs: GroupInputs, *, with_excluded: bool) -> _Recorded:
     facts = read_facts(experiment, with_excluded=with_excluded)
     return _Recorded(
         facts,
-        {key: _compare_facts_with_baseline(experiment, rows) for key, rows in facts.items()},
+        {
+            (workload.pk, scale): compare_with_baseline(
+                experiment,
+                facts.get((workload.pk, scale)),
+                inputs.arms[workload, scale],
+                inputs.parity,
+            )
+            for workload, scale in inputs.places
+        },
         compare_all_trainings(
             experiment,
             inputs.environments,
@@ -183,7 +189,6 @@ def _compare_metric(
     groups = []
     for workload, scale in inputs.places:
         key = workload.pk, scale
-        facts = recorded.facts.get(key, {})
         group = compare_group(
             experiment,
             inputs.stage if key in inputs.extended else inputs.stage.leave_out_extension(),
@@ -191,8 +196,8 @@ def _compare_metric(
             Measured(**asdict(metrics[workload.pk])),
             inputs.arms[workload, scale],
             samples.get(key, []),
-            recorded.differences.get(key, {}),
-            _describe_programs(workload, facts, inputs.environments),
+            recorded.compared_facts[key],
+            _describe_programs(workload, recorded.facts.get(key), inputs.environments),
             starts.get(key),
             inputs.parity,
             recorded.trained.get(key),
@@ -232,21 +237,14 @@ def _stamp_exclusions(
 
 
 def _describe_programs(
-    workload: Workload, facts: Facts, environments: Sequence[str]
+    workload: Workload, facts: GroupFacts | None, environments: Sequence[str]
 ) -> dict[str, str]:
     """Return a description of the user's program, by environment; empty for known workloads."""
     if not KNOWN_WORKLOADS[workload.kind].is_the_users:
         return {}
-    baseline_facts = facts.get(environments[0], [])
+    by_environment = facts.by_environment if facts else {}
+    baseline_facts = by_environment.get(environments[0], [])
     return {
-        name: program_files.describe_programs(baseline_facts, facts.get(name, []))
+        name: program_files.describe_programs(baseline_facts, by_environment.get(name, []))
         for name in environments
-    }
-
-
-def _compare_facts_with_baseline(experiment: Experiment, facts: Facts) -> dict[str, list[str]]:
-    baseline_facts = facts.get(experiment.baseline.name, [])
-    return {
-        name: snapshots.list_differences(baseline_facts, environment_facts)
-        for name, environment_facts in facts.items()
     }

@@ -13,7 +13,7 @@ from django.db import models
 from django.utils import timezone
 
 from experiments.design import compute_hash
-from experiments.snapshots import list_facts
+from experiments.snapshot_facts import list_facts
 from runners.untrusted import Table, validate
 
 

@@ -13,18 +13,11 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
+from experiments.confounder_table import Grade, read_table
+
 Facts = Mapping[str, Any]
-
-
-class Grade(StrEnum):
-    """A grade of a difference: how much it can change the measured numbers."""
-
-    BLOCKING = "blocking"
-    LIKELY = "likely"
-    COSMETIC = "cosmetic"
 
 
 GRADES = {
@@ -35,17 +28,6 @@ GRADES = {
 NONE = "none"
 """Stands for the version of something that is not installed."""
 
-# Packages that compute, and those that they compute with; names as in PEP 503.
-FRAMEWORKS = re.compile(
-    r"tensorflow(-.*)?|tf-.*|keras|torch(-.*|vision|audio)?|pytorch.*|triton|jax(lib)?|jax-.*"
-    r"|mxnet.*|horovod|cupy.*|numpy|scipy|numba|llvmlite|mkl(-.*)?|intel-openmp|scipy-openblas.*"
-    r"|nvidia-.*|cuda-.*|cudatoolkit|cudnn|nccl|xla.*|onnxruntime.*|deepspeed|mpi4py|ml-dtypes"
-)
-TOOLS = re.compile(
-    r"pip|setuptools|wheel|uv|virtualenv|distlib|platformdirs|filelock|build|pyproject-hooks"
-    r"|pip-tools|certifi|pytest.*|pluggy|iniconfig|coverage|ruff|mypy.*|black|flake8|ipython.*"
-    r"|jupyter.*|notebook|tensorboard.*|python-apt|distro-info|unattended-upgrades|ssh-import-id"
-)
 # Library -> the packages that use it.
 USED_BY = {
     "CUDA": re.compile(
@@ -117,10 +99,9 @@ def list_libraries(facts: Facts) -> Iterator[tuple[str, str]]:
 
 
 def grade_package(name: str) -> Grade:
-    """Return how grave a difference in this package is."""
-    if FRAMEWORKS.fullmatch(name):
-        return Grade.BLOCKING
-    return Grade.COSMETIC if TOOLS.fullmatch(name) else Grade.LIKELY
+    """Return how grave a difference in this package is, by docs/confounders.md."""
+    row = read_table().find_in_group("packages", name)
+    return row.grade if row and row.grade else Grade.LIKELY
 
 
 def _compare_python(baseline: Facts, environment: Facts) -> Iterator[Difference]:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.utils import timezone
 
+from experiments.confounder_table import Grade
 from experiments.models import Environment, Event, Experiment, User, Waiver
 from experiments.software.inspections import KnownSoftware, find_known_software
-from experiments.software.parity import Difference, Grade, count_by_grade, list_differences
+from experiments.software.parity import Difference, count_by_grade, list_differences
 from runners.workloads import KNOWN_WORKLOADS
 
 NAMED = 5

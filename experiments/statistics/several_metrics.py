@@ -62,7 +62,10 @@ class Overall:
 
     @property
     def verdict(self) -> Verdict:
-        """Return what was to be shown if all metrics show it, else NOT SHOWN."""
+        """Return what was to be shown if all metrics show it, else NOT SHOWN.
+
+        Both sides' runs are those of all metrics, so NOT ATTRIBUTABLE holds for all of them.
+        """
         return _find_verdict(self.goal, self.parts)
 
     @property
@@ -74,6 +77,11 @@ class Overall:
     def goal_text(self) -> str:
         """Return what is to be shown as a noun."""
         return quote_goal(self.goal, self.wording)
+
+    @property
+    def is_shown(self) -> bool:
+        """Return whether all metrics show what was to be shown."""
+        return self.verdict in PROVED.values()
 
     @property
     def verdict_before(self) -> Verdict | None:
@@ -107,8 +115,7 @@ class Overall:
     @property
     def is_lost_by_holm(self) -> bool:
         """Return whether what all show does not survive among all comparisons."""
-        is_shown = self.verdict is not Verdict.NOT_SHOWN
-        return is_shown and self.p_holm is not None and self.p_holm > ALPHA
+        return self.is_shown and self.p_holm is not None and self.p_holm > ALPHA
 
     @property
     def claim(self) -> str:
@@ -118,14 +125,14 @@ class Overall:
             self.baseline,
             self.goal,
             self.wording,
-            is_shown=self.verdict is not Verdict.NOT_SHOWN,
+            is_shown=self.is_shown,
         )
         return f"{claim} in {self._all}"
 
     @property
     def evidence(self) -> str:
         """Return the rest: the largest p, or which metric stood in the way."""
-        if self.verdict is Verdict.NOT_SHOWN:
+        if not self.is_shown:
             return f": {describe_obstacles(self.parts)}."
         p = f"largest p of {self.goal_text} {numbers.p_value(self.p)}"
         holm = f", {numbers.p_value(self.p_holm)} after Holm’s correction"
@@ -185,6 +192,8 @@ def describe_obstacles(parts: Sequence[Part]) -> str:
 
 
 def _find_verdict(goal: Goal, parts: Sequence[Part]) -> Verdict:
+    if any(part.verdict is Verdict.NOT_ATTRIBUTABLE for part in parts):
+        return Verdict.NOT_ATTRIBUTABLE
     return PROVED[goal] if all(part.is_shown for part in parts) else Verdict.NOT_SHOWN
 
 

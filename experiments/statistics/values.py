@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Literal
 
 from experiments.statistics import numbers
+from experiments.statistics.compared_facts import ComparedFacts
 from experiments.statistics.extended import Extended
 from experiments.statistics.margins import Goal, Margin
 
@@ -28,6 +29,8 @@ class Verdict(StrEnum):
     NO_INFERENCE = "NO INFERENCE"
     NOT_SHOWN = "NOT SHOWN"
     """Of several decisive metrics together: at least one of them stood in the way."""
+    NOT_ATTRIBUTABLE = "NOT ATTRIBUTABLE"
+    """Both sides differed in more than the container, so gravely that the ratio is not its own."""
     NOT_JUDGED = "NOT JUDGED BY THE PLAN"
     """Of a decisive metric that comes after one that was not shown, in a fixed order."""
 
@@ -275,6 +278,8 @@ class Pair:
     """The verdict with the runs that persons have excluded; None if they excluded none."""
     extension: Extended | None = None
     """The extension of its configuration; None where that was not extended."""
+    facts: ComparedFacts | None = None
+    """What the snapshots of both sides say; None where nothing was compared, as of tables."""
 
     @property
     def trained_differently(self) -> bool:

@@ -68,7 +68,7 @@ def measure(spec: dict[str, Any], process: place.RunProcess, recorder: Recorder)
         os.chdir(process.own_directory)  # each instance is a run of its own
     inside_path = os.path.join(process.own_directory, "inside.json")
     recorder.phase("snapshot")
-    inside = snapshot.take_before()
+    inside = snapshot.take_before(find_data_directory(spec["parameters"]))
     write_json(inside_path, inside, sync=False)  # the result, which comes last, is waited for
     gpus.require_gpus(spec.get("gpus", 0))
     if process.instances > 1:
@@ -105,6 +105,12 @@ def measure(spec: dict[str, Any], process: place.RunProcess, recorder: Recorder)
         return
     for name, metric in sorted(recorder.document()["metrics"].items()):
         print(f"{name} = {metric['value']:.6g} {metric['unit']}")
+
+
+def find_data_directory(parameters: Any) -> str:
+    """Return the folder of the data that the workload reads; "" where it reads none."""
+    known = parameters.get("data_directory") if isinstance(parameters, dict) else ""
+    return known if isinstance(known, str) else ""
 
 
 def read_spec(path: str) -> dict[str, Any]:

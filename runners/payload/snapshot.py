@@ -15,10 +15,12 @@ import re
 import sys
 from typing import Any, Iterator, Tuple
 
+from . import node_settings
 from .executables import find_executable
 
 VARIABLES = re.compile(
-    r"(OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|FLEXIBLAS|NVBLAS|TF|KERAS|XLA|CUDA|NVIDIA|NCCL|SLURMD?)_"
+    r"(OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|FLEXIBLAS|NVBLAS|TF|KERAS|XLA|CUDA|NVIDIA|NCCL|SLURMD?"
+    r"|MALLOC)_"
     r"|PYTHON[A-Z]+$|TARE_((LOCAL_)?(RANK|SIZE)|INSTANCES?)$"
     r"|(LD_LIBRARY_PATH|LD_PRELOAD|PATH|HOME|TMPDIR|TZ|LANG|LC_[A-Z]+"
     r"|(APPTAINER|SINGULARITY)_(CONTAINER|NAME|BIND))$"
@@ -30,7 +32,7 @@ OF_ONE_JOB = re.compile(
 SECRETS = re.compile(r"TOKEN|SECRET|PASS|KEY(_|$)|JWT|CREDENTIAL|AUTH")
 LIBRARIES = re.compile(
     r"blas|lapack|mkl|blis|flexiblas|gomp|iomp|cuda|cudnn|cublas|nccl|nvidia"
-    r"|tensorflow|libtorch|xla|^libc[.-]|^libm[.-]|libstdc"
+    r"|tensorflow|libtorch|xla|^libc[.-]|^libm[.-]|libstdc|^libomp|jemalloc|tcmalloc|mimalloc"
 )
 BLAS = re.compile(r"blas|blis|lapack|atlas|mkl_(rt|core)")
 """In the names of all files that `blas_libraries` knows."""
@@ -38,9 +40,14 @@ METADATA_FILES = {".dist-info": "METADATA", ".egg-info": "PKG-INFO"}
 GPU_FIELDS = (
     "index,name,uuid,driver_version,memory.total,clocks.max.sm,clocks.max.memory,power.limit"
 )
+MORE_GPU_FIELDS = (
+    "persistence_mode,compute_mode,ecc.mode.current,mig.mode.current,clocks.applications.graphics"
+    ",clocks.applications.memory,pcie.link.gen.max,pcie.link.width.max,vbios_version"
+)
+"""What a driver may not know: it then refuses the whole question."""
 
 
-def take_before() -> dict[str, Any]:
+def take_before(data_directory: str = "") -> dict[str, Any]:
     """Return facts about the machine, the system, Python, its packages and variables."""
     cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     system = os.uname()
@@ -58,9 +65,10 @@ def take_before() -> dict[str, Any]:
         "gpus": list_gpus(),
         "gpu_driver": "".join(read_lines("/proc/driver/nvidia/version")[:1]).strip(),
         "python": describe_python(),
-        "file_systems": find_file_systems(),
+        "file_systems": find_file_systems(data_directory),
         "packages": find_packages(),
         "variables": select_variables(os.environ),
+        **node_settings.describe_node(cpus),
     }
 
 
@@ -170,10 +178,11 @@ def read_name_and_version(path: str, file: str) -> Tuple[str, str]:
     return fields["name"], fields["version"]
 
 
-def find_file_systems() -> dict[str, str]:
-    """Return the kinds of file system of the run's directory, Python and temporary files."""
-    paths = {"run": os.getcwd(), "python": os.__file__, "temporary": os.environ.get("TMPDIR")}
-    kinds = {name: find_file_system(path or "/tmp") for name, path in paths.items()}
+def find_file_systems(data_directory: str = "") -> dict[str, str]:
+    """Return the kinds of file system of the run's directory, Python, data and temporary files."""
+    paths = {"run": os.getcwd(), "python": os.__file__, "data": data_directory}
+    paths["temporary"] = os.environ.get("TMPDIR") or "/tmp"
+    kinds = {name: find_file_system(path) for name, path in paths.items() if path}
     return {name: kind for name, kind in kinds.items() if kind}
 
 
@@ -233,13 +242,22 @@ def list_gpus() -> list[dict[str, str]]:
     import csv
     import subprocess
 
-    argv = ["nvidia-smi", f"--query-gpu={GPU_FIELDS}", "--format=csv,noheader"]
-    try:
-        answer = subprocess.run(argv, stdout=subprocess.PIPE, timeout=30, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return []
-    rows = answer.stdout.decode("utf-8", "replace").splitlines()
-    return list(csv.DictReader(rows, GPU_FIELDS.split(","), skipinitialspace=True))
+    for fields in (f"{GPU_FIELDS},{MORE_GPU_FIELDS}", GPU_FIELDS):
+        argv = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"]
+        try:
+            answer = subprocess.run(argv, stdout=subprocess.PIPE, timeout=30, check=True)
+        except subprocess.CalledProcessError:  # an older driver does not know some of the fields
+            continue
+        except (OSError, subprocess.SubprocessError):
+            return []
+        rows = answer.stdout.decode("utf-8", "replace").splitlines()
+        gpus = csv.DictReader(rows, fields.split(","), restkey="", skipinitialspace=True)
+        # What a GPU does not have stands there as "[N/A]" or "[Not Supported]".
+        return [
+            {name: text for name, text in gpu.items() if name and text and text[0] != "["}
+            for gpu in gpus
+        ]
+    return []
 
 
 def read_cgroup_limits() -> dict[str, str]:

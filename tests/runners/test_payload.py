@@ -26,7 +26,7 @@ def test_only_the_programs_travel() -> None:
         "merged_tree.py", "pack.py", "unpack.py",
         "software.py", "install.py", "extend.py", "place.py", "command.py",
         "blas_libraries.py", "files.py", "pages.py", "startup.py", "programs.py",
-        "executables.py", "memory.py", "gpu_energy.py",
+        "executables.py", "memory.py", "gpu_energy.py", "node_settings.py",
     }  # fmt: skip
 
 

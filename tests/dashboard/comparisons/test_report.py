@@ -70,6 +70,7 @@ def test_only_the_open_section_is_sent(results: Experiment, as_owner: Client) ->
         "bars",
         "full_results",
         "sides",
+        "facts",
         "robustness",
         "methods",
     ]

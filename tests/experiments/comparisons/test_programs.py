@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from experiments import program_files
 from experiments.comparisons import compare_experiment
 from experiments.execution import lifecycle
+from experiments.fact_comparison import list_differences
 from experiments.models import Cluster, Environment, Run
-from experiments.snapshots import list_differences, list_facts
+from experiments.snapshot_facts import list_facts
 from runners.workloads import WORKLOADS
 from tests.conftest import finish
 from tests.experiments.software.test_parity_reports import OLD, seen

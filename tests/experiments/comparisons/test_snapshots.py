@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from experiments.snapshots import find_differing_facts, list_differences, list_facts
+from experiments.fact_comparison import list_differences
+from experiments.snapshot_facts import list_facts
+from experiments.snapshots import find_differing_facts
 
 TUNED = {"name": "MKL", "version": "2024.1", "threads": 8, "file": "/opt/mkl/libmkl_rt.so.2"}
 PLAIN = {"name": "OpenBLAS", "version": "0.3.31", "kernels": "Haswell", "threads": 1}

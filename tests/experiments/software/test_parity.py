@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.confounder_table import Grade
 from experiments.software.parity import (
     NONE,
-    Grade,
     count_by_grade,
     list_differences,
     list_libraries,
