@@ -45,13 +45,16 @@ from experiments.notifications import (
 from experiments.notify import (
     enqueue_copy,
     enqueue_deliver,
+    enqueue_keep,
     enqueue_receive,
+    enqueue_recur,
     enqueue_send,
     enqueue_tick,
     enqueue_visit,
     enqueue_watch,
     is_bulk_free,
 )
+from experiments.recurring import list_due, list_unnoted
 
 # How long a requested check or host key may wait before the clock enqueues it again.
 WAITING_SECONDS = 10
@@ -92,6 +95,7 @@ class Command(BaseCommand):
                     enqueue_early(handled, time.monotonic())
                     enqueue_waiting(retried_at, time.monotonic())
                     enqueue_watches(retried_at, time.monotonic())
+                    enqueue_recurrences(retried_at, time.monotonic())
                     enqueue_deliveries(retried_at, time.monotonic())
                     forget_old_rows(retried_at, time.monotonic())
                     sign.beat()
@@ -184,6 +188,17 @@ def enqueue_watches(retried_at: dict[str, float], now: float) -> None:
     retried_at["watched"] = now
     for pk in list_unwatched():
         enqueue_watch(pk)
+
+
+def enqueue_recurrences(retried_at: dict[str, float], now: float) -> None:
+    """Have recurring experiments launched that are due, and noted what has come of them."""
+    if now - retried_at.get("recurred", float("-inf")) < AGAIN_SECONDS:
+        return
+    retried_at["recurred"] = now
+    for pk in list_due(database_now()):
+        enqueue_recur(pk)
+    for pk in list_unnoted():
+        enqueue_keep(pk)
 
 
 def enqueue_deliveries(retried_at: dict[str, float], now: float) -> None:
