@@ -51,7 +51,7 @@ from dashboard.planning import (
     workload_views,
 )
 from dashboard.presets import own_preset_views, preset_views
-from dashboard.recurring import recurring_views
+from dashboard.recurring import commit_views, recurring_views
 from dashboard.search import search_views
 from dashboard.software import environment_views, parity_views, recipe_views
 
@@ -254,6 +254,8 @@ urlpatterns = [
         environment_views.delete,
         name="environment_delete",
     ),
+    path("recurring/trigger/", commit_views.trigger, name="recurring_trigger"),
+    path("recurring/<int:pk>/token/", commit_views.token, name="recurring_token"),
     path("recurring/", recurring_views.recurring_list, name="recurring_list"),
     path("experiments/<int:pk>/recur/", recurring_views.new, name="recurring_new"),
     path("recurring/<int:pk>/", recurring_views.recurring, name="recurring"),

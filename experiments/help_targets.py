@@ -132,6 +132,7 @@ PANELS: dict[str, dict[str, str]] = {
     "recurring": {
         "rule": "experiments#over-time",
         "charts": "statistics#over-time",
+        "commits": "experiments#on-a-commit",
         "false_alarms": "statistics#over-time",
     },
     "studies": {

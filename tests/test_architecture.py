@@ -131,7 +131,7 @@ ROOMS = {
         "presets": "access design models planning software",
         "comparisons": "design models notify planning program_files snapshots software statistics",
         "notifications": "access comparisons encryption models",
-        "recurring": "comparisons models notifications planning presets statistics",
+        "recurring": "comparisons models notifications notify planning presets statistics",
         "execution": "access clusters comparisons design encryption images liveness models "
         "notifications notify planning recurring snapshots software",
         "health": "access execution models notifications notify statistics",
@@ -172,7 +172,7 @@ ROOMS = {
         "presets": "access form_styles planning typed_requests",
         "execution": "access charts comparisons environment_symbols form_styles lists software "
         "templatetags typed_requests",
-        "recurring": "access charts comparisons drawings form_styles lists typed_requests",
+        "recurring": "access comparisons drawings form_styles lists typed_requests",
         "glossary_views": "typed_requests",
         "overview_views": "comparisons execution typed_requests",
         "settings": "environment",

@@ -23,11 +23,11 @@ from experiments.statistics.control_charts import ChartPoint, ControlChart, Limi
 
 NOTE = (
     "Solid: the mean of the values before; dashed: the limits by which each value was judged. "
-    "Rings with a number left them."
+    "Rings left them; the first of each stretch has its number."
 )
 MOST_TICKS = 12
 MOST_NUMBERED = 20
-"""Points outside of the limits whose number stands beside them: the last ones."""
+"""Stretches of points outside of the limits whose first number stands there: the last ones."""
 MANY = 60
 """Points, from which on they are small."""
 
@@ -75,6 +75,7 @@ def _list_items(points: Sequence[ChartPoint], factor: float, mark: int) -> list[
     x = tuple(float(point.number) for point in points)
     y = tuple((point.value or 0.0) * factor for point in points)
     outside = tuple(place for place, point in enumerate(points) if point.is_outside)
+    firsts = [place for place in outside if place - 1 not in outside]
     items: list[Item] = [
         _draw_steps(points, [limits.centre for limits in _limits(points)], factor, dashed=False),
         _draw_steps(points, [limits.low for limits in _limits(points)], factor, dashed=True),
@@ -84,7 +85,7 @@ def _list_items(points: Sequence[ChartPoint], factor: float, mark: int) -> list[
     ]
     return items + [
         Note(x[place], y[place], str(points[place].number), is_bold=True, ground="paper")
-        for place in outside[-MOST_NUMBERED:]
+        for place in firsts[-MOST_NUMBERED:]
     ]
 
 

@@ -28,15 +28,27 @@ class RecurringForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[
 
     class Meta:
         model = RecurringExperiment
-        fields = ("every_days", "most_recurrences", "visibility", "groups")
-        labels = {"every_days": "Every so many days", "most_recurrences": "Recurrences at most"}
+        fields = ("every_days", "on_changes", "most_recurrences", "visibility", "groups")
+        labels = {
+            "every_days": "Every so many days",
+            "on_changes": "After a driver, a kernel or a runtime changed",
+            "most_recurrences": "Recurrences at most",
+        }
         help_texts = {
             "every_days": "7 is weekly. Empty: never because time has passed.",
+            "on_changes": "As runs on its nodes, and checks of the cluster, have seen it.",
             "most_recurrences": "The experiment itself is the first. Then it ends.",
         }
         widgets = {"visibility": forms.RadioSelect, "groups": forms.CheckboxSelectMultiple}
 
-    field_order = ("every_days", "most_recurrences", "ends_on", "visibility", "groups")
+    field_order = (
+        "every_days",
+        "on_changes",
+        "most_recurrences",
+        "ends_on",
+        "visibility",
+        "groups",
+    )
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
+from django.db import transaction
 from django.db.models.functions import Now
 from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
@@ -167,11 +168,13 @@ def stop(request: Request, pk: int) -> HttpResponse:
     """Launch nothing of it any more; what was launched goes on."""
     row = changeable_row(request, RecurringExperiment, pk)
     now = database_now()
-    stopped = RecurringExperiment.objects.filter(pk=row.pk, stopped_at=None).update(
-        stopped_at=now, stopped_by=request.user, requested_at=None
-    )
+    with transaction.atomic():
+        stopped = RecurringExperiment.objects.filter(pk=row.pk, stopped_at=None).update(
+            stopped_at=now, stopped_by=request.user, requested_at=None
+        )
+        if stopped:
+            audit.note(request.user, "stopped", row)
     if stopped:
-        audit.note(request.user, "stopped", row)
         messages.success(request, "Stopped: nothing of it is launched any more.")
     return redirect(row)
 
@@ -199,8 +202,10 @@ def restart_limits(request: Request, pk: int) -> HttpResponse:
     if first is None or not 1 <= first <= row.last_number:
         messages.error(request, f"Choose a recurrence from 1 to {row.last_number}.")
         return redirect(row)
-    with audit.log_change(request.user, row):
+    with transaction.atomic():
         RecurringExperiment.objects.filter(pk=row.pk).update(limits_from=first)
+        changes = {"limits_from": [row.limits_from, first]}
+        audit.note(request.user, "changed", row, changes=changes)
     messages.success(request, f"Limits are computed of recurrences from {first} on.")
     return redirect(row)
 

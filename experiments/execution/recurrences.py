@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime
+from typing import Any
 
 from django.db import OperationalError, transaction
 
@@ -82,6 +83,8 @@ def _launch(row: RecurringExperiment, reason: str, now: datetime) -> Recurrence:
         number=number,
         experiment=draft,
         reason=reason,
+        commit=row.requested_commit,
+        detail=row.requested_detail,
         differences=changes,
         launched_at=now,
     )
@@ -89,10 +92,10 @@ def _launch(row: RecurringExperiment, reason: str, now: datetime) -> Recurrence:
 
 def _move_on(row: RecurringExperiment, number: int, now: datetime) -> None:
     """Note that one was launched, and when the next is due: what was missed is not made up for."""
-    columns = {
+    columns: dict[str, Any] = {
         "last_number": number,
         "requested_at": None,
-        "requested_reason": "",
+        **dict.fromkeys(("requested_reason", "requested_commit", "requested_detail"), ""),
         "tried_at": now,
         "problem": "",
     }

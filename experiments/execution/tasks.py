@@ -10,7 +10,7 @@ from experiments.models import CheckReport, StagedImage
 from experiments.notifications import deliver as deliver_to
 from experiments.notifications import list_due_people, watch_experiment
 from experiments.notify import enqueue_deliver, enqueue_tick, hand_over_tick
-from experiments.recurring import note_points, tell_of_limits
+from experiments.recurring import note_points, request_after_changes, tell_of_limits
 
 
 def tick(cluster_pk: int) -> str:
@@ -29,7 +29,9 @@ def check(pk: int) -> str:
     """Make a check that was asked for; then look after the cluster's jobs, if they waited."""
     close_old_connections()
     outcome = execution.check(pk)
-    enqueue_tick(CheckReport.objects.values_list("cluster_id", flat=True).get(pk=pk))
+    cluster_pk = CheckReport.objects.values_list("cluster_id", flat=True).get(pk=pk)
+    enqueue_tick(cluster_pk)
+    request_after_changes(cluster_pk)
     return outcome
 
 

@@ -54,7 +54,12 @@ from experiments.notify import (
     enqueue_watch,
     is_bulk_free,
 )
-from experiments.recurring import list_due, list_unnoted
+from experiments.recurring import (
+    list_due,
+    list_unnoted,
+    list_watched_clusters,
+    request_after_changes,
+)
 
 # How long a requested check or host key may wait before the clock enqueues it again.
 WAITING_SECONDS = 10
@@ -62,6 +67,8 @@ WAITING_SECONDS = 10
 AGAIN_SECONDS = 60
 # Messages to people that are due are looked for as often.
 DELIVERY_SECONDS = 5
+# Facts of clusters after whose change something recurs are looked for as often.
+CHANGES_SECONDS = 300
 # What is older than it is kept is deleted as often.
 CLEANING_SECONDS = 3600
 PAUSE_SECONDS = 0.5
@@ -199,6 +206,10 @@ def enqueue_recurrences(retried_at: dict[str, float], now: float) -> None:
         enqueue_recur(pk)
     for pk in list_unnoted():
         enqueue_keep(pk)
+    if now - retried_at.get("changes", float("-inf")) >= CHANGES_SECONDS:
+        retried_at["changes"] = now
+        for pk in list_watched_clusters():
+            request_after_changes(pk)
 
 
 def enqueue_deliveries(retried_at: dict[str, float], now: float) -> None:

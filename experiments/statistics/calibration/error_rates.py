@@ -12,6 +12,7 @@ from scipy.stats import bootstrap
 
 from experiments.statistics import vectorised
 from experiments.statistics.calibration import (
+    charts_over_time,
     extended_experiments,
     metrics_at_margin,
     several_nodes,
@@ -42,8 +43,8 @@ REPEATS_OF_ANALYSES = {2: 10, 3: 15, 4: 20, 5: 25}
 """Number of analyses -> the fewest repeats that allow so many."""
 PEEKS = range(3, 31)
 STEPS = 1000
-OF_TRAININGS = 164
-"""Trainings have random numbers of their own, so that other bands stay what they are."""
+OF_TRAININGS, OF_CHARTS = 164, 168
+"""Trainings and charts have random numbers of their own, so that other bands stay what they are."""
 
 
 def calibrate(effort: Effort, seed: int = SEED) -> list[Band]:
@@ -60,6 +61,7 @@ def calibrate(effort: Effort, seed: int = SEED) -> list[Band]:
         *_bands_of_trainings(np.random.default_rng([seed, OF_TRAININGS]), effort),
         *_bands_of_several_metrics(rng, effort),
         *extended_experiments.list_bands(np.random.default_rng(seed), effort),
+        *charts_over_time.list_bands(np.random.default_rng([seed, OF_CHARTS]), effort),
     ]
 
 

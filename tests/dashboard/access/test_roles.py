@@ -190,6 +190,8 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "table_new": (GET, "", Role.RESEARCHER),
     "table_edit": (GET, "table", Role.RESEARCHER),
     "table_delete": (POST, "table", Role.RESEARCHER),
+    "recurring_trigger": (POST, "", NOBODY),
+    "recurring_token": (POST, "recurring", Role.RESEARCHER),
     "recurring_list": (GET, "", Role.VIEWER),
     "recurring_new": (GET, "results", Role.RESEARCHER),
     "recurring": (GET, "recurring", Role.VIEWER),
@@ -394,6 +396,8 @@ def test_without_logging_in_only_links_to_what_is_public_open(mine: Any) -> None
         answer = getattr(Client(), method)(reverse(name, args=own[what]))
         if name == "link":
             assert answer["Location"].startswith("/experiments/")
+        elif name == "recurring_trigger":  # which asks for a token instead
+            assert answer.status_code == 401
         elif least == NOBODY:
             assert answer.status_code == 200, name
         else:

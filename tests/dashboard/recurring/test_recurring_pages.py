@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -77,7 +78,7 @@ class TestMaking:
         assert row.due_at
         assert timedelta(days=6.9) < row.due_at - timezone.now() <= timedelta(days=7)
         assert row.recurrences.get().experiment == results
-        assert AuditEntry.objects.filter(kind="recurring experiment", what="added").exists()
+        assert AuditEntry.objects.filter(kind="recurringexperiment", what="added").exists()
         page = fetch(as_owner, results.get_absolute_url()).decode()
         assert f'href="{row.get_absolute_url()}"' in page
 
@@ -146,7 +147,7 @@ class TestThePage:
         assert "<strong>1.3" in page
         assert "outside</strong>" in page
         assert "3 charts" in page
-        assert "at most 1.0 % of the recurrences" in page
+        assert re.search(r"at most 1\.0\s% of the recurrences", page)
         assert "It waits for its time." in page
         assert page.count('id="recurrence-') == 10
 

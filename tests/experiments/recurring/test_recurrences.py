@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +11,6 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from experiments.comparisons import keep_comparison
 from experiments.execution import launch_recurrence
 from experiments.management.commands import clock
 from experiments.models import (
@@ -32,12 +30,12 @@ from experiments.recurring import (
     move_due_time,
     note_points,
     read_history,
-    tell_of_limits,
 )
 from experiments.recurring.chart_history import NOT_ENDED
 from experiments.recurring.recurrence_points import CANCELLED, NO_RUN
 from experiments.statistics.control_charts import FEWEST
 from tests.conftest import finish
+from tests.experiments.recurring.ended_recurrences import add_recurrence, keep
 from tests.factories import (
     NOON,
     ClusterFactory,
@@ -45,7 +43,6 @@ from tests.factories import (
     LaunchedFactory,
     RecurringFactory,
     WorkloadFactory,
-    block,
 )
 
 pytestmark = pytest.mark.django_db
@@ -63,13 +60,6 @@ def make_due(row: RecurringExperiment, ago: timedelta = DAY) -> RecurringExperim
 def end_all(experiment: Experiment) -> None:
     """End the runs of an experiment as if they had succeeded."""
     experiment.runs.update(state=Run.State.SUCCEEDED)
-
-
-def keep(experiment: Experiment) -> None:
-    """Do what the task does once runs have ended; it closes connections, too."""
-    keep_comparison(experiment.pk)
-    if note_points(experiment.pk) == "noted":
-        tell_of_limits(experiment.pk)
 
 
 @pytest.fixture
@@ -314,31 +304,6 @@ class TestTheClock:
     )
     def test_the_next_time_is_whole_weeks_later(self, late: timedelta, expected: datetime) -> None:
         assert move_due_time(NOON, 7, NOON + late) == expected
-
-
-def add_recurrence(row: RecurringExperiment, number: int, cost: float = 1.1) -> Recurrence:
-    """Add a recurrence whose runs have ended: the container takes `cost` times as long."""
-    source = row.source
-    made: Experiment = LaunchedFactory(
-        cluster=source.cluster,
-        partition=source.partition,
-        baseline=source.baseline,
-        environments=list(source.environments.all()),
-        workloads=list(source.workloads.all()),
-        owner=row.owner,
-    )
-    (container,) = source.environments.exclude(pk=source.baseline_id)
-    for repeat in range(1, 6):
-        noise = 1 + 1e-3 * math.sin(7 * repeat + number)
-        block(made, repeat, {source.baseline: 0.02, container: 0.02 * cost * noise})
-    RecurringExperiment.objects.filter(pk=row.pk).update(last_number=number)
-    keep_comparison(made.pk)
-    recurrence = Recurrence.objects.create(
-        recurring=row, number=number, experiment=made, reason="time", launched_at=NOON
-    )
-    note_points(made.pk)
-    recurrence.refresh_from_db()
-    return recurrence
 
 
 class TestPoints:
