@@ -53,7 +53,7 @@ class History:
 
 
 def read_history(recurring: RecurringExperiment) -> History:
-    """Return the charts of a recurring experiment; four statements, however many recurrences."""
+    """Return the charts of a recurring experiment; three statements, however many recurrences."""
     rows = list(
         recurring.recurrences.select_related("experiment")
         .defer("experiment__plan", "experiment__notes")

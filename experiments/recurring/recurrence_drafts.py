@@ -89,7 +89,7 @@ def list_cluster_changes(first: Mapping[str, Any], plan: Mapping[str, Any]) -> l
         for key in sorted({**(old or {}), **(new or {})}):
             before, after = (old or {}).get(key), (new or {}).get(key)
             if before is None or after is None:
-                problems.append(f"{noun} {_name(before or after)} is new or missing")
+                problems.append(f"{noun} {_name(before or after or {})} is new or missing")
                 continue
             for field in sorted((before.keys() | after.keys()) - NAMES):
                 if before.get(field) == after.get(field):

@@ -60,7 +60,7 @@ def describe_points(comparison: Comparison, experiment: Experiment) -> list[dict
     environments = {row.name: row.pk for row in experiment.environments.all()}
     points = []
     for group in comparison.groups:
-        place = {
+        place: dict[str, Any] = {
             "workload": workloads.get(group.configuration.get("workload", "")),
             "scale": group.configuration.get("scale", ""),
             "metric": group.metric.name,

@@ -155,6 +155,20 @@ class TestLaunching:
         assert launch_recurrence(weekly.pk) == "over"
         assert weekly.recurrences.count() == 1
 
+    def test_what_was_asked_for_while_it_is_due_is_one_launch_with_its_commit(
+        self, weekly: RecurringExperiment
+    ) -> None:
+        RecurringExperiment.objects.filter(pk=weekly.pk).update(
+            requested_at=timezone.now(), requested_reason="commit", requested_commit="4f2a91c"
+        )
+        assert launch_recurrence(weekly.pk) == "launched"
+        launched = weekly.recurrences.get(number=2)
+        assert (launched.reason, launched.commit) == ("commit", "4f2a91c")
+        end_all(launched.experiment)
+        assert launch_recurrence(weekly.pk) == "not due"
+        weekly.refresh_from_db()
+        assert (weekly.requested_at, weekly.requested_commit) == (None, "")
+
     def test_one_that_is_gone_is_no_failure(self) -> None:
         assert launch_recurrence(4711) == "gone"
 
@@ -383,7 +397,7 @@ class TestPoints:
         add_recurrence(row, 3)
         assert len(read_history(row).charts) == 3
 
-    def test_three_hundred_take_four_statements(self) -> None:
+    def test_three_hundred_take_three_statements(self) -> None:
         row = RecurringFactory()
         first = add_recurrence(row, 2)
         rows = [
