@@ -281,7 +281,7 @@ class TestTheClock:
         monkeypatch.setattr(clock, "list_unnoted", list)
         with CaptureQueriesContext(connection) as captured:
             clock.enqueue_recurrences({}, 0.0)
-        assert len(captured) == 2  # the time, and what is due
+        assert len(captured) == 3  # the time, what is due, and clusters to be looked at
         assert len(asked) == 200
         for _ in range(3):
             # Those that were refused come last.
