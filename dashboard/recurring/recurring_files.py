@@ -65,6 +65,7 @@ def describe_page(history: History) -> dict[str, Any]:
                 "commit": each.commit,
                 "detail": each.detail,
                 "differences": each.differences,
+                "changes": each.changes,
                 "outside": history.outside.get(each.number, []),
                 "problem": each.problem,
             }

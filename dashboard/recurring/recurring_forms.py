@@ -37,7 +37,7 @@ class RecurringForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[
         help_texts = {
             "every_days": "7 is weekly. Empty: never because time has passed.",
             "on_changes": "As runs on its nodes, and checks of the cluster, have seen it.",
-            "most_recurrences": "The experiment itself is the first. Then it ends.",
+            "most_recurrences": "The experiment itself counts as the first.",
         }
         widgets = {"visibility": forms.RadioSelect, "groups": forms.CheckboxSelectMultiple}
 

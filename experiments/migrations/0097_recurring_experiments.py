@@ -63,6 +63,7 @@ class Migration(migrations.Migration):
                 ('launched_at', models.DateTimeField()),
                 ('points', models.JSONField(help_text='The value of each chart; empty until all runs have ended.', null=True)),
                 ('problem', models.TextField(blank=True, help_text='Why it has no values.')),
+                ('changes', models.JSONField(default=list, help_text='Facts that differ from the recurrence before, as text.')),
                 ('told', models.JSONField(default=list, help_text='The charts whose limits it left, of which its owner was told.')),
                 ('experiment', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='recurrences', to='experiments.experiment')),
                 ('recurring', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='recurrences', to='experiments.recurringexperiment')),

@@ -135,6 +135,9 @@ class Recurrence(models.Model):
         null=True, help_text="The value of each chart; empty until all runs have ended."
     )
     problem = models.TextField(blank=True, help_text="Why it has no values.")
+    changes = models.JSONField(
+        default=list, help_text="Facts that differ from the recurrence before, as text."
+    )
     told = models.JSONField(
         default=list, help_text="The charts whose limits it left, of which its owner was told."
     )

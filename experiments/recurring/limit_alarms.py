@@ -7,7 +7,6 @@ from django.db import transaction
 from experiments.models import NotificationKind, Recurrence, RecurringExperiment
 from experiments.notifications import Subject, notify_person
 from experiments.recurring.chart_history import read_history
-from experiments.recurring.recurrence_facts import list_changes
 
 MOST_NAMED = 3
 MOST_CHANGES = 5
@@ -46,7 +45,7 @@ def _tell(row: RecurringExperiment, pk: int) -> list[str]:
             "number": recurrence.number,
             "left": outside[:MOST_NAMED],
             "count": len(outside),
-            "changes": list_changes(recurrence)[:MOST_CHANGES],
+            "changes": [*recurrence.differences, *recurrence.changes][:MOST_CHANGES],
         }
         subject = Subject(f"recurring {row.pk}", experiment=recurrence.experiment)
         notify_person(row.owner, NotificationKind.RECURRING, subject=subject, facts=facts)

@@ -33,7 +33,7 @@ def list_changes(recurrence: Recurrence) -> list[str]:
         return []
     facts = read_facts([earlier.experiment_id, recurrence.experiment_id])
     before, now = facts[earlier.experiment_id], facts[recurrence.experiment_id]
-    return [*recurrence.differences, *compare_facts(before, now)]
+    return compare_facts(before, now)
 
 
 def compare_facts(before: Facts, now: Facts) -> list[str]:

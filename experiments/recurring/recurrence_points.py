@@ -9,6 +9,7 @@ from typing import Any
 from experiments.comparisons import Comparison, Group
 from experiments.comparisons.latest import read_all_kept
 from experiments.models import Experiment, Recurrence
+from experiments.recurring.recurrence_facts import list_changes
 from experiments.statistics import Sample
 
 LEVEL, RATIO = "level", "ratio"
@@ -39,7 +40,9 @@ def note_points(experiment_pk: int) -> str:
     ((comparison, latest),) = read_all_kept([experiment])
     if comparison is None or latest.is_behind:
         return "not computed yet"
-    rows.update(points=describe_points(comparison, experiment), problem="")
+    points = describe_points(comparison, experiment)
+    for row in rows:
+        rows.filter(pk=row.pk).update(points=points, problem="", changes=list_changes(row))
     return "noted"
 
 

@@ -143,9 +143,11 @@ class TestThePage:
         self, row: RecurringExperiment, as_owner: Client
     ) -> None:
         add_copies(row, 9, last_cost=1.2)
+        row.recurrences.filter(number=10).update(changes=["GPU driver: 535 → 550"])
         page = fetch(as_owner, row.get_absolute_url()).decode()
         assert "<strong>1.3" in page
         assert "outside</strong>" in page
+        assert "Other than in the one before: GPU driver: 535 → 550" in page
         assert "3 charts" in page
         assert re.search(r"at most 1\.0\s% of the recurrences", page)
         assert "It waits for its time." in page

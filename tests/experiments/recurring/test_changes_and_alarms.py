@@ -79,6 +79,11 @@ class TestAlarms:
         assert text.sentence.startswith(f"Recurrence {2 + FEWEST} has left the limits of ")
         assert "runtime: apptainer version 1.3.4 → apptainer version 1.4.0" in text.sentence
         assert "kernel: 5.14 → 6.1" in text.sentence
+        last.refresh_from_db()
+        assert last.changes == [
+            "runtime: apptainer version 1.3.4 → apptainer version 1.4.0",
+            "kernel: 5.14 → 6.1",
+        ]
 
     def test_is_told_once_and_again_of_another_chart(self, row: RecurringExperiment) -> None:
         last = leave_limits(row)
