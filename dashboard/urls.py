@@ -51,6 +51,7 @@ from dashboard.planning import (
     workload_views,
 )
 from dashboard.presets import own_preset_views, preset_views
+from dashboard.recurring import commit_views, recurring_views
 from dashboard.search import search_views
 from dashboard.software import environment_views, parity_views, recipe_views
 
@@ -252,6 +253,28 @@ urlpatterns = [
         "catalogue/environments/<int:pk>/delete/",
         environment_views.delete,
         name="environment_delete",
+    ),
+    path("recurring/trigger/", commit_views.trigger, name="recurring_trigger"),
+    path("recurring/<int:pk>/token/", commit_views.token, name="recurring_token"),
+    path("recurring/", recurring_views.recurring_list, name="recurring_list"),
+    path("experiments/<int:pk>/recur/", recurring_views.new, name="recurring_new"),
+    path("recurring/<int:pk>/", recurring_views.recurring, name="recurring"),
+    path("recurring/<int:pk>/edit/", recurring_views.edit, name="recurring_edit"),
+    path("recurring/<int:pk>/stop/", recurring_views.stop, name="recurring_stop"),
+    path("recurring/<int:pk>/launch/", recurring_views.launch_now, name="recurring_launch"),
+    path("recurring/<int:pk>/limits/", recurring_views.restart_limits, name="recurring_limits"),
+    path("recurring/<int:pk>/over-time.csv", recurring_views.recurring_csv, name="recurring_csv"),
+    path(
+        "recurring/<int:pk>/over-time.json", recurring_views.recurring_json, name="recurring_json"
+    ),
+    *(
+        path(
+            f"recurring/<int:pk>/charts.{ending}",
+            recurring_views.recurring_figure,
+            {"ending": ending},
+            name=f"recurring_charts_{ending}",
+        )
+        for ending in figure_views.KINDS
     ),
     path("catalogue/presets/", preset_views.presets, name="presets"),
     path("experiments/<int:pk>/preset/", own_preset_views.new, name="own_preset_new"),

@@ -130,6 +130,12 @@ PANELS: dict[str, dict[str, str]] = {
         "table_text": "comparison-page#the-table-as-it-was-given",
         "export": "comparison-page#export",
     },
+    "recurring": {
+        "rule": "experiments#over-time",
+        "charts": "statistics#over-time",
+        "commits": "experiments#on-a-commit",
+        "false_alarms": "statistics#over-time",
+    },
     "studies": {
         "studies": "comparison-page#across-studies",
         "summary": "statistics#across-studies",

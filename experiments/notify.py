@@ -104,6 +104,11 @@ def enqueue_watch(experiment_pk: int) -> None:
     _enqueue_on_commit("watch", experiment_pk)
 
 
+def enqueue_recur(recurring_pk: int) -> None:
+    """Ask for the next recurrence of a recurring experiment; the clock asks again."""
+    _enqueue_on_commit("recur", recurring_pk)
+
+
 def enqueue_deliver(person_pk: int) -> None:
     """Ask for what a person is to be told to be sent; the clock asks again."""
     _enqueue_on_commit("deliver", person_pk)

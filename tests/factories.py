@@ -9,6 +9,7 @@ from typing import Any
 
 import factory
 from django.contrib.auth.hashers import make_password
+from django.utils import timezone
 from factory.django import DjangoModelFactory
 
 from experiments.models import (
@@ -26,6 +27,7 @@ from experiments.models import (
     OwnPreset,
     Partition,
     PublishedTable,
+    RecurringExperiment,
     Role,
     Run,
     Runtime,
@@ -36,6 +38,7 @@ from experiments.models import (
     Workload,
 )
 from experiments.presets.own_presets import describe_definition
+from experiments.recurring import add_first_recurrence
 
 PASSWORD = "a balance with one empty pan"
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -244,6 +247,24 @@ class LaunchedFactory(ExperimentFactory):
     order_seed = 20261120
     plan_hash = "0" * 64
     plan = factory.LazyFunction(dict)
+
+
+class RecurringFactory(DjangoModelFactory[RecurringExperiment]):
+    """A launched experiment that recurs weekly, for the first time in a week."""
+
+    class Meta:
+        model = RecurringExperiment
+        skip_postgeneration_save = True
+
+    source = factory.SubFactory(LaunchedFactory)
+    question = factory.SelfAttribute("source.question")
+    owner = factory.SelfAttribute("source.owner")
+    due_at = factory.LazyFunction(lambda: timezone.now() + timedelta(days=7))
+
+    @factory.post_generation
+    def first(self: RecurringExperiment, create: bool, given: None, **_: Any) -> None:  # type: ignore[misc]
+        if create:
+            add_first_recurrence(self)
 
 
 TABLE = """gpus,environment,mean_s,standard_error_s,runs

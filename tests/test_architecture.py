@@ -144,14 +144,15 @@ ROOMS = {
         "comparisons": "design fact_comparison models notify planning program_files software "
         "statistics",
         "notifications": "access comparisons encryption models",
+        "recurring": "comparisons models notifications notify planning presets statistics",
         "execution": "access clusters comparisons design encryption images liveness models "
-        "notifications notify planning snapshots software",
+        "notifications notify planning recurring snapshots software",
         "health": "access execution models notifications notify statistics",
         "imports": "access comparisons execution models statistics",
         "admin": "access execution help_targets models planning software",
         "demo": "access clusters execution models software",
         "management": "access clusters comparisons demo encryption execution health images imports "
-        "liveness models notifications notify software statistics",
+        "liveness models notifications notify recurring software statistics",
         "apps": "execution settings_checks",
     },
     "dashboard": {
@@ -184,12 +185,13 @@ ROOMS = {
         "presets": "access form_styles planning typed_requests",
         "execution": "access charts comparisons environment_symbols form_styles lists software "
         "templatetags typed_requests",
+        "recurring": "access comparisons drawings form_styles lists typed_requests",
         "glossary_views": "typed_requests",
         "overview_views": "comparisons execution typed_requests",
         "settings": "environment",
         "apps": "access",
         "urls": "access catalogue clusters comparisons docs execution glossary_views health images "
-        "imports notifications overview_views planning presets search software",
+        "imports notifications overview_views planning presets recurring search software",
         "wsgi": "",
     },
     "standalone": {

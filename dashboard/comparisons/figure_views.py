@@ -25,6 +25,7 @@ from dashboard.access.visitors import Visitor
 from dashboard.comparisons.figure_panels import BATCHES
 from dashboard.comparisons.forest_figure import describe_comparison
 from dashboard.comparisons.printed_figures import (
+    CONTROL_CHARTS,
     FIGURES,
     FOREST,
     count_pages,
@@ -77,8 +78,8 @@ class Subject:
     row: Named
     identity: str
     """A text that is another one as soon as the comparison may be; "" where none is kept."""
-    read: Callable[[], Comparison | Forest]
-    """Returns the comparison, or its forest plot where that alone is drawn of it."""
+    read: Callable[[], Comparison | Forest | AxesFigure]
+    """Returns the comparison, or the figure where that alone is drawn of it."""
     computed_at: str = ""
     """When the comparison was computed, where it is not the one of now; for the file's name."""
 
@@ -131,7 +132,7 @@ def send_figure(request: OpenRequest, subject: Subject, name: str, ending: Endin
     """
     width, theme = request.GET.get("width", "180"), request.GET.get("theme", "light")
     page = request.GET.get("page", "0" if ending == "pdf" else "1")
-    is_known = name == FOREST or name in FIGURES
+    is_known = name in (FOREST, CONTROL_CHARTS) or name in FIGURES
     if not is_known or width not in map(str, MEASURES) or theme not in THEMES or not _is_page(page):
         raise Http404("There is no figure of this name, width, theme or page.")
     anonymity = find_anonymity(request.user)
@@ -206,7 +207,7 @@ class _Wanted:
         hide = self.anonymity.hide if self.anonymity else str
         shown = self.subject.read()
         described: Forest | AxesFigure | None
-        if isinstance(shown, Forest):
+        if isinstance(shown, Forest | AxesFigure):
             described, configurations = shown, 0
         else:
             described = _describe(self.request, shown, self.name, hide)

@@ -31,6 +31,8 @@ from experiments.statistics.scaling import Batch
 
 FOREST = "forest"
 """The name of the figure that has a description and a layout of its own."""
+CONTROL_CHARTS = "control_charts"
+"""The name of the figure of a recurring experiment, which no comparison has."""
 Hide = Callable[[str], str]
 FigureFiles = tuple[str, list[tuple[str, str]]]
 """A width and a theme, with the name of each format and its address."""

@@ -42,7 +42,7 @@ from experiments.execution.late_files import request_collection
 from experiments.execution.overdue_visits import find_overdue_visit
 from experiments.execution.progress import Progress, explain_waiting, measure_progress
 from experiments.execution.removed_files import explain_removal
-from experiments.models import Experiment, Job, Run
+from experiments.models import Experiment, Job, Recurrence, RecurringExperiment, Run
 from experiments.notify import enqueue_tick
 from experiments.software.frozen_parity import describe_known_differences, read_frozen
 from experiments.software.parity_reports import list_own_programs
@@ -199,7 +199,15 @@ def _read_copies(request: OpenRequest, row: Experiment) -> dict[str, Any]:
     related = list(rows.order_by(source_first, "-pk").only("question")[: COPIES_SHOWN + 2])
     source = next((other for other in related if other.pk == row.copied_from_id), None)
     copies = [other for other in related if other is not source]
+    recurrences = (
+        row.recurrences.filter(
+            recurring__in=RecurringExperiment.objects.visible_to(request.user).values("pk")
+        )
+        if request.user.is_authenticated and row.launched_at
+        else Recurrence.objects.none()
+    )
     return {
+        "recurrences": recurrences.select_related("recurring")[:COPIES_SHOWN],
         "copied_from": source,
         "copies": copies[:COPIES_SHOWN],
         "has_more_copies": len(copies) > COPIES_SHOWN,

@@ -25,6 +25,7 @@ from experiments.models import (
     OwnPreset,
     Partition,
     PublishedTable,
+    RecurringExperiment,
     Role,
     Runtime,
     StagedImage,
@@ -41,6 +42,7 @@ MAKERS: dict[type[models.Model], Role] = {
     Experiment: Role.RESEARCHER,
     PublishedTable: Role.RESEARCHER,
     OwnPreset: Role.RESEARCHER,
+    RecurringExperiment: Role.RESEARCHER,
     Workload: Role.RESEARCHER,
     Environment: Role.RESEARCHER,
     Image: Role.RESEARCHER,
@@ -55,7 +57,7 @@ MAKERS: dict[type[models.Model], Role] = {
     Group: Role.SITE_ADMINISTRATOR,
 }
 """The least role that makes, changes and deletes such rows. Others are written by Tare alone."""
-OWNED = (Experiment, PublishedTable, OwnPreset, Workload, Image, ImageImport)
+OWNED = (Experiment, PublishedTable, OwnPreset, RecurringExperiment, Workload, Image, ImageImport)
 """What nobody but its owner and site administrators may change."""
 
 

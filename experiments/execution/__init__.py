@@ -11,6 +11,7 @@ from experiments.execution.file_copies import copy_file
 from experiments.execution.image_transfers import receive, send
 from experiments.execution.lease import LeaseLost
 from experiments.execution.preflight_visits import check, fetch_host_key
+from experiments.execution.recurrences import launch_recurrence
 from experiments.execution.specs import explain_partition_problem
 from experiments.execution.tick import tick
 
@@ -22,6 +23,7 @@ __all__ = [
     "explain_partition_problem",
     "fetch_host_key",
     "find_visitor",
+    "launch_recurrence",
     "read_cluster",
     "receive",
     "send",

@@ -34,6 +34,7 @@ TASKS = {
         tasks.copy_file,
         tasks.keep,
         tasks.watch,
+        tasks.recur,
         tasks.deliver,
     )
 }

@@ -10,6 +10,7 @@ from experiments.models import CheckReport, StagedImage
 from experiments.notifications import deliver as deliver_to
 from experiments.notifications import list_due_people, watch_experiment
 from experiments.notify import enqueue_deliver, enqueue_tick, hand_over_tick
+from experiments.recurring import note_points, request_after_changes, tell_of_limits
 
 
 def tick(cluster_pk: int) -> str:
@@ -28,7 +29,9 @@ def check(pk: int) -> str:
     """Make a check that was asked for; then look after the cluster's jobs, if they waited."""
     close_old_connections()
     outcome = execution.check(pk)
-    enqueue_tick(CheckReport.objects.values_list("cluster_id", flat=True).get(pk=pk))
+    cluster_pk = CheckReport.objects.values_list("cluster_id", flat=True).get(pk=pk)
+    enqueue_tick(cluster_pk)
+    request_after_changes(cluster_pk)
     return outcome
 
 
@@ -74,6 +77,8 @@ def keep(pk: int) -> str:
     """Compute an experiment's comparison and keep it, for the pages; tell of its verdicts."""
     close_old_connections()
     outcome = keep_comparison(pk)
+    if note_points(pk) == "noted":
+        tell_of_limits(pk)
     watch_experiment(pk)
     return outcome
 
@@ -82,6 +87,12 @@ def watch(pk: int) -> str:
     """Tell an experiment's owner what has become of it."""
     close_old_connections()
     return watch_experiment(pk)
+
+
+def recur(pk: int) -> str:
+    """Launch a recurring experiment once more, if that is due."""
+    close_old_connections()
+    return execution.launch_recurrence(pk)
 
 
 def deliver(person_pk: int) -> str:

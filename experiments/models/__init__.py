@@ -31,6 +31,7 @@ from experiments.models.parity import EnvironmentInspection, Waiver
 from experiments.models.partition import Partition
 from experiments.models.pause import Pause
 from experiments.models.published_table import PublishedTable
+from experiments.models.recurring import LaunchReason, Recurrence, RecurringExperiment
 from experiments.models.removal import Removal
 from experiments.models.results import Measurement, RunFile, Series, Snapshot
 from experiments.models.run import Event, Job, Run
@@ -63,6 +64,7 @@ __all__ = [
     "Job",
     "KeptComparison",
     "LastVisit",
+    "LaunchReason",
     "LiveReading",
     "MeasureNotes",
     "Measurement",
@@ -80,6 +82,8 @@ __all__ = [
     "Partition",
     "Pause",
     "PublishedTable",
+    "Recurrence",
+    "RecurringExperiment",
     "Removal",
     "Role",
     "Run",

@@ -20,6 +20,7 @@ class NotificationKind(models.TextChoices):
     ENDED = "ended", "An experiment of mine has ended"
     FAILED = "failed", "Runs of mine have failed"
     VERDICT = "verdict", "A verdict is there, or another one"
+    RECURRING = "recurring", "A recurring experiment left its limits, or was not launched"
     WEBHOOK = "webhook", "A webhook of mine was switched off"
     SERVICE = "service", "A service of Tare does not run"
     STORAGE = "storage", "A disk of Tare is nearly full"

@@ -36,6 +36,8 @@ def describe_notification(row: Notification | NotificationDelivery) -> NoticeTex
         address = reverse("webhook", args=[row.facts["webhook"]])
         sentence = f"{row.facts['why']} Nothing is posted there until you switch it on again."
         return NoticeText("Webhook switched off", row.facts["host"], sentence, address)
+    if row.kind == NotificationKind.RECURRING:
+        return _describe_recurring(row)
     if row.kind == TEST_KIND:
         choices = reverse("notification_choices")
         return NoticeText("Test", "A test", "You have asked for this test.", choices)
@@ -49,6 +51,22 @@ def describe_notification(row: Notification | NotificationDelivery) -> NoticeTex
     if row.kind == NotificationKind.FAILED:
         return NoticeText("Runs failed", title, _describe_failures(row.facts), address)
     return NoticeText("Ended", title, _describe_end(row.facts), address)
+
+
+def _describe_recurring(row: Notification | NotificationDelivery) -> NoticeText:
+    """Return which charts a recurrence has left, with what differs, or why there was none."""
+    facts = row.facts
+    title = row.experiment.question if row.experiment else row.subject
+    address = reverse("recurring", args=[facts["recurring"]])
+    if problem := facts.get("problem"):
+        return NoticeText("Recurrence not launched", title, problem, address)
+    names = "; ".join(facts["left"])
+    if (more := facts["count"] - len(facts["left"])) > 0:
+        names += f"; and {more} more"
+    sentence = f"Recurrence {facts['number']} has left the limits of {names}."
+    if facts["changes"]:
+        sentence += f" Other than in the one before: {'; '.join(facts['changes'])}."
+    return NoticeText("Outside of limits", title, sentence, address)
 
 
 def _describe_alert(row: Notification | NotificationDelivery) -> NoticeText:

@@ -45,12 +45,20 @@ from experiments.notifications import (
 from experiments.notify import (
     enqueue_copy,
     enqueue_deliver,
+    enqueue_keep,
     enqueue_receive,
+    enqueue_recur,
     enqueue_send,
     enqueue_tick,
     enqueue_visit,
     enqueue_watch,
     is_bulk_free,
+)
+from experiments.recurring import (
+    list_due,
+    list_unnoted,
+    list_watched_clusters,
+    request_after_changes,
 )
 
 # How long a requested check or host key may wait before the clock enqueues it again.
@@ -59,6 +67,8 @@ WAITING_SECONDS = 10
 AGAIN_SECONDS = 60
 # Messages to people that are due are looked for as often.
 DELIVERY_SECONDS = 5
+# Facts of clusters after whose change something recurs are looked for as often.
+CHANGES_SECONDS = 300
 # What is older than it is kept is deleted as often.
 CLEANING_SECONDS = 3600
 PAUSE_SECONDS = 0.5
@@ -92,6 +102,7 @@ class Command(BaseCommand):
                     enqueue_early(handled, time.monotonic())
                     enqueue_waiting(retried_at, time.monotonic())
                     enqueue_watches(retried_at, time.monotonic())
+                    enqueue_recurrences(retried_at, time.monotonic())
                     enqueue_deliveries(retried_at, time.monotonic())
                     forget_old_rows(retried_at, time.monotonic())
                     sign.beat()
@@ -184,6 +195,21 @@ def enqueue_watches(retried_at: dict[str, float], now: float) -> None:
     retried_at["watched"] = now
     for pk in list_unwatched():
         enqueue_watch(pk)
+
+
+def enqueue_recurrences(retried_at: dict[str, float], now: float) -> None:
+    """Have recurring experiments launched that are due, and noted what has come of them."""
+    if now - retried_at.get("recurred", float("-inf")) < AGAIN_SECONDS:
+        return
+    retried_at["recurred"] = now
+    for pk in list_due(database_now()):
+        enqueue_recur(pk)
+    for pk in list_unnoted():
+        enqueue_keep(pk)
+    if now - retried_at.get("changes", float("-inf")) >= CHANGES_SECONDS:
+        retried_at["changes"] = now
+        for pk in list_watched_clusters():
+            request_after_changes(pk)
 
 
 def enqueue_deliveries(retried_at: dict[str, float], now: float) -> None:

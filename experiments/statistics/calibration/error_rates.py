@@ -14,6 +14,7 @@ from scipy.stats import bootstrap
 from experiments.statistics import vectorised
 from experiments.statistics.calibration import (
     against_itself,
+    charts_over_time,
     extended_experiments,
     metrics_at_margin,
     runs_left_out,
@@ -51,7 +52,7 @@ REPEATS_OF_ANALYSES = {2: 10, 3: 15, 4: 20, 5: 25}
 """Number of analyses -> the fewest repeats that allow so many."""
 PEEKS = range(3, 31)
 STEPS = 1000
-OF_TRAININGS, OF_EXCLUSIONS, OF_AA_TESTS = 164, 159, 166
+OF_TRAININGS, OF_EXCLUSIONS, OF_AA_TESTS, OF_CHARTS = 164, 159, 166, 168
 """These have random numbers of their own, so that other bands stay what they are."""
 Note = Callable[[str, float], None]
 """Is told the name of each part when it has ended, and the seconds that it took."""
@@ -85,6 +86,7 @@ def list_parts(effort: Effort, seed: int) -> list[tuple[str, Callable[[], Iterab
         ("exclusions", lambda: runs_left_out.list_bands(draw([seed, OF_EXCLUSIONS]), effort)),
         ("A/A tests", lambda: against_itself.list_bands(draw([seed, OF_AA_TESTS]), effort)),
         ("studies", lambda: several_studies.list_bands(seed, effort)),
+        ("charts over time", lambda: charts_over_time.list_bands(draw([seed, OF_CHARTS]), effort)),
     ]
 
 

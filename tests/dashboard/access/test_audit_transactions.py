@@ -69,8 +69,10 @@ from tests.factories import (
     EnvironmentFactory,
     ExperimentFactory,
     ImageFactory,
+    LaunchedFactory,
     OwnPresetFactory,
     PublishedTableFactory,
+    RecurringFactory,
     WorkloadFactory,
 )
 
@@ -119,6 +121,23 @@ CHANGES: dict[str, tuple[str, Prepare]] = {
     "table_delete": ("publishedtable", posts("table_delete", PublishedTableFactory)),
     "preset": ("workload", choose_preset),
     "own_preset_new": ("ownpreset", posts("own_preset_new", ExperimentFactory, name="mine")),
+    "recurring_new": (
+        "recurringexperiment",
+        posts("recurring_new", LaunchedFactory, every_days=7, most_recurrences=5),
+    ),
+    "recurring_edit": (
+        "recurringexperiment",
+        posts("recurring_edit", RecurringFactory, every_days=3, most_recurrences=5),
+    ),
+    "recurring_stop": ("recurringexperiment", posts("recurring_stop", RecurringFactory)),
+    "recurring_limits": (
+        "recurringexperiment",
+        posts("recurring_limits", RecurringFactory, **{"from": 1}),
+    ),
+    "recurring_token": (
+        "recurringexperiment",
+        posts("recurring_token", partial(RecurringFactory, token_hash="0" * 64), withdraw="1"),
+    ),
     "own_preset_edit": ("ownpreset", posts("own_preset_edit", OwnPresetFactory, name="other")),
     "own_preset_delete": ("ownpreset", posts("own_preset_delete", OwnPresetFactory)),
     "experiment_import": ("workload", lambda case: partial(imported, case.person)),
@@ -170,6 +189,7 @@ EVENTS = "events of the experiment tell it"
 VISIT = "asks a worker to look at a cluster, and changes nothing of ours"
 STEP = "a cluster that is being added: its last step has tests of its own"
 WEBHOOK = "of people, not of the catalogue: tests of webhooks read its entries"
+LAUNCH = "asks for a launch, which events of the experiment tell"
 OPERATION = "the row of the operation or the import tells it"
 ADDRESSES_NOT_LOGGED = {
     **dict.fromkeys(("login", "logout", "workload_try", "experiment_script"), "changes no row"),
@@ -180,6 +200,7 @@ ADDRESSES_NOT_LOGGED = {
     "webhook_test": "changes no row that lasts",
     **dict.fromkeys(("experiment_new", "experiment_edit", "experiment_clone"), DRAFT),
     "own_preset_use": DRAFT,
+    **dict.fromkeys(("recurring_launch", "recurring_trigger"), LAUNCH),
     "environment_against_itself": DRAFT,
     **dict.fromkeys(("experiment_launch", "experiment_cancel", "experiment_stop"), EVENTS),
     **dict.fromkeys(("experiment_pause", "experiment_continue", "experiment_extend"), EVENTS),

@@ -48,6 +48,7 @@ from tests.factories import (
     ImageFactory,
     OperationFactory,
     PublishedTableFactory,
+    RecurringFactory,
     StagedImageFactory,
     UserFactory,
     WorkloadFactory,
@@ -189,6 +190,20 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "table_new": (GET, "", Role.RESEARCHER),
     "table_edit": (GET, "table", Role.RESEARCHER),
     "table_delete": (POST, "table", Role.RESEARCHER),
+    "recurring_trigger": (POST, "", NOBODY),
+    "recurring_token": (POST, "recurring", Role.RESEARCHER),
+    "recurring_list": (GET, "", Role.VIEWER),
+    "recurring_new": (GET, "results", Role.RESEARCHER),
+    "recurring": (GET, "recurring", Role.VIEWER),
+    "recurring_edit": (GET, "recurring", Role.RESEARCHER),
+    "recurring_stop": (POST, "recurring", Role.RESEARCHER),
+    "recurring_launch": (POST, "recurring", Role.RESEARCHER),
+    "recurring_limits": (POST, "recurring", Role.RESEARCHER),
+    "recurring_csv": (GET, "recurring", Role.VIEWER),
+    "recurring_json": (GET, "recurring", Role.VIEWER),
+    "recurring_charts_svg": (GET, "recurring", Role.VIEWER),
+    "recurring_charts_png": (GET, "recurring", Role.VIEWER),
+    "recurring_charts_pdf": (GET, "recurring", Role.VIEWER),
     "own_preset_new": (GET, "results", Role.RESEARCHER),
     "own_preset_edit": (GET, "own preset", Role.RESEARCHER),
     "own_preset_use": (POST, "own preset", Role.RESEARCHER),
@@ -339,6 +354,7 @@ def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
                 owner=owner, name="mine", definition=describe_definition(results)
             ).pk
         ],
+        "recurring": [RecurringFactory(source=results, owner=owner).pk],
         "link": [link.token.reveal()],
         "link of": ["experiment", results.pk, link.pk],
     }
@@ -380,6 +396,8 @@ def test_without_logging_in_only_links_to_what_is_public_open(mine: Any) -> None
         answer = getattr(Client(), method)(reverse(name, args=own[what]))
         if name == "link":
             assert answer["Location"].startswith("/experiments/")
+        elif name == "recurring_trigger":  # which asks for a token instead
+            assert answer.status_code == 401
         elif least == NOBODY:
             assert answer.status_code == 200, name
         else:

@@ -162,7 +162,7 @@ def test_mail_is_chosen_by_kind_and_off_at_first(people: People, as_owner: Clien
     page = read(as_owner, CHOICES)
     assert "E-mail goes to owner@example.org" in page.text
     mails = page.select("input[name$=-email]")
-    assert len(mails) == 4
+    assert len(mails) == 5
     assert not any(box.has_attr("checked") for box in mails)
     as_owner.post(CHOICES, {"failed-site": "on", "verdict-email": "on"})
     kept = NotificationChoices.objects.get(person=people.owner)

@@ -1,0 +1,1 @@
+"""Recurring experiments: their rule, their control charts, and what is exported of them."""

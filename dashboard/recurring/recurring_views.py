@@ -1,0 +1,216 @@
+"""Recurring experiments: made of a launched one, shown with their control charts, and stopped."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.db import transaction
+from django.db.models.functions import Now
+from django.http import Http404, HttpResponse, HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from dashboard.access.rights import changeable_row, get_editable
+from dashboard.comparisons.figure_views import Subject, send_figure
+from dashboard.comparisons.printed_figures import CONTROL_CHARTS
+from dashboard.comparisons.safe_files import make_file_name, make_json_response, stream_csv
+from dashboard.drawings.axes_figure import AxesFigure
+from dashboard.drawings.drawing_process import Ending
+from dashboard.lists import Listing, make_listing
+from dashboard.recurring.recurring_files import describe_page, list_point_rows
+from dashboard.recurring.recurring_forms import RecurringForm
+from dashboard.recurring.recurring_page import (
+    FileName,
+    choose_configuration,
+    describe_figure,
+    make_figure,
+    make_rows,
+)
+from dashboard.typed_requests import Request, parse_whole_number
+from experiments.access import audit
+from experiments.access.permissions import may_change
+from experiments.models import LaunchReason, RecurringExperiment
+from experiments.models.database_time import database_now
+from experiments.models.visibility import Visibility
+from experiments.notify import enqueue_keep, enqueue_recur
+from experiments.planning.rules import forecast
+from experiments.recurring import add_first_recurrence, describe_state, read_history
+from experiments.statistics.control_charts import FALSE_ALARMS, FEWEST, MOST
+
+LIMITS = {"fewest": FEWEST, "most": MOST, "false_alarms": FALSE_ALARMS}
+SORTS = {"question": "question", "created": "created_at", "due": "due_at", "number": "last_number"}
+
+
+@require_GET
+def recurring_list(request: Request) -> HttpResponse:
+    """List the recurring experiments that the reader may view."""
+    rows = RecurringExperiment.objects.visible_to(request.user).select_related("owner")
+    listing = make_listing(request, rows, sorts=SORTS, default="-created")
+    context = {"listing": listing, "now": database_now()}
+    return render(request, "recurring/list.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+def new(request: Request, pk: int) -> HttpResponse:
+    """Let a launched experiment recur."""
+    source = get_editable(request, pk)
+    if source.launched_at is None:
+        raise PermissionDenied("Only an experiment that was launched can recur: it has a plan.")
+    visibility = source.visibility if source.visibility != Visibility.PUBLIC else "members"
+    row = RecurringExperiment(
+        source=source, question=source.question, owner=request.user, visibility=visibility
+    )
+    form = RecurringForm(request.POST or None, instance=row, user=request.user)
+    if request.method == "POST" and form.is_valid():
+        with audit.log_change(request.user, row):
+            form.save()
+            add_first_recurrence(row)
+        enqueue_keep(source.pk)
+        messages.success(request, "It recurs. Its page shows what has come of it.")
+        return redirect(row)
+    context = {"form": form, "experiment": source, "gpu_hours": _count_gpu_hours(source)}
+    return render(request, "recurring/form.html", context)
+
+
+def _count_gpu_hours(source: Any) -> float:
+    """Return how many GPU-hours a recurrence may take at most."""
+    return forecast(
+        workloads=list(source.workloads.all()),
+        environments=list(source.environments.all()),
+        scales=source.scales,
+        repeats=source.repeats,
+        paired=source.is_paired,
+    ).gpu_hours_at_most
+
+
+@require_http_methods(["GET", "POST"])
+def edit(request: Request, pk: int) -> HttpResponse:
+    """Change the rule of a recurring experiment, or who may view it."""
+    row = changeable_row(request, RecurringExperiment, pk, "source", "owner")
+    form = RecurringForm(request.POST or None, instance=row, user=request.user)
+    if request.method == "POST" and form.is_valid():
+        with audit.log_change(request.user, row):
+            form.save()
+        messages.success(request, "Saved.")
+        return redirect(row)
+    context = {"form": form, "recurring": row, "gpu_hours": _count_gpu_hours(row.source)}
+    return render(request, "recurring/form.html", context)
+
+
+@require_GET
+def recurring(request: Request, pk: int) -> HttpResponse:
+    """Show a recurring experiment: its state, the charts of one configuration, its recurrences."""
+    row = _find(request, pk)
+    history = read_history(row)
+    now = database_now()
+    configuration = choose_configuration(request, history)
+    number = history.configurations.index(configuration) + 1 if configuration else 1
+    charts = [chart for chart in history.charts if chart.configuration == configuration]
+    paginator = Paginator(make_rows(history, charts), 50)
+    context = {
+        "recurring": row,
+        "state": describe_state(row, now),
+        "history": history,
+        "charts": charts,
+        "configuration": configuration,
+        "figure": make_figure(charts, history),
+        "listing": Listing(paginator.get_page(request.GET.get("page")), ""),
+        "can_edit": may_change(request.user, row),
+        "is_over": row.is_over(now),
+        "query": urlencode({"configuration": number}),
+        **LIMITS,
+    }
+    return render(request, "recurring/detail.html", context)
+
+
+@require_GET
+def recurring_csv(request: Request, pk: int) -> HttpResponseBase:
+    """Send the points of all charts as a CSV file."""
+    row = _find(request, pk)
+    rows = list_point_rows(read_history(row))
+    return stream_csv(rows, make_file_name(FileName(row), "over-time", ".csv"))
+
+
+@require_GET
+def recurring_json(request: Request, pk: int) -> HttpResponseBase:
+    """Send all that the page shows as a JSON file."""
+    row = _find(request, pk)
+    content = {
+        "address": request.build_absolute_uri(row.get_absolute_url()),
+        **describe_page(read_history(row)),
+    }
+    return make_json_response(content, make_file_name(FileName(row), "over-time", ".json"))
+
+
+@require_GET
+def recurring_figure(request: Request, pk: int, ending: Ending) -> HttpResponse:
+    """Send the control charts of one configuration."""
+    row = _find(request, pk)
+
+    def describe() -> AxesFigure:
+        history = read_history(row)
+        chosen = choose_configuration(request, history)
+        charts = [chart for chart in history.charts if chart.configuration == chosen]
+        described = describe_figure(charts, history)
+        if described is None:
+            raise Http404("Nothing of it has a value yet.")
+        return described
+
+    return send_figure(request, Subject(FileName(row), "", describe), CONTROL_CHARTS, ending)
+
+
+@require_POST
+def stop(request: Request, pk: int) -> HttpResponse:
+    """Launch nothing of it any more; what was launched goes on."""
+    row = changeable_row(request, RecurringExperiment, pk)
+    now = database_now()
+    with transaction.atomic():
+        stopped = RecurringExperiment.objects.filter(pk=row.pk, stopped_at=None).update(
+            stopped_at=now, stopped_by=request.user, requested_at=None
+        )
+        if stopped:
+            audit.note(request.user, "stopped", row)
+    if stopped:
+        messages.success(request, "Stopped: nothing of it is launched any more.")
+    return redirect(row)
+
+
+@require_POST
+def launch_now(request: Request, pk: int) -> HttpResponse:
+    """Ask for the next recurrence now; it waits while another one lives."""
+    row = changeable_row(request, RecurringExperiment, pk)
+    if row.is_over(database_now()):
+        messages.error(request, "Nothing was asked for: it is over.")
+        return redirect(row)
+    RecurringExperiment.objects.filter(pk=row.pk).update(
+        requested_at=Now(), requested_reason=LaunchReason.HAND, problem=""
+    )
+    enqueue_recur(row.pk)
+    messages.success(request, "The next recurrence was asked for.")
+    return redirect(row)
+
+
+@require_POST
+def restart_limits(request: Request, pk: int) -> HttpResponse:
+    """Compute limits of the recurrences from one on, as after a change that is meant to stay."""
+    row = changeable_row(request, RecurringExperiment, pk)
+    first = parse_whole_number(request.POST.get("from"))
+    if first is None or not 1 <= first <= row.last_number:
+        messages.error(request, f"Choose a recurrence from 1 to {row.last_number}.")
+        return redirect(row)
+    with transaction.atomic():
+        RecurringExperiment.objects.filter(pk=row.pk).update(limits_from=first)
+        changes = {"limits_from": [row.limits_from, first]}
+        audit.note(request.user, "changed", row, changes=changes)
+    messages.success(request, f"Limits are computed of recurrences from {first} on.")
+    return redirect(row)
+
+
+def _find(request: Request, pk: int) -> RecurringExperiment:
+    rows = RecurringExperiment.objects.visible_to(request.user)
+    rows = rows.select_related("owner", "source", "stopped_by").defer("source__plan")
+    return get_object_or_404(rows, pk=pk)
