@@ -102,6 +102,8 @@ ROOMS = {
         "removals": "jobs untrusted",
         "submissions": "errors jobs payload schedulers scripts transports",
         "runner": "claims directories errors jobs schedulers submissions transports untrusted",
+        "by_hand": "directories errors jobs payload runner schedulers submissions transports "
+        "untrusted",
         "journals": "shapes untrusted",
         "records": "claims directories exit_codes journals node_samples shapes transports "
         "untrusted",
@@ -170,7 +172,7 @@ ROOMS = {
         "planning": "access catalogue form_problems form_styles typed_requests",
         "presets": "access form_styles planning typed_requests",
         "execution": "access charts comparisons environment_symbols form_styles lists software "
-        "templatetags typed_requests",
+        "templatetags typed_requests uploads",
         "glossary_views": "typed_requests",
         "overview_views": "comparisons execution typed_requests",
         "settings": "environment",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 LOCAL_TRANSPORT = "local"  # to Tare's own machine
+BY_HAND = "by_hand"  # no connection: people carry archives there and back
 
 
 def transport_choices() -> list[tuple[str, str]]:
@@ -173,7 +174,8 @@ class ClusterQuerySet(SharedQuerySet["Cluster"]):
     def usable_by(self, user: User) -> ClusterQuerySet:
         """Return the enabled clusters on which `user` may use the key, and so send jobs.
 
-        On Tare's own machine no key is needed: there `user` has to be named. A cluster without a
+        On Tare's own machine no key is needed: there `user` has to be named. Where Tare has no
+        connection, whoever may see the cluster may carry jobs there. Any other cluster without a
         key is for nobody but site administrators.
         """
         visible = self.visible_to(user).filter(enabled=True)
@@ -182,7 +184,8 @@ class ClusterQuerySet(SharedQuerySet["Cluster"]):
         keys = Credential.objects.usable_by(user).values("pk")
         named = Cluster.users.through._default_manager.filter(user=user).values("cluster_id")
         away = models.Q(credential__in=keys) & ~models.Q(transport=LOCAL_TRANSPORT)
-        return visible.filter(away | models.Q(transport=LOCAL_TRANSPORT, pk__in=named))
+        carried = models.Q(transport=BY_HAND)
+        return visible.filter(away | carried | models.Q(transport=LOCAL_TRANSPORT, pk__in=named))
 
 
 class Cluster(SharedInside):
@@ -351,6 +354,11 @@ class Cluster(SharedInside):
     def usable_by(self, user: User) -> bool:
         """Return whether `user` may send jobs here."""
         return Cluster.objects.usable_by(user).filter(pk=self.pk).exists()
+
+    @property
+    def is_by_hand(self) -> bool:
+        """Return whether Tare has no connection to it: people carry its jobs and results."""
+        return self.transport == BY_HAND
 
     @property
     def images_folder(self) -> str:
