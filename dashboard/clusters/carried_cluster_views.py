@@ -27,5 +27,5 @@ def new(request: Request) -> HttpResponse:
             form.add_error("name", str(problem))
         else:
             messages.success(request, f"{row} is added. Make an environment of it next.")
-            return redirect(row)
+            return redirect("cluster", row.pk)
     return render(request, "clusters/new/by_hand.html", {"form": form})

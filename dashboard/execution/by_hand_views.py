@@ -61,9 +61,10 @@ def jobs(request: Request, pk: int) -> HttpResponseBase:
 def results(request: Request, pk: int) -> HttpResponse:
     """Ask for the archive that came back; then say of each of its jobs what became of it."""
     row = _get_carried(request, pk)
-    form = ResultsForm(request.POST or None, request.FILES or None)
+    is_brought = request.method == "POST"
+    form = ResultsForm(request.POST, request.FILES) if is_brought else ResultsForm()
     context: dict[str, Any] = {"experiment": row, "form": form}
-    if request.method == "POST":
+    if is_brought:
         if was_too_large(request):
             form.fields["archive"].error_messages["required"] = TOO_LARGE
         if form.is_valid():
