@@ -28,6 +28,13 @@ MAY_IMPORT = {
         "runners.workloads.results",
         "runners.workloads.running_rates",
     },
+    "experiments.imports.by_hand_plans": {
+        "experiments.design",
+        "experiments.imports",
+        "runners.untrusted",
+        "runners.workloads",
+    },
+    "experiments.imports.by_hand_studies": {"experiments", "runners", "django"},
     "experiments.imports.imported_runs": {"experiments", "runners.workloads", "django"},
     "experiments.models": {
         "experiments.models",
@@ -136,7 +143,7 @@ ROOMS = {
         "execution": "access clusters comparisons design encryption images liveness models "
         "notifications notify planning snapshots software",
         "health": "access execution models notifications notify statistics",
-        "imports": "access comparisons execution models statistics",
+        "imports": "access comparisons design execution models planning snapshots statistics",
         "admin": "access execution help_targets models planning software",
         "demo": "access clusters execution models software",
         "management": "access clusters comparisons demo encryption execution health images imports "
