@@ -35,7 +35,10 @@ EXTENDED_HEADERS = (
     *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
 )
 MEMBER = re.compile(r"(?:.*/)?jobs/([^/]+)/(.+)", re.DOTALL)
-NAME_ERRORS = (errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL)
+NAME_ERRORS = (
+    *(errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL),
+    *(errno.ENOTDIR, errno.EISDIR),
+)
 DAMAGED = (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError, ValueError)
 
 
@@ -121,10 +124,8 @@ def _unpack_member(
             _write(tar, member, job.folder / path)
         except FileExistsError:
             job.problem = f"{_show(path)} is there twice"
-        except (NotADirectoryError, IsADirectoryError, ValueError):
-            job.problem = f"{_show(path)} is no name of a file here"
-        except OSError as error:
-            if error.errno not in NAME_ERRORS:
+        except (OSError, ValueError) as error:
+            if isinstance(error, OSError) and error.errno not in NAME_ERRORS:
                 raise
             job.problem = f"{_show(path)} is no name of a file here"
 
@@ -145,7 +146,10 @@ def _find_problem(job: JobFiles, member: tarfile.TarInfo, path: str) -> str:
 
 
 def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:  # a file has the name of a folder
+        raise NotADirectoryError(errno.ENOTDIR, "not a folder") from None
     content = tar.extractfile(member)
     assert content is not None  # of a regular file
     with target.open("xb") as file:
