@@ -82,6 +82,48 @@ def test_jobs_are_written_one_at_a_time() -> None:
     assert max(sizes) < 200_000
 
 
+# In place of Slurm's: it takes no second job, and writes down what it was asked for.
+SBATCH = """#!/bin/sh
+echo "$@" >>"$0.asked"
+case $2 in *second*) echo "sbatch: error: invalid partition" >&2; exit 1 ;; esac
+echo "sbatch: warning of the site" >&2
+echo 4711
+"""
+
+
+def test_what_was_submitted_is_not_submitted_again(tmp_path: Path) -> None:
+    work = tmp_path / "a place"
+    names = ["first-1", "second-1", "third-1"]
+    jobs = ((name, {"job.sh": b"exit"}) for name in names)
+    archive = stream_archive(
+        "experiment-7", str(work), SCHEDULERS["slurm"](), jobs, folders=names, at=0
+    )
+    with tarfile.open(fileobj=io.BytesIO(b"".join(archive))) as tar:
+        tar.extractall(work, filter="data")
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text(SBATCH)
+    sbatch.chmod(0o755)
+    variables = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = ["sh", work / "by-hand/experiment-7/run-all.sh"]
+
+    said = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    assert "invalid partition" in said.stderr
+    assert [line.partition("-1 ")[2] for line in _run(command, "status").splitlines()] == [
+        "was submitted: sbatch: warning of the site 4711",
+        "has not begun",
+        "was submitted: sbatch: warning of the site 4711",
+    ]
+    subprocess.run(command, env=variables, capture_output=True, check=True)
+    asked = (tmp_path / "sbatch.asked").read_text().splitlines()
+    scripts = [f"--parsable {work}/jobs/{name}/job.sh" for name in names]
+    assert asked == [*scripts, scripts[1]]
+    assert (work / "jobs/first-1/payload/main.py").exists()
+
+
+def _run(command: list[str | Path], word: str) -> str:
+    return subprocess.run([*command, word], capture_output=True, text=True, check=True).stdout
+
+
 def test_an_identity_is_read_as_it_was_written() -> None:
     assert read_identity(OWN.render()) == OWN
 
