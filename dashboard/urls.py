@@ -10,6 +10,7 @@ from dashboard.access import account_views, audit_views, link_views, visibility_
 from dashboard.access.log_in import AdminLoginForm, LoginForm
 from dashboard.catalogue import catalogue_views
 from dashboard.clusters import (
+    carried_cluster_views,
     cluster_update_views,
     cluster_views,
     credential_views,
@@ -29,6 +30,7 @@ from dashboard.comparisons import (
 )
 from dashboard.docs import doc_views
 from dashboard.execution import (
+    by_hand_views,
     experiment_list_views,
     experiment_views,
     label_views,
@@ -110,6 +112,8 @@ urlpatterns = [
     path("experiments/<int:pk>/continue/", experiment_views.resume, name="experiment_continue"),
     path("experiments/<int:pk>/pin/", experiment_views.pin, name="experiment_pin"),
     path("experiments/<int:pk>/extend/", extension_views.extend, name="experiment_extend"),
+    path("experiments/<int:pk>/jobs.tar.gz", by_hand_views.jobs, name="experiment_jobs"),
+    path("experiments/<int:pk>/results/", by_hand_views.results, name="experiment_results"),
     path("experiments/<int:pk>/stop/", experiment_views.stop, name="experiment_stop"),
     path("experiments/<int:pk>/software/", parity_views.software, name="experiment_software"),
     path(
@@ -294,6 +298,7 @@ urlpatterns = [
     path("catalogue/workloads/<int:pk>/delete/", workload_views.delete, name="workload_delete"),
     path("clusters/", cluster_views.clusters, name="clusters"),
     path("clusters/new/", new_cluster_views.new, name="cluster_new"),
+    path("clusters/new/by-hand/", carried_cluster_views.new, name="cluster_new_by_hand"),
     path("clusters/new/<int:pk>/", new_cluster_views.address, name="cluster_draft_address"),
     path(
         "clusters/new/<int:pk>/host-key/", new_cluster_views.host_key, name="cluster_draft_host_key"

@@ -104,6 +104,10 @@ class Runner:
         """Whether the forced command's script is known not to let today's status command through;
         `poll` finds that out."""
 
+    def with_transport(self, transport: Transport, *, has_older_gate: bool) -> "Runner":
+        """Return a runner of the same scheduler over another transport."""
+        return Runner(transport, self.scheduler, has_older_gate=has_older_gate)
+
     def submit(self, job: JobSpec) -> str:
         """Submit one job and return its id. Raises what `submit_all` returns."""
         (outcome,) = self.submit_all([job])

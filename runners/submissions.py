@@ -124,7 +124,8 @@ def send_jobs(transport: Transport, scheduler: Scheduler, jobs: Sequence[JobSpec
         for path, content in render_own_files(job, scheduler).items()
     }
     script = ["sh", "-c", SEND_JOBS, "send", str(folder.parent), folder.name]
-    for sent in (files, files | _list_payload()):
+    payload = {f".payload/{name}": content for name, content in list_payload_files().items()}
+    for sent in (files, files | payload):
         argv = [*script, secrets.token_hex(16), hash_payload(), *names]
         done = transport.run(argv, stdin=build_archive(sent), timeout=SEND_SECONDS)
         if done.returncode != NO_PAYLOAD:
@@ -133,13 +134,10 @@ def send_jobs(transport: Transport, scheduler: Scheduler, jobs: Sequence[JobSpec
 
 
 @cache
-def _list_payload() -> dict[str, bytes]:
+def list_payload_files() -> dict[str, bytes]:
     """Return the payload's files as they travel, with a list of their check sums."""
     files = read_payload_files()
     sums = "".join(
         f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items()
     )
-    return {
-        **{f".payload/{name}": content for name, content in files.items()},
-        ".payload/.sha256sums": sums.encode(),
-    }
+    return {**files, ".sha256sums": sums.encode()}

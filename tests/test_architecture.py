@@ -34,6 +34,13 @@ MAY_IMPORT = {
         "runners.workloads.results",
         "runners.workloads.running_rates",
     },
+    "experiments.imports.by_hand_plans": {
+        "experiments.design",
+        "experiments.imports",
+        "runners.untrusted",
+        "runners.workloads",
+    },
+    "experiments.imports.by_hand_studies": {"experiments", "runners", "django"},
     "experiments.imports.imported_runs": {"experiments", "runners.workloads", "django"},
     "experiments.models": {
         "experiments.models",
@@ -111,6 +118,8 @@ ROOMS = {
         "unknown_nodes": "errors jobs schedulers transports",
         "runner": "claims directories errors jobs schedulers submissions transports unknown_nodes "
         "untrusted",
+        "by_hand": "directories errors jobs payload runner schedulers submissions transports "
+        "untrusted",
         "journals": "shapes untrusted",
         "records": "claims directories exit_codes journals node_samples shapes transports "
         "untrusted",
@@ -148,7 +157,7 @@ ROOMS = {
         "execution": "access clusters comparisons design encryption images liveness models "
         "notifications notify planning recurring snapshots software",
         "health": "access execution models notifications notify statistics",
-        "imports": "access comparisons execution models statistics",
+        "imports": "access comparisons design execution models planning snapshots statistics",
         "admin": "access execution help_targets models planning software",
         "demo": "access clusters execution models software",
         "management": "access clusters comparisons demo encryption execution health images imports "
@@ -184,7 +193,7 @@ ROOMS = {
         "planning": "access catalogue form_problems form_styles typed_requests",
         "presets": "access form_styles planning typed_requests",
         "execution": "access charts comparisons environment_symbols form_styles lists software "
-        "templatetags typed_requests",
+        "templatetags typed_requests uploads",
         "recurring": "access comparisons drawings form_styles lists typed_requests",
         "glossary_views": "typed_requests",
         "overview_views": "comparisons execution typed_requests",

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard.access.rights import require, visible_row
 from dashboard.typed_requests import Request, read_posted_text
 from experiments.clusters import cluster_updates as updates
+from experiments.clusters.preflights import why_not_ask
 from experiments.clusters.visit_requests import NotStored
 from experiments.execution import explain_partition_problem
 from experiments.models import Cluster
@@ -22,6 +23,7 @@ REFRESH_SECONDS = 1  # while a reading is under way
 def read(request: Request, pk: int) -> HttpResponse:
     """Request a reading; a worker makes it, and the page of differences shows what came."""
     row = _get_cluster(request, pk)
+    require(why_not_ask(row))
     try:
         enqueue_visit(updates.request_reading(row, request.user))
     except NotStored:

@@ -147,7 +147,7 @@ def _refresh_seconds(context: dict[str, Any]) -> int:
 def check(request: Request, pk: int) -> HttpResponse:
     """Request a check; a worker does it, and the page shows the result when it is there."""
     row = visible_row(request, Cluster, pk)
-    require(preflights.why_not_check(row, request.user))
+    require(preflights.why_not_check(row, request.user) or preflights.why_not_ask(row))
     enqueue_visit(preflights.request_check(row, request.user))
     return redirect(reverse("cluster", args=[pk]) + "#checks")
 

@@ -131,6 +131,7 @@ def _prepare_state(
         # Those of a paused experiment wait for a person, not for the cluster.
         "waiting_jobs": 0 if row.paused_at else planned_jobs,
         "live_jobs": sum(progress.jobs[state] for state in Job.LIVE),
+        "carried_jobs": progress.jobs[Job.State.QUEUED] if row.cluster.is_by_hand else 0,
         "waiting": explain_waiting(row, progress.jobs, request.user) if row.launched_at else [],
         "seconds_left": estimate_seconds_left(
             paces,

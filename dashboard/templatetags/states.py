@@ -87,6 +87,8 @@ def _contact(cluster: Cluster) -> tuple[str, str, str]:
         return "planned", "from logs", ""
     if not cluster.enabled:
         return "planned", "off", ""
+    if cluster.is_by_hand:
+        return "planned", "by hand", ""
     if cluster.preparing:
         return "planned", "being set up", reached
     match cluster.contact:

@@ -279,6 +279,8 @@ def _why_not_send(cluster: Cluster) -> str:
             f"What is sent to {cluster} runs as Tare itself, so only site administrators send "
             "something there, and the people whom they name."
         )
+    if cluster.is_by_hand:
+        return f"{cluster} is not yours to see."
     if cluster.credential_id is None:
         return f"{cluster} has no credential yet, which would say who may send jobs there."
     return f"The key of {cluster} is not yours to use."

@@ -17,7 +17,7 @@ from experiments.admin.base import Owned, RuledInline
 from experiments.admin.help_links import HelpLinks
 from experiments.execution import explain_partition_problem
 from experiments.models import Cluster, Job, Operation, Partition, Runtime, User
-from experiments.models.cluster_choices import LOCAL_TRANSPORT
+from experiments.models.cluster_choices import BY_HAND, LOCAL_TRANSPORT
 from runners.schedulers import PLACEHOLDERS, SCHEDULERS
 from runners.transports import fingerprint_public_key
 
@@ -203,6 +203,18 @@ class ClusterForm(HelpLinks, VisibilityFields, forms.ModelForm):  # type: ignore
             self.add_error("host", "SSH needs a host to log in to.")
         if cleaned.get("transport") == LOCAL_TRANSPORT and not may_run_here(self.by):
             self.add_error("transport", "Jobs there run as Tare itself: for site administrators.")
+        if cleaned.get("transport") == BY_HAND:
+            for name in ("host", "jump_host", "credential"):
+                if cleaned.get(name):
+                    self.add_error(name, "Nobody logs in where jobs are carried by hand.")
+        is_carried = BY_HAND in (cleaned.get("transport"), self.initial.get("transport"))
+        changes = is_carried and "transport" in self.changed_data
+        if changes and (count := _count_live(self.instance)):
+            self.add_error(
+                "transport",
+                f"{count} job{'s' * (count != 1)} there would be lost: wait for their end, or "
+                "cancel them.",
+            )
         jump = cleaned.get("jump_host")
         if jump is not None and self.instance.pk and self.instance in jump.list_hops():
             circle = " → ".join(str(hop) for hop in [*jump.list_hops(), self.instance])

@@ -23,6 +23,7 @@ from experiments.models.checks import compute_fingerprint
 from runners.preflight.checks import Change, Check, find_changes
 from runners.preflight.modes import WORKS, name_mode_check
 from runners.runtimes import RUNTIMES
+from runners.transports.by_hand import NO_CONNECTION
 
 REPORTS_WITH_MODES = 10  # the number of newest reports that are searched for trials of modes
 ENDED_REPORTS = "ended_reports"
@@ -45,6 +46,11 @@ def why_not_check(cluster: Cluster, user: User) -> str:
     if permissions.may_change(user, cluster):
         return ""
     return permissions.why_not_use(user, cluster)
+
+
+def why_not_ask(cluster: Cluster) -> str:
+    """Return why nothing can be asked of the cluster itself; "" if something can."""
+    return f"{cluster}: {NO_CONNECTION}" if cluster.is_by_hand else ""
 
 
 def request_check(cluster: Cluster, by: User | None) -> CheckReport:

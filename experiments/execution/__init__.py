@@ -4,6 +4,8 @@ import experiments.execution.build_operations  # its kinds of operations
 import experiments.execution.inspect_operations  # its kinds of operations
 import experiments.execution.retention_operations  # its kinds of operations
 import experiments.execution.staging_operations  # noqa: F401  (its kinds of operations)
+from experiments.execution.by_hand_jobs import NothingToCarry, write_jobs
+from experiments.execution.by_hand_results import NotBrought, bring_results
 from experiments.execution.cluster_readings import read_cluster
 from experiments.execution.connection_test_visits import test_connection, try_log_in
 from experiments.execution.connections import connect, find_visitor
@@ -17,6 +19,9 @@ from experiments.execution.tick import tick
 
 __all__ = [
     "LeaseLost",
+    "NotBrought",
+    "NothingToCarry",
+    "bring_results",
     "check",
     "connect",
     "copy_file",
@@ -30,4 +35,5 @@ __all__ = [
     "test_connection",
     "tick",
     "try_log_in",
+    "write_jobs",
 ]

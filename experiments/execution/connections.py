@@ -16,10 +16,12 @@ from experiments.execution.holder import is_dead, name_process
 from experiments.execution.limits import claim_connection
 from experiments.models import Cluster, Credential, Job, Operation
 from experiments.models.database_time import database_now
+from runners.by_hand import CarriedRunner
 from runners.errors import Refused, TryAgain
 from runners.runner import Runner
 from runners.schedulers import SCHEDULERS
 from runners.transports import SSH, Local, SSHAddress, Transport
+from runners.transports.by_hand import NO_CONNECTION
 from runners.untrusted import clean_text
 
 VISITOR_SECONDS = 15  # after as many without a visit another process may take a cluster over
@@ -74,6 +76,9 @@ def _close_what_others_visit() -> None:
 @contextmanager
 def connect(cluster: Cluster) -> Iterator[Runner]:
     """Hold the one connection of a tick. Raises TryAgain when the cluster cannot be reached."""
+    if cluster.is_by_hand:
+        yield CarriedRunner(SCHEDULERS[cluster.scheduler]())
+        return
     _close_what_others_visit()
     with _keep_open(cluster.pk):
         transport = _transport_to(cluster)
@@ -144,6 +149,8 @@ def make_ssh_address(cluster: Cluster, *, trying: Credential | None = None) -> S
 
     `trying`: the credential whose next key is taken instead of the one in use.
     """
+    if cluster.is_by_hand:
+        raise TryAgain(NO_CONNECTION, kind="set-up")
     address: SSHAddress | None = None
     for hop in cluster.list_hops():
         address = _hop(hop, address, trying)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db.models import Count, Exists, Q
+from django.db.models import Case, Count, Exists, Q, Value, When
 
 from experiments.access.permissions import why_not_use
 from experiments.models import Cluster, Job, Removal, Run, User
+from experiments.models.cluster_choices import BY_HAND
 from experiments.models.states import NOT_STARTED
 from experiments.planning.interim import Stage, read_stage
 
@@ -64,6 +65,7 @@ def find_attempts_of_jobs(jobs: Iterable[int], stage: Stage) -> dict[int, Furthe
             failed=Count("runs", filter=failed),
             not_started=Count("runs", filter=failed & Q(runs__reason=NOT_STARTED)),
             lacking=Count("runs", filter=Q(runs__state__in=MAY_CHANGE)),
+            is_away=Case(When(cluster__transport=BY_HAND, then=Value(True)), default=Value(False)),
             is_removed=Exists(Removal.objects.of_outer_job().not_failed()),
         )
     )
@@ -78,6 +80,8 @@ def find_attempts_of_jobs(jobs: Iterable[int], stage: Stage) -> dict[int, Furthe
         attempts_by_job[row.pk] = FurtherAttempts(
             can_retry=is_open and row.failed == row.held,
             missing=row.not_started if can_repair else 0,
-            can_collect=row.can_be_collected and row.lacking > 0 and not row.is_removed,
+            can_collect=row.can_be_collected
+            and row.lacking > 0
+            and not (row.is_removed or row.is_away),
         )
     return attempts_by_job

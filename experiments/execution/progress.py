@@ -177,7 +177,9 @@ def explain_waiting(
         sentences.append(_describe_own_queue(experiment, planned, reader))
         if experiment.spreads_nodes:
             sentences.append(ONE_AFTER_THE_OTHER)
-    if jobs.get(Job.State.QUEUED):
+    if jobs.get(Job.State.QUEUED) and experiment.cluster.is_by_hand:
+        sentences.append(_describe_carried(experiment, jobs[Job.State.QUEUED]))
+    elif jobs.get(Job.State.QUEUED):
         queued = experiment.jobs.filter(state=Job.State.QUEUED).order_by()
         counted = queued.values_list("scheduler_state").annotate(
             count=Count("pk"),
@@ -192,6 +194,11 @@ def explain_waiting(
                 sentence += f" {label} expects to start {which} at {first:%Y-%m-%d %H:%M} UTC."
             sentences.append(sentence)
     return sentences
+
+
+def _describe_carried(experiment: Experiment, count: int) -> str:
+    verb = "waits" if count == 1 else "wait"
+    return f"{_jobs(count)} {verb} to be carried to {experiment.cluster} by hand, or for results."
 
 
 def _describe_own_queue(experiment: Experiment, planned: int, reader: User | AnonymousUser) -> str:

@@ -138,7 +138,12 @@ def _rows_to_send(
 
 
 def _count_free(held: Lease) -> int:
-    """Return how many rows the limits of live jobs and of submissions a minute allow now."""
+    """Return how many rows the limits of live jobs and of submissions a minute allow now.
+
+    Where people carry the jobs, all of them are handed out at once.
+    """
+    if held.cluster.is_by_hand:
+        return PORTION
     live = list_jobs(held, *Job.LIVE).count() + list_operations(held, *Job.LIVE).count()
     free = max(held.cluster.max_live_jobs - live, 0)
     left = count_submissions_left(held.cluster) if free else None

@@ -110,11 +110,8 @@ def tick(cluster_pk: int) -> str:
 
 def _visit(held: Lease, runner: Runner) -> None:
     """Do all steps of a visit. Results are collected before anything new is sent."""
-    runner = Runner(
-        held.guard(runner.transport),
-        runner.scheduler,
-        has_older_gate=held.cluster.has_older_gate,
-    )
+    guarded = held.guard(runner.transport)
+    runner = runner.with_transport(guarded, has_older_gate=held.cluster.has_older_gate)
     last_look = began = time.monotonic()
     cancellations = NewCancellations(held, runner)
     collect_in_time = partial(

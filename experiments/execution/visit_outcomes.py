@@ -60,7 +60,7 @@ def back_off_from(cluster: Cluster, problem: Failure) -> None:
 def note_success(held: Lease) -> None:
     """Have the cluster's page say that it was reached, as soon as the visit gives it back."""
     held.at_end |= {
-        "last_seen_at": Now(),
+        **({} if held.cluster.is_by_hand else {"last_seen_at": Now()}),
         "last_error": "",
         "last_error_kind": "",
         "failures": 0,

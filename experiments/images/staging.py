@@ -29,6 +29,7 @@ from runners.images.staging_steps import Source
 from runners.preflight.checks import Check
 from runners.preflight.modes import WORKS, name_mode_check
 from runners.runtimes import RUNTIMES
+from runners.transports.by_hand import NO_OPERATIONS
 
 State = StagedImage.State
 
@@ -90,6 +91,8 @@ def stage(
 ) -> StagedImage:
     """Request a form of `image` on `cluster`. Raises NotDone."""
     _require_permission(by, cluster)
+    if cluster.is_by_hand:
+        raise NotDone(f"{cluster}: {NO_OPERATIONS}")
     if problem := why_not_form(cluster, form, mode):
         raise NotDone(problem)
     source = Source(image.kind, name_archive_path(image, cluster), image.digest)
@@ -236,6 +239,8 @@ def get_or_request_archive(image: Image, cluster: Cluster) -> StagedImage:
 def _create_operation(
     kind: str, row: StagedImage, by: User, partition: Partition | None
 ) -> Operation:
+    if row.cluster.is_by_hand:
+        raise NotDone(f"{row.cluster}: {NO_OPERATIONS}")
     operation = Operation(
         kind=kind, cluster=row.cluster, staged_image=row, partition=partition, owner=by
     )

@@ -11,6 +11,7 @@ from django.db import models
 from django.utils import timezone
 
 from experiments.models.cluster_choices import (
+    BY_HAND,
     LOCAL_TRANSPORT,
     is_host,
     is_work_directory,
@@ -57,7 +58,8 @@ class ClusterQuerySet(SharedQuerySet["Cluster"]):
     def usable_by(self, user: User) -> ClusterQuerySet:
         """Return the enabled clusters on which `user` may use the key, and so send jobs.
 
-        On Tare's own machine no key is needed: there `user` has to be named. A cluster without a
+        On Tare's own machine no key is needed: there `user` has to be named. Where Tare has no
+        connection, whoever may see the cluster may carry jobs there. Any other cluster without a
         key is for nobody but site administrators.
         """
         visible = self.visible_to(user).filter(enabled=True)
@@ -66,7 +68,8 @@ class ClusterQuerySet(SharedQuerySet["Cluster"]):
         keys = Credential.objects.usable_by(user).values("pk")
         named = Cluster.users.through._default_manager.filter(user=user).values("cluster_id")
         away = models.Q(credential__in=keys) & ~models.Q(transport=LOCAL_TRANSPORT)
-        return visible.filter(away | models.Q(transport=LOCAL_TRANSPORT, pk__in=named))
+        carried = models.Q(transport=BY_HAND)
+        return visible.filter(away | carried | models.Q(transport=LOCAL_TRANSPORT, pk__in=named))
 
 
 class Cluster(SharedInside):
@@ -235,6 +238,11 @@ class Cluster(SharedInside):
     def usable_by(self, user: User) -> bool:
         """Return whether `user` may send jobs here."""
         return Cluster.objects.usable_by(user).filter(pk=self.pk).exists()
+
+    @property
+    def is_by_hand(self) -> bool:
+        """Return whether Tare has no connection to it: people carry its jobs and results."""
+        return self.transport == BY_HAND
 
     @property
     def images_folder(self) -> str:

@@ -10,6 +10,7 @@ from runners.schedulers import SCHEDULERS
 from runners.transports import TRANSPORTS
 
 LOCAL_TRANSPORT = "local"  # to Tare's own machine
+BY_HAND = "by_hand"  # no connection: people carry archives there and back
 
 
 def transport_choices() -> list[tuple[str, str]]:

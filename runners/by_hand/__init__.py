@@ -1,0 +1,21 @@
+"""Machines that cannot be reached: jobs travel there as an archive, and results come back as one.
+
+`carrying` stands in for the cluster while jobs are away, `job_archives` writes the archive,
+`result_archives` unpacks what comes back, and `identities` says which job it is of.
+"""
+
+from runners.by_hand.carrying import BEGINS, CarriedRunner
+from runners.by_hand.identities import IDENTITY, Identity, read_identity
+from runners.by_hand.job_archives import stream_archive
+from runners.by_hand.result_archives import Unpacked, unpack_results
+
+__all__ = [
+    "BEGINS",
+    "IDENTITY",
+    "CarriedRunner",
+    "Identity",
+    "Unpacked",
+    "read_identity",
+    "stream_archive",
+    "unpack_results",
+]
