@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "experiments.design": {"numpy"},
     "experiments.snapshots": {"experiments.program_files"},
     "experiments.program_files": set(),
+    "experiments.loaded_files": set(),
     "experiments.help_targets": set(),
     "experiments.software.parity": set(),
     "experiments.imports": {
@@ -88,6 +89,7 @@ ROOMS = {
         "live_files": "errors node_samples transports untrusted",
         "node_rules": "node_samples",
         "directories": "errors node_samples transports untrusted",
+        "kept_output": "directories",
         "runtimes": "jobs",
         "schedulers": "errors jobs transports untrusted",
         "workloads": "directories errors payload transports untrusted",
@@ -118,6 +120,7 @@ ROOMS = {
         "help_targets": "",
         "liveness": "",
         "program_files": "",
+        "loaded_files": "",
         "settings_checks": "encryption",
         "snapshots": "program_files",
         "statistics": "",
@@ -131,8 +134,8 @@ ROOMS = {
         "presets": "access design models planning software",
         "comparisons": "design models notify planning program_files snapshots software statistics",
         "notifications": "access comparisons encryption models",
-        "execution": "access clusters comparisons design encryption images liveness models "
-        "notifications notify planning snapshots software",
+        "execution": "access clusters comparisons design encryption images liveness loaded_files "
+        "models notifications notify planning snapshots software",
         "health": "access execution models notifications notify statistics",
         "imports": "access comparisons execution models statistics",
         "admin": "access execution help_targets models planning software",
