@@ -96,7 +96,7 @@ def test_nothing_that_the_checkout_configures_is_started(checkout: Path, tmp_pat
 
 def test_files_outside_of_a_checkout_have_none(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("")
-    assert describe_checkouts([str(tmp_path / "train.py"), "/usr/bin/env", "gone"]) == {}
+    assert describe_checkouts([str(tmp_path / "train.py"), "/usr/bin/env", "/gone"]) == {}
 
 
 def test_a_checkout_of_very_many_files_is_not_compared(
