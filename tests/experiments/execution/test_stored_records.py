@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from django.core.serializers.json import DjangoJSONEncoder
 
 from experiments.execution import lifecycle
 from experiments.execution.record_documents import describe_record
-from experiments.models import Cluster, Environment, Job, Run, StoredRecord
+from experiments.models import Cluster, Environment, Experiment, Job, Run, StoredRecord
 from runners.kept_output import DEFAULT_MIB
+from tests.conftest import finish
 from tests.experiments.execution.test_files_left import run_program
 
 pytestmark = pytest.mark.django_db
@@ -131,3 +133,28 @@ def test_what_is_tried_again_has_no_record_of_before(here: Cluster, bare: Enviro
     Job.objects.filter(pk=run.job_id).update(state="failed")
     assert lifecycle.plan_next_attempt(Job.objects.get(pk=run.job_id), why="", avoided_nodes="")
     assert not StoredRecord.objects.filter(run__experiment=made).exists()
+
+
+def test_a_plan_may_keep_nothing_of_the_output(experiment: Callable[..., Experiment]) -> None:
+    made = experiment(repeats=1, output_mib=0)
+    finish(made)
+    for run in made.runs.select_related("stored_record"):
+        assert run.state == "succeeded", run.message
+        stored = run.stored_record
+        assert stored.output_left_out == stored.output_bytes > 0
+        assert b"left out here by Tare" in stored.read_output()
+        assert "record" in run.phases
+
+
+def test_modules_are_known_and_values_of_other_variables_are_not(
+    here: Cluster, bare: Environment
+) -> None:
+    bare.variables = {"LOADEDMODULES": "gcc/13.2:cuda/12.4", "MY_TOKEN": "s3cret"}
+    bare.save()
+    made, _ = run_program(here, bare, "import time; time.sleep(0.2)", read="nothing")
+    document = read_document(made.runs.get(environment=bare))
+    assert document["modules"] == ["gcc/13.2", "cuda/12.4"]
+    inside = document["snapshot"]["inside"]
+    assert "MY_TOKEN" in inside["other_variables"]
+    assert "s3cret" not in json.dumps(inside)
+    assert document["not_recorded"] == []
