@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import time
-from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, List, Set, Tuple
 
 MOST_FILES = 2000
 MOST_PATH_BYTES = 400_000  # of all paths together
@@ -28,7 +28,8 @@ NOTABLE = re.compile(r"blas|lapack|mkl|cuda|cudnn|cublas|nccl|nvidia|nvml|mpi|te
 """In the names of libraries whose check sums come first."""
 HOMES = re.compile(r"/(home|users|Users|root)/")
 DELETED = " (deleted)"
-BLOCK = 1 << 20
+OF_PROOT = re.compile(r"/prooted-\d+-\w+( \(deleted\))?$")
+"""The loader of udocker's PRoot, which has another name in each process."""
 
 
 def read_paths(process: Any = "self") -> Set[str]:
@@ -43,7 +44,7 @@ def read_paths(process: Any = "self") -> Set[str]:
         fields = line.split(None, 5)
         if len(fields) == 6 and b"x" in fields[1] and fields[5].startswith(b"/"):
             paths.add(fields[5].decode("utf-8", "surrogateescape"))
-    return {path for path in paths if not path.startswith("/dev/")}
+    return {path for path in paths if not path.startswith("/dev/") and not OF_PROOT.search(path)}
 
 
 class Readings:
@@ -107,20 +108,24 @@ def describe_loaded(
     files: Dict[str, Dict[str, Any]] = {}
     waiting: List[Tuple[bool, int, str, str]] = []
     listed = sorted(paths)
-    room = MOST_PATH_BYTES
+    room, prefix = MOST_PATH_BYTES, ""
     for count, path in enumerate(listed):
         room -= len(path)
         if count >= MOST_FILES or room < 0:
             break
-        name = path[: -len(DELETED)] if path.endswith(DELETED) else path
+        is_gone = path.endswith(DELETED) and not os.path.exists(path)
+        name = path[: -len(DELETED)] if is_gone else path
         facts: Dict[str, Any] = {}
-        here, size = _find_here(name)
+        # What lies there now in place of a deleted file is not what was loaded.
+        here, size = ("", 0) if is_gone else _find_here(name, prefix)
         if here:
+            prefix = name[: -len(here)]
+            name = here
             facts["bytes"] = size
             if mount := _find_mount(here, mounts):
                 facts["mount"] = mount
         else:
-            facts["problem"] = "deleted meanwhile" if name != path else "not found"
+            facts["problem"] = "deleted meanwhile" if is_gone else "not found"
         in_own = name.startswith(own_folder + "/")
         if not in_own and (HOMES.match(name) or any(map(name.startswith, homes))):
             facts["home"] = True
@@ -151,14 +156,17 @@ def measure_own_seconds() -> float:
         return now
 
 
-def _find_here(path: str) -> Tuple[str, int]:
+def _find_here(path: str, prefix: str) -> Tuple[str, int]:
     """Return where this process finds a mapped file, and its size; "" if it does not.
 
-    Under PRoot `maps` has the host's paths, of which only the end is right in the environment.
+    Under PRoot `maps` has the host's paths, of which only the end is right in the environment. What
+    precedes it is tried first as it was for another file, `prefix`: there each look takes long.
     """
     parts = path.split("/")
-    for first in range(1, len(parts)):
-        candidate = "/" + "/".join(parts[first:])
+    candidates = ["/" + "/".join(parts[first:]) for first in range(1, len(parts))]
+    if prefix and path.startswith(prefix + "/"):
+        candidates.insert(0, path[len(prefix) :])
+    for candidate in candidates:
         try:
             status = os.stat(candidate)
         except (OSError, ValueError):
@@ -170,37 +178,34 @@ def _find_here(path: str) -> Tuple[str, int]:
 
 def _identify(path: str, size: int, whole: bool) -> Dict[str, Any]:
     """Return the names that a file has of itself, and its check sum or that of its ends."""
+    import io
+
     from .elf import read_elf
 
     facts: Dict[str, Any] = {}
     try:
         # Without waiting, in case something else than a file has come in its place.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(handle, "rb", buffering=0 if whole else -1) as file:
-            elf = read_elf(file)
+        with os.fdopen(handle, "rb") as file:
+            content = file.read(size + 1) if whole else b""
+            elf = read_elf(io.BytesIO(content) if whole else file)
             if elf:
                 facts = {"soname": elf.soname, "build_id": elf.build_id}
-            if whole:
-                facts["sha256"] = _sum_up(file, size)
-            else:
+            if not whole:
                 facts["ends_sha256"] = _sum_up_ends(file, size)
+            elif len(content) == size:
+                facts["sha256"] = _sum_up(content)
+            else:
+                facts["problem"] = "it was written to meanwhile"
     except (OSError, ValueError) as error:
         facts["problem"] = getattr(error, "strerror", None) or str(error)
     return {name: value for name, value in facts.items() if value}
 
 
-def _sum_up(file: Any, size: int) -> Optional[str]:
+def _sum_up(content: bytes) -> str:
     import hashlib
 
-    total, read = hashlib.sha256(), 0
-    file.seek(0)
-    while read <= size:
-        block = file.read(BLOCK)
-        if not block:
-            break
-        total.update(block)
-        read += len(block)
-    return total.hexdigest() if read == size else None  # None: it has changed meanwhile
+    return hashlib.sha256(content).hexdigest()
 
 
 def _sum_up_ends(file: Any, size: int) -> str:
@@ -240,8 +245,7 @@ def _read_mounts() -> Set[str]:
 
 
 def _find_mount(path: str, mounts: Set[str]) -> str:
-    """Return the mount that holds a path; "" for the root's."""
-    path = os.path.realpath(path)
+    """Return the mount that holds a path without links; "" for the root's."""
     while path and path not in mounts:
         path = path.rpartition("/")[0]
     return path

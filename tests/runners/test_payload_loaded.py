@@ -141,8 +141,13 @@ def test_a_library_that_was_deleted_meanwhile_is_named(
     shutil.copy(library, own)
     process = holding(own)
     own.unlink()
-    files = describe_loaded(read_paths(process), "/elsewhere")["files"]
-    assert files[str(own)] == {"problem": "deleted meanwhile"}
+    assert describe_loaded(read_paths(process), "/")["files"][str(own)] == {
+        "problem": "deleted meanwhile"
+    }
+    own.write_text("what an upgrade has put in its place")
+    assert describe_loaded(read_paths(process), "/")["files"][str(own)] == {
+        "problem": "deleted meanwhile"
+    }
 
 
 def test_a_fifo_in_the_place_of_a_library_holds_nothing_up(tmp_path: Path) -> None:
