@@ -45,6 +45,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "design": "experiments#design",
         "warm_up": "experiments#warm-up",
         "cooldown_seconds": "experiments#cool-down-between-runs",
+        "output_mib": "experiments#output-kept-of-a-run",
         **dict.fromkeys(
             (
                 "reject_below_mhz",

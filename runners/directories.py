@@ -5,6 +5,7 @@ come from a few files with known names. These are fetched whole; of the others a
 a budget, to compare their check sums; of the rest only names and sizes are known.
 """
 
+import io
 import re
 import tarfile
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -30,11 +31,14 @@ FETCH_EACH_LIMIT = 4 * MIB  # of the files of one of several jobs
 FETCH_TOGETHER_LIMIT = 64 * MIB  # of the files of all of them
 END_LIMIT = 4 * MIB  # of the end of a file that is too large to be read whole
 END_COUNT = 16
+HEAD_LIMIT = 4 * MIB  # of the beginning of what such a program printed
 FETCH_SECONDS = 300
 FETCH_TOGETHER_SECONDS = 60
 NOT_THE_FILE = 68  # exit code of COPY for a link
 END = "/end"
 """Added to the name of a file that is too large, for its last bytes. No file has such a name."""
+HEAD = "/head"
+"""The same for its first bytes, of what programs print alone."""
 
 # The files from which results, outcomes and pages are read, in the folder of any process.
 IN_RUNS = (
@@ -105,6 +109,10 @@ def fetch_record(
         offset = sizes[name] - END_LIMIT
         try:
             files[name + END] = transport.read(f"{directory}/{name}", offset=offset)[:END_LIMIT]
+            if name.endswith("output.txt"):
+                head = io.BytesIO()
+                copy_file(transport, directory, name, head, limit=HEAD_LIMIT, timeout=FETCH_SECONDS)
+                files[name + HEAD] = head.getvalue()
         except (FileNotFoundError, Refused):
             continue
     return Fetched(files, sizes)

@@ -49,6 +49,8 @@ class RunRecord:
     """The snapshots of the other processes, by name: "rank 1", "instance 3"."""
     memory: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What each process held at most, by name as in `others`; "" is the first of several."""
+    own_facts: dict[str, Any] = field(default_factory=dict)
+    """What the first process wrote of this run alone, such as its command inside the container."""
     culprit: str = ""  # which of several processes failed, and how: "rank 1 ended with exit code 3"
     damage: str = ""  # which file cannot be read, and why
 
@@ -203,6 +205,7 @@ def _read_run(
         part.name: {} for part in parts if part.name not in ("rank 0", first)
     }
     memory |= {name: content.pop("memory", None) or {} for name, content in known.items()}
+    own_facts = [content.pop("run", None) or {} for content in known.values()]
     too_many = [
         f"{name}: with those beside it there are more than {ALL_DOCUMENTS // MIB} MiB"
         for name in unread
@@ -219,6 +222,7 @@ def _read_run(
         snapshot=snapshot_inside,
         others=snapshots,
         memory=memory,
+        own_facts=own_facts[0] if own_facts else {},
         culprit=f"{failed_part.name} {failed_part.end}" if failed_part else "",
         damage=next(filter(None, [damage, *(part.damage for part in parts), *too_many]), ""),
     )

@@ -20,6 +20,8 @@ MOST = {"s": 3.2e8, "B": 2.0**50, "J": 1e13}
 CLOCK_SECONDS, CLOCK_SHARE = 0.25, 0.001
 """By how much, in all and of the time, a node's clock and its time since start may differ: they are
 read one after the other, in steps of 10 ms, and clocks are kept right by 0.05 % at most."""
+MOST_RECORD_SECONDS = 30.0
+"""More than the record takes on the slowest file system: nothing larger is believed."""
 LEAST_SHIFT = 1700.0
 """Seconds: zones change by half an hour at least. Other clocks differ from Slurm's by less."""
 JOB_SCRIPT = "clock of the job script"
@@ -58,10 +60,14 @@ def accept(metric: Metric, value: Any, source: str, detail: str = "") -> Measure
     return Measure(number, metric.unit, source, detail)
 
 
-def measure_run_time(began: Mapping[str, Any], ended: Mapping[str, Any]) -> Measure:
+def measure_run_time(
+    began: Mapping[str, Any], ended: Mapping[str, Any], record_seconds: float = 0.0
+) -> Measure:
     """Return the time of a run by two lines of its job's journal; either may be empty.
 
     `uptime` in them are the seconds since the node was started, which no clock changes.
+    `record_seconds` is what the payload took, after all that it measured, to write down what had
+    run: it is no part of the run.
     """
     if not began or not ended:
         raise NotMeasured("the job's journal does not say when the program began and ended")
@@ -75,6 +81,9 @@ def measure_run_time(began: Mapping[str, Any], ended: Mapping[str, Any]) -> Meas
             )
     elif seconds <= 0:
         raise NotMeasured("the node's clock was set back while the run ran")
+    if 0 < record_seconds < min(seconds, MOST_RECORD_SECONDS):
+        detail = f"without {record_seconds:.3f} s in which Tare wrote down what had run"
+        return accept(RUN_TIME, seconds - record_seconds, JOB_SCRIPT, detail)
     return accept(RUN_TIME, seconds, JOB_SCRIPT)
 
 

@@ -39,6 +39,19 @@ LINE = Table(
 )
 """One line of a job's journal."""
 
+LOADED_FILE = Table(
+    {
+        "soname": NAME,
+        "build_id": Text(128, pattern=r"[0-9a-f]*"),
+        "bytes": Whole(),
+        "sha256": Text(pattern=HASH),
+        "ends_sha256": Text(pattern=HASH),
+        "mount": Text(4096),
+        "problem": Text(1000),
+    }
+)
+"""A program or library that a run had loaded: payload/loaded.py."""
+
 INSIDE = Table(
     {
         "hostname": Text(),
@@ -50,11 +63,14 @@ INSIDE = Table(
         "python": Table(),
         "packages": VERSIONS,
         "variables": VERSIONS,
+        "other_variables": Rows(Text(1000)),
         "tensorflow_variables": VERSIONS,
         "blas": Table(),
         "blas_loaded": Rows(Table()),
         "libraries": Rows(Text()),
         "memory": Table(),
+        "loaded": Table({"files": Table(others=LOADED_FILE), "unlisted": Whole()}),
+        "run": Table({"argv": Rows(Text()), "loaded": Table()}),
     }
 )
 """The snapshot of a run from inside its container: payload/snapshot.py."""

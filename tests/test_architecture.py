@@ -27,6 +27,7 @@ MAY_IMPORT = {
         "experiments.statistics.compared_facts",
     },
     "experiments.program_files": set(),
+    "experiments.loaded_files": set(),
     "experiments.help_targets": set(),
     "experiments.software.parity": {"experiments.confounder_table"},
     "experiments.imports": {
@@ -102,6 +103,7 @@ ROOMS = {
         "live_files": "errors node_samples transports untrusted",
         "node_rules": "node_samples",
         "directories": "errors node_samples transports untrusted",
+        "kept_output": "directories",
         "runtimes": "jobs",
         "schedulers": "errors jobs transports untrusted",
         "workloads": "directories errors payload transports untrusted",
@@ -137,6 +139,7 @@ ROOMS = {
         "help_targets": "",
         "liveness": "",
         "program_files": "",
+        "loaded_files": "",
         "settings_checks": "encryption",
         "snapshot_facts": "confounder_table program_files",
         "snapshots": "snapshot_facts",
@@ -154,8 +157,8 @@ ROOMS = {
         "statistics",
         "notifications": "access comparisons encryption models",
         "recurring": "comparisons models notifications notify planning presets statistics",
-        "execution": "access clusters comparisons design encryption images liveness models "
-        "notifications notify planning recurring snapshots software",
+        "execution": "access clusters comparisons design encryption images liveness loaded_files "
+        "models notifications notify planning recurring snapshots software",
         "health": "access execution models notifications notify statistics",
         "imports": "access comparisons design execution models planning snapshots statistics",
         "admin": "access execution help_targets models planning software",

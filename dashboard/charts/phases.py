@@ -20,6 +20,7 @@ COLOURS = {
     "dropping pages": "pages",
     "report": "report",
     "end": "end",
+    "record": "snapshot",
 }
 """Phase -> its colour's name, in the order in which a program goes through them."""
 RENAMED = {"burn-in": "warm-up"}

@@ -263,6 +263,7 @@ def describe_design(
     yield "Margins of training", describe_training_margins(row)
     yield "Warm-up", row.get_warm_up_display()
     yield "Cool-down", numbers.duration(float(row.cooldown_seconds))
+    yield "Output kept of a run", f"{row.output_mib} MiB"
     yield "Rules that reject runs", "; ".join(row.rejection_texts) or "none"
     yield "Imported from", row.imported_from
 

@@ -12,6 +12,7 @@ from dashboard.charts.phases import choose_css_class, describe_phase, sort_by_ti
 from experiments.comparisons.accuracies import get_target
 from experiments.comparisons.series import ACCURACY, ACCURACY_TIME
 from experiments.comparisons.step_summaries import read_steady_state
+from experiments.loaded_files import shorten_loaded
 from experiments.models import MeasureNotes, Run, Series
 from experiments.snapshots import flatten
 from experiments.statistics import numbers
@@ -41,7 +42,11 @@ def search_facts(content: Mapping[str, Any], search_text: str = "") -> list[Fact
     Of a text of many lines, such as /proc/cpuinfo, only the matching lines are shown.
     """
     outside = dict(flatten(content.get("outside") or {}))
-    inside = dict(flatten(content.get("inside") or {}))
+    # Loaded files have a list of their own on the page: here they are found, not listed.
+    inside_content = shorten_loaded(content.get("inside") or {})
+    if not search_text.strip():
+        inside_content.pop("loaded", None)
+    inside = dict(flatten(inside_content))
     # Where other processes of the run differ from the first one: "rank 1.hostname".
     inside |= dict(flatten(content.get("others") or {}))
     known_sections = ("outside", "inside", "others")

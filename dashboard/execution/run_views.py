@@ -15,6 +15,7 @@ from dashboard.access.rights import by_link, filter_readable_keys, get_editable
 from dashboard.environment_symbols import assign_symbols
 from dashboard.execution.live_run import describe_live_run
 from dashboard.execution.node_samples import describe_live_use, find_node_use
+from dashboard.execution.record_panel import describe_record_panel
 from dashboard.execution.run_facts import (
     draw_traces,
     list_measurements,
@@ -55,6 +56,7 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
     search_text = request.GET.get("facts", "").strip()
     mark = assign_symbols(row.experiment)[row.environment.name]
     drawn = draw_traces(row, mark)
+    content = row.snapshot_content
     seen = len(drawn) if len(drawn) <= MOST_TRACES else FIRST_TRACES
     context = {
         "run": row,
@@ -62,7 +64,8 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         "mark": mark,
         "search_text": search_text,
         "parameters": describe_parameters(row.spec.get("workload", {})),
-        "facts": search_facts(row.snapshot_content, search_text),
+        "facts": search_facts(content, search_text),
+        "record": describe_record_panel(row, content),
         "measurements": list_measurements(row),
         "missing_measurements": list_missing_measurements(row),
         "phases": list_phases(row),
@@ -116,12 +119,12 @@ def _visible(request: OpenRequest, uid: str) -> Run:
     related = (
         *("experiment__baseline", "job__cluster", "job__snapshot"),
         *("workload", "environment", "snapshot", "node_samples"),
-        "measure_notes",
+        *("measure_notes", "stored_record"),
     )
     return get_object_or_404(
         Run.objects.filter(experiment__in=visible)
         .select_related(*related)
-        .defer("experiment__plan"),
+        .defer("experiment__plan", "stored_record__output", "stored_record__files"),
         uid=uid,
     )
 

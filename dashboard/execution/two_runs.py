@@ -26,6 +26,7 @@ from experiments.comparisons import (
 )
 from experiments.comparisons.judged_samples import list_compared_runs
 from experiments.comparisons.latest import Latest
+from experiments.loaded_files import shorten_loaded
 from experiments.models import Experiment, Run
 from experiments.planning.workloads import describe_parameters, format_value
 from experiments.snapshots import flatten, replace_paths
@@ -266,7 +267,8 @@ def _flatten_snapshots(run: Run) -> dict[str, str]:
     content: dict[str, Any] = {}
     for snapshot in (run.job.snapshot, run.snapshot):
         content |= snapshot.content if snapshot else {}
-    return dict(flatten(content))
+    inside = shorten_loaded(content.get("inside") or {})
+    return dict(flatten({**content, "inside": inside}))
 
 
 def list_candidates(user: Any, run: Run, search_text: str) -> QuerySet[Run]:

@@ -50,6 +50,7 @@ from experiments.models import (
     User,
     Workload,
 )
+from experiments.models.experiment import USUAL_OUTPUT_MIB
 from experiments.planning import rules
 from experiments.planning.aa_tests import select_offered
 from experiments.planning.rules import Forecast
@@ -125,6 +126,7 @@ class ExperimentForm(
             "design",
             "warm_up",
             "cooldown_seconds",
+            "output_mib",
             "reject_swap",
             "reject_throttled",
             "reject_others",
@@ -152,6 +154,7 @@ class ExperimentForm(
             "metrics_rule": "How they are judged together",
             "warm_up": "Warm-up",
             "cooldown_seconds": "Cool-down between runs",
+            "output_mib": "Output kept of a run",
             "reject_swap": "The node used its swap.",
             "reject_throttled": "A GPU was slowed down.",
             "reject_others": "Others used a GPU of the job.",
@@ -170,6 +173,7 @@ class ExperimentForm(
             "a metric is judged only if those before it were shown.",
             "warm_up": "The slow steps at a run’s start, which no mean counts. Every step after it "
             "does. A run that never settles still counts, and a stamp beside the verdict says so.",
+            "output_mib": "Of what a run prints; of more, the beginning and the end.",
             "reject_swap": "Pages went to it or came from it during the run.",
             "reject_throttled": "By heat or by its hardware. A power cap alone rejects nothing.",
             "reject_others": "A process that is not the job’s own was on it before, during or "
@@ -191,6 +195,8 @@ class ExperimentForm(
         self.stored = {**self.initial, "cluster": self.instance.cluster_id}
         self.user = user
         self.fields["cooldown_seconds"].unit = "s"  # type: ignore[attr-defined]
+        self.fields["output_mib"].unit = "MiB"  # type: ignore[attr-defined]
+        self.fields["output_mib"].required = False
         self.fields["reject_below_mhz"].unit = "MHz"  # type: ignore[attr-defined]
         self.fields["reject_others_cpus"].unit = "CPUs"  # type: ignore[attr-defined]
         self.fields["rejected_again"].unit = "times"  # type: ignore[attr-defined]
@@ -356,10 +362,15 @@ class ExperimentForm(
             )
         return None if margin == self.cleaned_data.get("margin") else margin
 
+    def clean_output_mib(self) -> int:
+        limit = self.cleaned_data["output_mib"]
+        return USUAL_OUTPUT_MIB if limit is None else limit
+
     @property
     def has_unusual_design(self) -> bool:
         """Return whether any field that is folded away is filled in otherwise, or wrong."""
         usual = {"design": "paired", "warm_up": "fixed", "looks": "1", "cooldown_seconds": "0"}
+        usual["output_mib"] = str(USUAL_OUTPUT_MIB)
         return any(
             str(self[name].value() or text) != text or (self.is_bound and self[name].errors)
             for name, text in usual.items()

@@ -29,6 +29,7 @@ from experiments.execution.run_ends import (
 )
 from experiments.execution.run_measures import keep_measures
 from experiments.execution.series_copy import copy_series
+from experiments.execution.stored_records import keep_stored_records
 from experiments.models import Job, Measurement, Run, RunFile, Series, Snapshot, User
 from experiments.snapshots import replace_paths
 from runners.records import Record
@@ -133,6 +134,7 @@ def _keep_groups(
         _keep_numbers(kept)
         keep_measures(kept)
         keep_samples(kept)
+        keep_stored_records(kept)
     return kept
 
 

@@ -18,7 +18,7 @@ from experiments.design import compute_hash, draw_seed
 from experiments.execution.further_attempts import NotDone, find_further_attempts, require_use
 from experiments.execution.moves import move, move_all, record_event
 from experiments.execution.planned_jobs import make_job, make_runs
-from experiments.models import Experiment, Job, Run, RunFile, User
+from experiments.models import Experiment, Job, Run, RunFile, StoredRecord, User
 from experiments.planning import rules
 from experiments.planning.decisive_metrics import number_metrics
 from experiments.planning.freeze import freeze_definition
@@ -274,6 +274,7 @@ def plan_next_attempt(job: Job, *, why: str, by: User | None = None, avoided_nod
         for run in job.runs.filter(state=Run.State.FAILED):
             move(run, Run.State.PLANNED, by=by, **RUN_ANEW)
         RunFile.objects.filter(run__job=job).delete()
+        StoredRecord.objects.filter(run__job=job).delete()
     return True
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from experiments.models import Experiment, Job, Run, Workload
 from experiments.planning import rules
 from experiments.planning.freeze import make_workload_of_repeat
+from runners.kept_output import OUTPUT_MIB
 
 
 def make_job(
@@ -48,7 +49,7 @@ def make_runs(
             spec={
                 "workload": workload,
                 "environment": plan["environments"][environment],
-                **({"reject": plan["reject"]} if "reject" in plan else {}),
+                **{name: plan[name] for name in ("reject", OUTPUT_MIB) if name in plan},
             },
         )
         for position, environment in enumerate(block["environments"])

@@ -14,7 +14,9 @@ from experiments.design import Scale
 from experiments.execution.files_left import explain_unread_files, list_damaged_files
 from experiments.execution.journals import find_journal_line, parse_moment
 from experiments.execution.run_measures import Measures, measure_run
-from experiments.models import Job, Run
+from experiments.execution.stored_records import make_stored_record
+from experiments.loaded_files import shorten_loaded
+from experiments.models import Job, Run, StoredRecord
 from experiments.models.states import NOT_STARTED
 from experiments.snapshots import find_differing_facts, replace_paths
 from runners.job_failures import name_run_failure
@@ -24,6 +26,8 @@ from runners.untrusted import clean_text
 from runners.workloads import WORKLOADS, Result, SanityError
 
 LONGEST_MESSAGE = 5000  # characters
+RECORD_PHASE = "record"
+"""In which the payload writes down what has run, after all that it measures."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class RunEnd:
     steps: Result | None = None  # how far another one came; shown, never compared
     snapshot: Mapping[str, Any] | None = None
     measures: Measures = field(default_factory=Measures)  # of a run that has succeeded
+    stored: StoredRecord | None = None
 
     def list_columns(self) -> frozenset[str]:
         """Return what changes with the state: runs with the same columns are stored together."""
@@ -91,7 +96,11 @@ def decide_run_end(ending: Ending, run: Run, runs: Sequence[Run]) -> RunEnd:
     if run_record is None:
         return RunEnd(run, to, columns, message)
     columns |= {"command": run_record.command, "output_tail": run_record.output_tail}
-    return RunEnd(run, to, columns, message, run_record, record, steps=_read_steps(run, run_record))
+    return RunEnd(
+        *(run, to, columns, message, run_record, record),
+        steps=_read_steps(run, run_record),
+        stored=make_stored_record(run, run_record, record),
+    )
 
 
 def describe_own_end(run: Run, run_record: RunRecord, record: Record) -> RunEnd:
@@ -110,9 +119,12 @@ def describe_own_end(run: Run, run_record: RunRecord, record: Record) -> RunEnd:
     }
     steps = None if result else _read_steps(run, run_record)
     snapshot = describe_snapshot(run, run_record)
-    measures = measure_run(run, run_record, record) if result else Measures()
+    record_seconds = result.phases.get(RECORD_PHASE, 0.0) if result else 0.0
+    measures = measure_run(run, run_record, record, record_seconds) if result else Measures()
+    stored = make_stored_record(run, run_record, record)
     return RunEnd(
-        run, state, columns, message, run_record, record, result, steps, snapshot, measures
+        *(run, state, columns, message, run_record, record),
+        *(result, steps, snapshot, measures, stored),
     )
 
 
@@ -133,7 +145,8 @@ def describe_snapshot(run: Run, run_record: RunRecord) -> dict[str, Any]:
         "runtime": run_record.runtime_version,
         "image": run.spec["environment"]["image_digest"],
     }
-    if differing_facts := find_differing_facts(run_record.snapshot, run_record.others):
+    others = {name: shorten_loaded(content) for name, content in run_record.others.items()}
+    if differing_facts := find_differing_facts(shorten_loaded(run_record.snapshot), others):
         snapshot["others"] = differing_facts
     named: dict[str, Any] = replace_paths(snapshot, run.job.directory, run.folder)
     return named

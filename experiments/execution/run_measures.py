@@ -42,15 +42,19 @@ class Measures:
     missing: Mapping[str, str] = field(default_factory=dict)
 
 
-def measure_run(run: Run, run_record: RunRecord, record: Record) -> Measures:
+def measure_run(
+    run: Run, run_record: RunRecord, record: Record, record_seconds: float = 0.0
+) -> Measures:
     """Return what can be measured of a run by what its job left.
 
+    `record_seconds` is what its payload took to write down what had run, after all it measures.
     Metrics that its program reports by the same name are left to the program.
     """
     takers: dict[str, Callable[[], Measure]] = {
         RUN_TIME.name: lambda: measure_run_time(
             find_journal_line(record, "run began", run.uid),
             find_journal_line(record, "program ended", run.uid),
+            record_seconds,
         ),
         QUEUE_TIME.name: lambda: _measure_queue_time(run, record),
         PEAK_HOST_MEMORY.name: lambda: measure_host_memory(run_record.memory),

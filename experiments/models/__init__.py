@@ -37,6 +37,7 @@ from experiments.models.results import Measurement, RunFile, Series, Snapshot
 from experiments.models.run import Event, Job, Run
 from experiments.models.saved_view import SavedView
 from experiments.models.service_sign import ServiceSign
+from experiments.models.stored_record import StoredRecord
 from experiments.models.unsaved_form import UnsavedForm
 from experiments.models.user import Role, User
 from experiments.models.webhook import Webhook, WebhookAnswer
@@ -96,6 +97,7 @@ __all__ = [
     "ShareLink",
     "Snapshot",
     "StagedImage",
+    "StoredRecord",
     "UnsavedForm",
     "User",
     "Waiver",

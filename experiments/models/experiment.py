@@ -18,12 +18,13 @@ from experiments.models.cluster import Cluster
 from experiments.models.partition import Partition
 from experiments.models.states import RUN_FINAL, RunState
 from experiments.models.visibility import Shared, SharedQuerySet
-from runners import node_rules
+from runners import kept_output, node_rules
 from runners.workloads import choose_repeat_seed
 
 MOST_AGAIN = 5
 MOST_MHZ = 100_000
 MOST_CPUS = 100_000
+USUAL_OUTPUT_MIB = kept_output.DEFAULT_MIB
 LEAST_LOSS_MARGIN = 1e-9
 MOST_ANALYSES = 5
 """Interim analyses, as many as `statistics.interim_analyses` has levels for."""
@@ -211,6 +212,11 @@ class Experiment(Shared):
         default=0,
         validators=[MaxValueValidator(MOST_AGAIN)],
         help_text="How often rejected runs of a block are planned again, by a job of their own.",
+    )
+    output_mib = models.PositiveSmallIntegerField(
+        default=USUAL_OUTPUT_MIB,
+        validators=[MaxValueValidator(kept_output.MOST_MIB)],
+        help_text="How much is kept of what a run prints: of more its beginning and its end.",
     )
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="experiments"

@@ -9,6 +9,7 @@ from experiments.design import PlannedBlock, Scale, plan_blocks
 from experiments.models import Environment, Experiment, Workload
 from experiments.planning.decisive_metrics import freeze_metrics
 from experiments.statistics.interim_analyses import get_level, schedule
+from runners.kept_output import DEFAULT_MIB, OUTPUT_MIB
 from runners.payload import hash_payload
 from runners.workloads import WORKLOADS, choose_repeat_seed
 
@@ -64,6 +65,12 @@ def list_planned_blocks(
     )
 
 
+def freeze_output_limit(experiment: Experiment) -> dict[str, Any]:
+    """Return how much of a run's output is kept; {} where it is as usual, as in plans of before."""
+    usual = experiment.output_mib == DEFAULT_MIB
+    return {} if usual else {OUTPUT_MIB: experiment.output_mib}
+
+
 def freeze_definition(experiment: Experiment, seed: int) -> dict[str, Any]:
     """Return all that defines the experiment, as plain JSON: the plan that is hashed."""
     partition = experiment.partition
@@ -95,6 +102,7 @@ def freeze_definition(experiment: Experiment, seed: int) -> dict[str, Any]:
         "warm_up": experiment.warm_up,
         "cooldown_seconds": experiment.cooldown_seconds,
         **({"reject": rules} if (rules := experiment.rejection_rules) else {}),
+        **freeze_output_limit(experiment),
         "payload": hash_payload(),
         "order_seed": seed,
         "blocks": [

@@ -26,6 +26,7 @@ SETTINGS = (
     *("accuracy_margin", "loss_margin"),
     *("reject_swap", "reject_throttled", "reject_others"),
     *("reject_below_mhz", "reject_others_cpus", "rejected_again", "sweeps"),
+    "output_mib",
 )
 """What a draft has of a definition beside rows of the catalogue."""
 

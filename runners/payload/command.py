@@ -45,10 +45,12 @@ def run(parameters: dict[str, Any], recorder: Recorder, process: RunProcess) -> 
     tree = Tree()
     code = wait_for(argv, program, variables, process, tree)
     recorder.metric("wall_time", perf_counter() - began, "s")
-    recorder.phase("end")
+    recorder.phase("record")
     if code:
         raise SystemExit(code if code > 0 else 128 - code)
     return {
+        "argv": argv,
+        "readings": tree.loaded,
         "program": inspect(parameters["argv"], argv, program, sys.executable, variables),
         "together": tree.describe(),
     }

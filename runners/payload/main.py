@@ -14,7 +14,7 @@ import json
 import os
 import sys
 import time
-from typing import Any, Tuple
+from typing import Any, Set, Tuple
 
 if not __package__:
     # Started as a file. As a package, its modules cannot shadow a library's.
@@ -26,6 +26,9 @@ from .recorder import STEP_TIME, Recorder, ResultError, measure_process_age, wri
 
 CLOCK_TICK = 0.01  # s: resolution of the time at which the kernel started a process
 CONTAINER_START = "container start"
+RECORD = "record"
+"""The phase after all that is measured, in which it is written down what was measured."""
+JOB_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WORKLOADS = {
     "blas": "blas",
     "cnn": "training.cnn",
@@ -75,16 +78,25 @@ def measure(spec: dict[str, Any], process: place.RunProcess, recorder: Recorder)
         recorder.phase("waiting for the other instances")
         place.start_together(process)
 
-    from . import memory  # not above: the container's start would pay for it
+    from . import loaded, memory  # not above: the container's start would pay for them
 
     children_before = memory.measure_largest_child()
     workload = importlib.import_module("." + WORKLOADS[spec["workload"]], __package__)
     workload_facts = workload.run(spec["parameters"], recorder, process) or {}
+    recorder.phase(RECORD)
+    readings = workload_facts.pop("readings", None)
+    paths = readings.paths if readings else read_loaded_paths()
     held = {**memory.describe_memory(children_before), **workload_facts.pop("together", {})}
     if not recorder.has_steps and not recorder.has_metrics:
         raise ResultError("nothing was measured")
 
-    known = {**inside, **snapshot.take_after(), **workload_facts, "memory": held}
+    own = {
+        "argv": workload_facts.pop("argv", None) or [sys.executable, *sys.argv],
+        "loaded": readings.describe() if readings else {"own": True},
+    }
+    known = {**inside, **snapshot.take_after(), **workload_facts, "memory": held, "run": own}
+    if paths:
+        known["loaded"] = loaded.describe_loaded(paths, JOB_DIRECTORY)
     write_json(inside_path, known, sync=False)
     recorder.facts.update(workload=spec["workload"], parameters=spec["parameters"])
     if recorder.has_steps:
@@ -111,6 +123,17 @@ def find_data_directory(parameters: Any) -> str:
     """Return the folder of the data that the workload reads; "" where it reads none."""
     known = parameters.get("data_directory") if isinstance(parameters, dict) else ""
     return known if isinstance(known, str) else ""
+
+
+def read_loaded_paths() -> Set[str]:
+    """Return the files that this process, which has measured itself, and its children have loaded.
+
+    Called before anything is imported that only the record needs.
+    """
+    from . import loaded, memory
+
+    processes = [process for process, _ in memory.walk_tree(os.getpid())]
+    return set().union(*map(loaded.read_paths, processes[: loaded.MOST_PROCESSES]))
 
 
 def read_spec(path: str) -> dict[str, Any]:

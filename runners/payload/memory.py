@@ -12,7 +12,9 @@ from __future__ import annotations
 import os
 import resource
 import time
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
+
+from .loaded import Readings
 
 FIRST_PAUSES = (0.05, 0.05, 0.1, 0.3, 0.5)  # s: samples after 0.05, 0.1, 0.2, 0.5 and 1 s
 LEAST_PAUSE = 1.0  # s between two samples of the tree after those
@@ -22,7 +24,10 @@ CHILDREN = "/proc/%d/task/%s/children"
 
 
 class Tree:
-    """Samples of what this process and its descendants hold together, while `wait` waits."""
+    """Samples of what this process and its descendants hold together, while `wait` waits.
+
+    Some of them are readings of what the descendants have loaded, too.
+    """
 
     def __init__(self) -> None:
         self.can_be_seen = os.path.exists(CHILDREN % (os.getpid(), os.getpid()))
@@ -30,6 +35,7 @@ class Tree:
         self.samples = 0
         self.most_processes = 0
         self.seconds = 0.0  # that sampling took
+        self.loaded = Readings()
 
     def begin(self) -> None:
         """Sample from now on, until this process ends."""
@@ -39,7 +45,7 @@ class Tree:
             threading.Thread(target=self._sample, daemon=True).start()
 
     def _sample(self) -> None:
-        took = 0.0
+        took, started = 0.0, time.perf_counter()
         while True:
             if self.samples < len(FIRST_PAUSES):
                 pause = FIRST_PAUSES[self.samples]
@@ -47,10 +53,14 @@ class Tree:
                 pause = max(LEAST_PAUSE, PAUSES * took)
             time.sleep(pause)
             began = time.perf_counter()
-            sizes = measure_tree(os.getpid())
+            root = os.getpid()
+            tree = walk_tree(root)
+            sizes = [size for _, size in tree]
             self.highest = max(self.highest, sum(sizes))
             self.most_processes = max(self.most_processes, len(sizes))
             self.samples += 1
+            # This process waits, and is none of the program's.
+            self.loaded.read([process for process, _ in tree if process != root], began - started)
             took = time.perf_counter() - began
             self.seconds += took
 
@@ -99,13 +109,18 @@ def measure_tree(root: int) -> List[int]:
     """Return the bytes that a process and its descendants hold now. Pages that several share count
     for each of them. What ends meanwhile is left out.
     """
+    return [size for _, size in walk_tree(root)]
+
+
+def walk_tree(root: int) -> List[Tuple[int, int]]:
+    """Return a process and its descendants, each with the bytes that it holds now."""
     page = os.sysconf("SC_PAGE_SIZE")
     sizes, waiting, known = [], [root], {root}
     while waiting and len(known) < MOST_PROCESSES:
         process = waiting.pop()
         try:
             with open("/proc/%d/statm" % process, encoding="ascii") as file:
-                sizes.append(int(file.read().split()[1]) * page)
+                sizes.append((process, int(file.read().split()[1]) * page))
             for thread in os.listdir("/proc/%d/task" % process):
                 with open(CHILDREN % (process, thread), encoding="ascii") as file:
                     new = {int(number) for number in file.read().split()} - known

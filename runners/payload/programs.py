@@ -11,10 +11,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import struct
 import subprocess
-from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
+from .checkouts import describe_checkouts
+from .elf import read_elf
 from .executables import find_executable
 
 SCRIPTS = re.compile(r"\.(py|pyz|sh|bash|csh|zsh|pl|rb|r|jl|lua|tcl|awk|js|m|jar)$", re.IGNORECASE)
@@ -27,22 +28,6 @@ LISTED = re.compile(r"^\s*(\S.*?) => (.*?)(?: \(0x[0-9a-f]+\))?$")
 LARGEST = 1 << 30
 """Bytes of a file that is read for its check sum."""
 MOST_FILES = 50
-PT_INTERP = 3
-
-
-class Header(NamedTuple):
-    """The struct formats of ELF in 64 or 32 bits: of its header and of a program header."""
-
-    file: str
-    segment: str
-    offset_and_size: Tuple[int, int]
-    """The numbers of these two fields of a segment."""
-
-
-HEADERS = {
-    2: Header("HHIQQQIHHHHHH", "IIQQQQQQ", (2, 5)),
-    1: Header("HHIIIIIHHHHHH", "IIIIIIII", (1, 4)),
-}
 
 
 def inspect(
@@ -71,7 +56,14 @@ def inspect(
             if name not in libraries:
                 is_path = os.path.isabs(target)
                 libraries[name] = _describe(target) if is_path else {"problem": target}
-    return {"files": files, "libraries": libraries}
+    own_folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+    paths = [file["path"] for file in files if not file["path"].startswith(own_folder)]
+    checkouts = describe_checkouts(paths)  # of what was sent with the job none is one
+    return {
+        "files": files,
+        "libraries": libraries,
+        **({"checkouts": checkouts} if checkouts else {}),
+    }
 
 
 def _find_files(
@@ -128,7 +120,20 @@ def _describe(path: str) -> Dict[str, Any]:
                 total.update(block)
     except (OSError, ValueError) as error:
         return {**facts, "problem": getattr(error, "strerror", None) or str(error)}
-    return {**facts, "sha256": total.hexdigest()}
+    return {**facts, "sha256": total.hexdigest(), **_describe_elf(path)}
+
+
+def _describe_elf(path: str) -> Dict[str, Any]:
+    """Return what a program says of itself: its loader, its linker's hash, and what it asks for."""
+    try:
+        with open(path, "rb") as file:
+            elf = read_elf(file)
+    except (OSError, ValueError):
+        return {}
+    if not elf:
+        return {}
+    facts = {"loader": elf.interpreter, "soname": elf.soname, "build_id": elf.build_id}
+    return {name: value for name, value in facts.items() if value}
 
 
 def _list_libraries(path: str, variables: Dict[str, str]) -> List[Tuple[str, str]]:
@@ -155,27 +160,10 @@ def find_loader(path: str) -> str:
     """Return the loader that an ELF program names; "" for other files and static programs."""
     try:
         with open(path, "rb") as file:
-            identity = file.read(16)
-            header = HEADERS.get(identity[4]) if identity[:4] == b"\x7fELF" else None
-            if header is None:
-                return ""
-            order = "<" if identity[5] == 1 else ">"
-            fields = _read_struct(order + header.file, file)
-            start, size, count = fields[4], fields[8], fields[9]
-            for number in range(min(count, 1000)):
-                file.seek(start + number * size)
-                segment = _read_struct(order + header.segment, file)
-                if segment[0] == PT_INTERP:
-                    offset, length = (segment[field] for field in header.offset_and_size)
-                    file.seek(offset)
-                    return file.read(min(length, 4096)).rstrip(b"\0").decode()
-    except (OSError, ValueError, IndexError, struct.error, OverflowError):
-        pass
-    return ""
-
-
-def _read_struct(form: str, file: Any) -> Tuple[Any, ...]:
-    return struct.unpack(form, file.read(struct.calcsize(form)))
+            elf = read_elf(file)
+    except (OSError, ValueError):
+        return ""
+    return elf.interpreter if elf else ""
 
 
 def _read_start(path: str, count: int) -> bytes:

@@ -23,12 +23,14 @@ VARIABLES = re.compile(
     r"|MALLOC)_"
     r"|PYTHON[A-Z]+$|TARE_((LOCAL_)?(RANK|SIZE)|INSTANCES?)$"
     r"|(LD_LIBRARY_PATH|LD_PRELOAD|PATH|HOME|TMPDIR|TZ|LANG|LC_[A-Z]+"
-    r"|(APPTAINER|SINGULARITY)_(CONTAINER|NAME|BIND))$"
+    r"|(APPTAINER|SINGULARITY)_(CONTAINER|NAME|BIND)"
+    r"|LOADEDMODULES|_LMFILES_[0-9]*|MODULEPATH|CONDA_PREFIX|VIRTUAL_ENV)$"
 )
 OF_ONE_JOB = re.compile(
     r"SLURM_(JOB_?ID|JOB_NAME|JOB_(START|END)_TIME|TASK_PID|STEP_LAUNCHER_PORT|SRUN_COMM_PORT)$"
 )
 """Names and times of a job, which its record has: with them no two snapshots would be the same."""
+OF_ONE_RUN = re.compile(OF_ONE_JOB.pattern + r"|TARE_|_$")
 SECRETS = re.compile(r"TOKEN|SECRET|PASS|KEY(_|$)|JWT|CREDENTIAL|AUTH")
 LIBRARIES = re.compile(
     r"blas|lapack|mkl|blis|flexiblas|gomp|iomp|cuda|cudnn|cublas|nccl|nvidia"
@@ -69,6 +71,7 @@ def take_before(data_directory: str = "") -> dict[str, Any]:
         "packages": find_packages(),
         "variables": select_variables(os.environ),
         **node_settings.describe_node(cpus),
+        "other_variables": name_other_variables(os.environ),
     }
 
 
@@ -128,6 +131,13 @@ def select_variables(environ: Any) -> dict[str, str]:
         for name, value in sorted(environ.items())
         if VARIABLES.match(name) and not SECRETS.search(name) and not OF_ONE_JOB.match(name)
     }
+
+
+def name_other_variables(environ: Any) -> list[str]:
+    """Return the names alone of variables that are not recorded: their values may be secrets."""
+    known = select_variables(environ)
+    names = [name for name in environ if name not in known and not OF_ONE_RUN.match(name)]
+    return [name[:200] for name in sorted(names)[:500]]
 
 
 def find_packages() -> dict[str, str]:

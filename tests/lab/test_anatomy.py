@@ -111,3 +111,19 @@ def test_a_framework_that_is_missing_is_named_with_the_cure(cells: Cells) -> Non
         assert run.exit_code == 2
         assert "TensorFlow is not installed in this environment" in run.output_tail
         assert "Choose an environment that brings it" in run.output_tail
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_what_a_run_had_loaded_is_known_in_every_environment(
+    cells: Cells, environment: str
+) -> None:
+    """Under PRoot the kernel names files by their paths outside: they are found inside."""
+    run = cells["blas", environment]
+    files = run.snapshot["loaded"]["files"]
+    assert not {path: facts for path, facts in files.items() if facts.get("problem")}
+    (libc,) = [facts for facts in files.values() if facts.get("soname", "").startswith("libc.so")]
+    assert libc["build_id"]
+    assert libc.get("sha256") or libc["ends_sha256"]
+    if environment == "sif":
+        assert "mount" not in libc, "it is the image's own"
+    assert run.own_facts["argv"][-1].endswith("/spec.json")

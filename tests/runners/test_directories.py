@@ -14,6 +14,7 @@ from runners import directories
 from runners.directories import (
     END,
     FETCH_EACH_LIMIT,
+    HEAD,
     choose_files,
     copy_file,
     fetch_files,
@@ -84,15 +85,17 @@ def test_large_files_stay_and_are_known_by_their_size(transport, tmp_path):
     }
 
 
-def test_of_output_that_is_too_large_the_end_comes(transport, tmp_path, monkeypatch):
+def test_of_output_that_is_too_large_both_ends_come(transport, tmp_path, monkeypatch):
     monkeypatch.setattr(directories, "OUR_FILE_LIMIT", 1000)
     monkeypatch.setattr(directories, "END_LIMIT", 10)
+    monkeypatch.setattr(directories, "HEAD_LIMIT", 5)
     run = tmp_path / "runs" / "0-a" / "instance-3"
     run.mkdir(parents=True)
-    (run / "output.txt").write_bytes(b"x" * 2000 + b"the end...")
+    (run / "output.txt").write_bytes(b"first" + b"x" * 2000 + b"the end...")
     (run / "result.json").write_bytes(b"x" * 2000)
     fetched = fetch_record(transport, str(tmp_path))
-    assert fetched == {f"runs/0-a/instance-3/output.txt{END}": b"the end..."}
+    name = "runs/0-a/instance-3/output.txt"
+    assert fetched == {name + END: b"the end...", name + HEAD: b"first"}
 
 
 def test_five_thousand_files_cost_no_record(transport, tmp_path, monkeypatch):

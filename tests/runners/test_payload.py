@@ -26,7 +26,8 @@ def test_only_the_programs_travel() -> None:
         "merged_tree.py", "pack.py", "unpack.py",
         "software.py", "install.py", "extend.py", "place.py", "command.py",
         "blas_libraries.py", "files.py", "pages.py", "startup.py", "programs.py",
-        "executables.py", "memory.py", "gpu_energy.py", "node_settings.py",
+        "executables.py", "memory.py", "gpu_energy.py", "node_settings.py", "elf.py", "loaded.py",
+        "checkouts.py",
     }  # fmt: skip
 
 
@@ -77,7 +78,7 @@ def test_the_phases_are_the_life_of_the_process(tmp_path: Path) -> None:
     phases = WORKLOADS["blas"].read(left(ran.result), {}).phases
     assert list(phases) == [
         "container start", "snapshot", "import", "build",
-        "first step", "burn-in", "steady state", "end",
+        "first step", "burn-in", "steady state", "end", "record",
     ]  # fmt: skip
     assert all(seconds >= 0 for seconds in phases.values())
     assert life / 4 < sum(phases.values()) < life

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -33,6 +34,7 @@ from experiments.models import (
     RunFile,
     SavedView,
     ShareLink,
+    StoredRecord,
     UnsavedForm,
     User,
     Webhook,
@@ -183,6 +185,8 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "job_repair": (POST, "job", Role.RESEARCHER),
     "job_any_node": (POST, "job", Role.RESEARCHER),
     "job_collect": (POST, "job", Role.RESEARCHER),
+    "run_record": (GET, "run", Role.VIEWER),
+    "run_output": (GET, "run", Role.VIEWER),
     "run_exclude": (POST, "run", Role.RESEARCHER),
     "run_include": (POST, "run", Role.RESEARCHER),
     "run_file": (GET, "file", Role.RESEARCHER),
@@ -302,6 +306,7 @@ def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
     cluster = ClusterFactory(owner=owner, credential=key, **there)
     image = ImageFactory(owner=owner)
     file = RunFile.objects.create(run=run, path="model.bin", size_bytes=1)
+    StoredRecord.objects.create(run=run, output=zlib.compress(b"x"), output_bytes=1, files=b"")
     now = timezone.now()
     pause = Pause.objects.create(cluster=cluster, kind="partition", since=now, retry_at=now)
     shown = HostKey.objects.create(cluster=cluster, host="login.example", port=22, key="key")

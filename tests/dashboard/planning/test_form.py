@@ -445,6 +445,13 @@ def test_what_is_unusual_or_wrong_is_not_folded_away(
     assert is_open(as_owner.post(NEW, asked(site, **changes) | {"action": "preview"}))
 
 
+@pytest.mark.parametrize("typed", ["9", "-1", "1.5", "x", "\0"])
+def test_what_is_no_limit_of_output_is_refused_at_its_field(
+    as_owner: Client, site: Site, typed: str
+) -> None:
+    assert list(problems(as_owner, site, output_mib=typed)) == ["output_mib"]
+
+
 @pytest.mark.parametrize("typed", ["0", "-1", "1.5", "1e9", "9" * 30, "x", "\0"])
 @pytest.mark.parametrize("name", ["reject_below_mhz", "reject_others_cpus"])
 def test_what_is_no_clock_or_number_of_cpus_is_refused_at_its_field(

@@ -120,6 +120,17 @@ def test_what_is_missing_has_a_reason_and_no_value(scale: str, name: str, words:
     assert measures.values.keys() | measures.missing.keys() == NAMES
 
 
+def test_the_time_of_the_record_is_no_time_of_the_run() -> None:
+    run = make_run()
+    record = record_of(run, *WHOLE)
+    measures = measure_run(run, record.runs[run.uid], record, 0.25)
+    assert measures.values["run_time"].value == 19.75
+    assert "without 0.250 s" in measures.values["run_time"].detail
+    for odd in (0.0, -1.0, 20.0, 31.0, float("nan")):
+        measures = measure_run(run, record.runs[run.uid], record, odd)
+        assert measures.values["run_time"].value == 20.0, odd
+
+
 def test_records_of_older_job_scripts_lack_what_these_did_not_write() -> None:
     run = make_run()
     old = [{name: value for name, value in line.items() if name != "uptime"} for line in WHOLE]

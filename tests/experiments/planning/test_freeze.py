@@ -118,3 +118,12 @@ def test_the_plan_names_all_that_the_hash_is_to_hold() -> None:
     assert freeze_definition(experiment, 8)["blocks"] != blocks
     experiment.partition = None
     assert freeze_definition(experiment, 7)["partition"] is None
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(2, None), (0, 0), (8, 8)])
+def test_the_limit_of_output_is_in_the_plan_where_it_is_not_as_usual(
+    limit: int, kept: int | None
+) -> None:
+    """So plans of before keep their hash."""
+    plan = freeze_definition(ExperimentFactory(output_mib=limit), 7)
+    assert plan.get("output_mib") == kept

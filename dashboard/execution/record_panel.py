@@ -1,0 +1,140 @@
+"""The panel of a run's page that says what ran, of what it consisted, and what is kept of it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.execution.record_documents import (
+    list_inside_command,
+    list_missing,
+    list_modules,
+)
+from experiments.loaded_files import LoadedFile, LoadedFiles, describe_in_a_sentence, read_loaded
+from experiments.models import Run, StoredRecord
+from experiments.statistics import numbers
+
+MOST_NAMED = 5
+"""Changed files of a checkout; the document has more."""
+
+
+@dataclass(frozen=True)
+class ProgramFile:
+    """A file that the program of a run consists of."""
+
+    word: str
+    path: str
+    size_bytes: int | None
+    sha256: str
+    note: str
+
+
+@dataclass(frozen=True)
+class LoadedRow:
+    """A loaded library with what is to be noticed of it."""
+
+    file: LoadedFile
+    marks: str
+
+
+@dataclass(frozen=True)
+class RecordPanel:
+    """What the panel shows of one run."""
+
+    command: str
+    """As it was started inside the environment."""
+    program: list[ProgramFile]
+    linked_count: int
+    checkouts: list[str]
+    """A sentence for each git checkout that a file of the program lies in."""
+    loaded: list[LoadedRow]
+    loaded_sentence: str
+    reading_sentence: str
+    unlisted_count: int
+    """Loaded files that the page does not list; the document has them."""
+    modules: list[str]
+    stored: StoredRecord | None
+    missing: list[str]
+
+
+def describe_record_panel(run: Run, content: Mapping[str, Any]) -> RecordPanel | None:
+    """Return the panel of a run that has ended; None where nothing was recorded of it.
+
+    `content` is what its snapshots say of both sides of the container wall.
+    """
+    stored: StoredRecord | None = getattr(run, "stored_record", None)
+    inside = content.get("inside") or {}
+    if not run.is_final or run.experiment.imported_at or not (stored or inside):
+        return None
+    in_container = bool(run.spec.get("environment", {}).get("image_path"))
+    loaded = read_loaded(inside, in_container=in_container)
+    listed = loaded.listed if loaded else []
+    program = inside.get("program") or {}
+    return RecordPanel(
+        command=shlex.join(list_inside_command(stored)),
+        program=_list_program_files(program.get("files")),
+        linked_count=len(program.get("libraries") or {}),
+        checkouts=describe_checkouts(program.get("checkouts") or {}),
+        loaded=[LoadedRow(file, "; ".join(loaded.list_marks(file))) for file in listed]
+        if loaded
+        else [],
+        loaded_sentence=describe_in_a_sentence(loaded) if loaded else "",
+        reading_sentence=_describe_readings(stored, loaded),
+        unlisted_count=len(loaded.files) - len(listed) if loaded else 0,
+        modules=list_modules(inside),
+        stored=stored,
+        missing=list_missing(run, content, stored),
+    )
+
+
+def _list_program_files(files: Any) -> list[ProgramFile]:
+    rows = []
+    for file in files if isinstance(files, list) else []:
+        if isinstance(file, Mapping):
+            size = file.get("bytes")
+            is_python = "the environment’s Python" if file.get("is_python") else ""
+            rows.append(
+                ProgramFile(
+                    str(file.get("word", "")),
+                    str(file.get("path", "")),
+                    size if isinstance(size, int) else None,
+                    str(file.get("sha256") or ""),
+                    str(file.get("problem") or is_python),
+                )
+            )
+    return rows
+
+
+def describe_checkouts(checkouts: Any) -> list[str]:
+    """Return of each checkout its commit, and whether its files were as they were committed."""
+    sentences = []
+    for folder, facts in sorted(checkouts.items()) if isinstance(checkouts, Mapping) else ():
+        facts = facts if isinstance(facts, Mapping) else {}
+        commit = str(facts.get("commit") or "unknown")[:12]
+        branch = f" ({facts['branch']})" if facts.get("branch") else ""
+        count = facts.get("changed")
+        if not isinstance(count, int):
+            state = f"not compared: {facts.get('not_compared', 'no reason')}"
+        elif count:
+            names = [str(name) for name in facts.get("changed_files") or []][:MOST_NAMED]
+            more = f" and {count - len(names)} more" if count > len(names) else ""
+            state = f"{numbers.count(count, 'file')} changed since: {', '.join(names)}{more}"
+        else:
+            state = "no file changed since"
+        sentences.append(f"{folder} at commit {commit}{branch}, {state}.")
+    return sentences
+
+
+def _describe_readings(stored: StoredRecord | None, loaded: LoadedFiles | None) -> str:
+    """Return when it was read what was loaded: what came and went in between was not seen."""
+    facts = (stored.facts.get("loaded") if stored else None) or {}
+    if not loaded:
+        return ""
+    if facts.get("own"):
+        return "Read at the end of the measuring process, and of its children that still ran."
+    count, last = facts.get("readings"), facts.get("last_reading_seconds")
+    if not count or last is None:
+        return ""
+    return f"Read {count} times while the program ran, last after {last:,.1f} s."
