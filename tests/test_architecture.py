@@ -130,6 +130,7 @@ ROOMS = {
         "software": "access design images models notify planning",
         "presets": "access design models planning software",
         "comparisons": "design models notify planning program_files snapshots software statistics",
+        "bundles": "comparisons models planning statistics",
         "notifications": "access comparisons encryption models",
         "execution": "access clusters comparisons design encryption images liveness models "
         "notifications notify planning snapshots software",
@@ -161,6 +162,7 @@ ROOMS = {
         "clusters": "access form_styles lists typed_requests",
         "comparisons": "access charts drawings environment_symbols form_styles lists "
         "typed_requests",
+        "management": "comparisons",
         "health": "access typed_requests",
         "images": "access form_styles lists typed_requests uploads",
         "notifications": "form_styles lists typed_requests",

@@ -19,6 +19,7 @@ FORMATS = {
     "pdf": "PDF",
     "svg": "SVG",
     "png": "PNG",
+    "zip": "ZIP",
 }
 
 
@@ -62,6 +63,7 @@ RESULTS = "ratios, intervals, p values and verdicts; LaTeX with the methods"
 FOREST = "two columns, 180 mm; other widths and greys at the figure itself"
 PAGES = "all pages; single ones and other widths at the figure itself"
 REPORT = "one file that stands alone: verdicts, figure, results, methods, environments"
+BUNDLE = "all of it in one file, with the program that checks it; when all runs have ended"
 SECTIONS = "the whole comparison on paper, or the page as it is"
 FIGURES_HEADING = "Figures"
 OF_ONE = "one configuration; others in its section"
@@ -83,6 +85,7 @@ OF_EXPERIMENTS: Mapping[str, Sequence[Files]] = {
             _name_views("measurements", "csv", "parquet"),
         ),
         Files("Steps", "a row for each recorded step", _name_views("series", "csv", "parquet")),
+        Files("Bundle", BUNDLE, _name_views("bundle", "zip"), True),
     ),
 }
 OF_TABLES: Mapping[str, Sequence[Files]] = {
