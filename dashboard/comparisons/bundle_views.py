@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Any
 
 from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.utils.http import content_disposition_header
@@ -21,6 +22,11 @@ NAMES_STAND_IN_IT = (
     "This link hides the names of people and machines. A bundle has them, and its check sums would "
     "not hold without them: ask the owner of the experiment for it."
 )
+
+
+def is_offered(user: Any, *, is_alive: bool) -> bool:
+    """Return whether this reader can have a bundle of an experiment that is readable for them."""
+    return not is_alive and find_anonymity(user) is None
 
 
 @by_link

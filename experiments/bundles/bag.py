@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
-from io import RawIOBase
+from typing import IO, cast
 
 FIRST_DATE = (1980, 1, 1, 0, 0, 0)
 """Of each file in the zip, so that the same content gives the same bytes."""
@@ -14,19 +14,18 @@ BAGIT = b"BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n"
 PAYLOAD = "data/"
 
 
-class Outlet(RawIOBase):
+class Outlet:
     """A file that keeps what is written to it until somebody takes it."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
 
-    def writable(self) -> bool:
-        return True
-
-    def write(self, content: object) -> int:
-        piece = bytes(content)  # type: ignore[call-overload]
-        self._pieces.append(piece)
+    def write(self, piece: bytes) -> int:
+        self._pieces.append(bytes(piece))
         return len(piece)
+
+    def flush(self) -> None:
+        """Do nothing: all that was written can be taken."""
 
     def take(self) -> bytes:
         """Return what has been written since the last time."""
@@ -44,7 +43,7 @@ class BagWriter:
     def __init__(self, base: str) -> None:
         self._base = base
         self._outlet = Outlet()
-        self._zip = zipfile.ZipFile(self._outlet, "w", zipfile.ZIP_DEFLATED)
+        self._zip = zipfile.ZipFile(cast(IO[bytes], self._outlet), "w", zipfile.ZIP_DEFLATED)
         self.payload: dict[str, str] = {}
         """The check sum of each file in `data/`, by its name in the bag."""
         self.sizes: dict[str, int] = {}

@@ -10,15 +10,31 @@ from django.core.serializers.json import DjangoJSONEncoder
 
 
 def make_document(content: Any) -> bytes:
-    """Return a document for people and programs; ValueError for a number that JSON lacks."""
-    text = json.dumps(content, cls=DjangoJSONEncoder, ensure_ascii=False, indent=1, allow_nan=False)
+    """Return a document for people and programs; ValueError for a number that JSON lacks.
+
+    A line for each entry, and for each entry of a list in it.
+    """
+    if isinstance(content, dict):
+        lines = [f" {_write(name)}: {_write_in_lines(value)}" for name, value in content.items()]
+        text = "{\n" + ",\n".join(lines) + "\n}"
+    else:
+        text = _write_in_lines(content)
     return f"{text}\n".encode()
+
+
+def _write_in_lines(value: Any) -> str:
+    if not isinstance(value, list) or not any(isinstance(entry, dict) for entry in value):
+        return _write(value)
+    return "[\n  " + ",\n  ".join(map(_write, value)) + "\n ]"
+
+
+def _write(value: Any) -> str:
+    return json.dumps(value, cls=DjangoJSONEncoder, ensure_ascii=False, allow_nan=False)
 
 
 def make_line(content: Any) -> bytes:
     """Return a line of a file of JSON lines."""
-    text = json.dumps(content, cls=DjangoJSONEncoder, ensure_ascii=False, allow_nan=False)
-    return f"{text}\n".encode()
+    return f"{_write(content)}\n".encode()
 
 
 def make_canonical(content: Any) -> bytes:

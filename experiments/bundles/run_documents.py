@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
-from django.db.models import F, Prefetch, TextField
+from django.db.models import F, Func, IntegerField, Prefetch, Sum, TextField
 from django.db.models.functions import Cast
 
 from experiments.bundles.plain_json import make_canonical, make_document, make_number
@@ -20,6 +21,8 @@ from experiments.models import Experiment, Job, MeasureNotes, Run, RunFile, Seri
 from runners.ends import name_cause
 
 AT_ONCE = 100
+MOST_BYTES = 2_000_000
+"""Of steps that are read at once, as the database keeps them; or of a single run."""
 MEANS_AGREE = 1e-9
 """How far the mean of the steps may be from a reported one to be called the same."""
 SUMMARY = ("shape", "block_steps", "warm_up", "settled_mean")
@@ -49,7 +52,7 @@ def write_runs(
 ) -> Iterator[tuple[str, Iterator[bytes]]]:
     """Yield the name and the pieces of each run's documents; `facts` gets an entry for each run.
 
-    Steps are read run by run, and never stand in memory as numbers.
+    Steps are read of a few runs at a time.
     """
     exclusions = {exclusion.run: exclusion for exclusion in list_exclusions(experiment)}
     frozen = (experiment.plan or {}).get("workloads", {})
@@ -60,11 +63,11 @@ def write_runs(
         .prefetch_related("measurements", Prefetch("files", RunFile.objects.order_by("path")))
         .order_by("job__block", "position", "pk")
     )
-    for run in iterate_rows(runs, AT_ONCE):
+    for run, series in _add_steps(iterate_rows(runs, AT_ONCE)):
         folder = f"data/runs/{run.uid}"
         measured = {row.metric: row.value for row in run.measurements.all()}
         burn_in = frozen.get(str(run.workload_id), {}).get("parameters", {}).get("burn_in")
-        texts, summaries = _read_steps(run, measured, burn_in)
+        texts, summaries = _describe_steps(series, measured, burn_in)
         exclusion = exclusions.get(run.uid)
         notes: MeasureNotes | None = getattr(run, "measure_notes", None)
         document = {
@@ -90,8 +93,8 @@ def write_runs(
             "attempt": run.job.attempt,
             "repairs_job": run.job.repairs.uid if run.job.repairs else None,
             "scheduler_id": run.job.scheduler_id,
-            "snapshot": run.snapshot_hash,
-            "job_snapshot": run.job_snapshot_hash,
+            "snapshot": getattr(run, "snapshot_hash"),  # noqa: B009 - annotated
+            "job_snapshot": getattr(run, "job_snapshot_hash"),  # noqa: B009
             "command": run.command,
             "phases": run.phases,
             "measurements": {
@@ -139,18 +142,48 @@ def write_runs(
         )
 
 
-def _read_steps(
-    run: Run, measured: Mapping[str, float], burn_in: int | None
-) -> tuple[dict[str, tuple[str, str, str]], dict[str, Any]]:
-    """Return the steps of a run by metric, as JSON texts, and what is known of them."""
+def _add_steps(runs: Iterable[Run]) -> Iterator[tuple[Run, list[dict[str, Any]]]]:
+    """Yield each run with its series, their arrays as texts."""
+    rows = Series.objects.order_by()
+    size = Func(F("values"), function="pg_column_size", output_field=IntegerField())
+    for part in _split(runs, AT_ONCE):
+        keys = [run.pk for run in part]
+        sizes = dict(rows.filter(run__in=keys).values_list("run").annotate(size=Sum(size)))
+        waiting: list[Run] = []
+        for run in part:
+            waiting.append(run)
+            if sum(sizes.get(row.pk, 0) for row in waiting) > MOST_BYTES:
+                yield from _read_steps(waiting)
+                waiting = []
+        yield from _read_steps(waiting)
+
+
+def _split(runs: Iterable[Run], count: int) -> Iterator[list[Run]]:
+    rest = iter(runs)
+    while part := list(islice(rest, count)):
+        yield part
+
+
+def _read_steps(runs: list[Run]) -> Iterator[tuple[Run, list[dict[str, Any]]]]:
     rows = (
-        Series.objects.filter(run=run)
+        Series.objects.filter(run__in=[run.pk for run in runs])
         .order_by("metric")
         .annotate(values_text=Cast("values", TextField()), steps_text=Cast("steps", TextField()))
-        .values("metric", "unit", "values_text", "steps_text", "burn_in", *SUMMARY)
+        .values("run", "metric", "unit", "values_text", "steps_text", "burn_in", *SUMMARY)
     )
+    by_run: dict[int, list[dict[str, Any]]] = {}
+    for row in rows if runs else ():
+        by_run.setdefault(row["run"], []).append(dict(row))
+    for run in runs:
+        yield run, by_run.pop(run.pk, [])
+
+
+def _describe_steps(
+    series: list[dict[str, Any]], measured: Mapping[str, float], burn_in: int | None
+) -> tuple[dict[str, tuple[str, str, str]], dict[str, Any]]:
+    """Return the steps of a run by metric, as JSON texts, and what is known of them."""
     texts, summaries = {}, {}
-    for row in rows:
+    for row in series:
         values, metric = _make_list(row["values_text"]), row["metric"]
         steps = "null" if row["steps_text"] is None else _make_list(row["steps_text"])
         texts[metric] = (json.dumps(row["unit"]), steps, values)
@@ -171,7 +204,10 @@ def _read_steps(
 
 def _make_list(text: str) -> str:
     """Return an array as PostgreSQL writes it, with all its digits, as a list in JSON."""
-    return "[" + NOT_FINITE.sub(lambda word: f'"{word[0]}"', text[1:-1]) + "]"
+    numbers = text[1:-1]
+    if "N" in numbers or "I" in numbers:
+        numbers = NOT_FINITE.sub(lambda word: f'"{word[0]}"', numbers)
+    return f"[{numbers}]"
 
 
 def _has_mean(values: str, left_out: int, mean: float) -> bool:

@@ -517,17 +517,20 @@ def is_confounded(arms: Arms) -> bool:
             return True
     elif nodes_b and nodes_e and not set(nodes_b.values()) & set(nodes_e.values()):
         return True
-    times_b, times_e = ([run.started for run in arm] for arm in (arms.baseline, arms.environment))
-    if not times_b or not times_e or None in times_b or None in times_e:
+    times_b = [run.started for run in arms.baseline if run.started is not None]
+    times_e = [run.started for run in arms.environment if run.started is not None]
+    counts = (len(arms.baseline), len(arms.environment))
+    if not times_b or not times_e or (len(times_b), len(times_e)) != counts:
         return False
-    return max(times_b) < min(times_e) or max(times_e) < min(times_b)  # type: ignore[type-var]
+    return max(times_b) < min(times_e) or max(times_e) < min(times_b)
 
 
 def compare(
     samples: Sequence[Sample], names: Tuple[str, str], question: Question, plan: Any, alpha: float
 ) -> Dict[str, Any]:
     """Return what is printed of a pair, by the names of the printed columns."""
-    arms = Arms(*([run for run in samples if run.environment == name] for name in names), plan)
+    baseline, environment = ([run for run in samples if run.environment == name] for name in names)
+    arms = Arms(baseline, environment, plan)
     values = [[run.value for run in arm] for arm in (arms.baseline, arms.environment)]
     pair: Dict[str, Any] = {"verdict": "NO INFERENCE", "stamps": set(), "alpha": alpha}
     for side, numbers in zip(("baseline", "environment"), values):
@@ -641,9 +644,9 @@ def correct(rows: List[List[Optional[Dict[str, Any]]]], rule: str, goal: str) ->
     """Add the adjusted p to all pairs: a row for each pair, in it one of each decisive metric."""
     several = len(rows[0]) > 1 if rows else False
     width = len(rows[0]) if rows else 0
-    flat = [pair["p_difference"] if has_p(pair) else None for row in rows for pair in row]
+    flat = [pair.get("p_difference") if pair else None for row in rows for pair in row]
     differences = adjust_by_holm(flat)
-    goals = [[pair["p_goal"] if has_p(pair) else None for pair in row] for row in rows]
+    goals = [[pair.get("p_goal") if pair else None for pair in row] for row in rows]
     if several and rule == "in order":
         adjusted = adjust_in_order(goals)
     else:
@@ -662,10 +665,6 @@ def correct(rows: List[List[Optional[Dict[str, Any]]]], rule: str, goal: str) ->
                 pair.update(verdict="NOT JUDGED BY THE PLAN", stamps=set(), detail="")
             is_shown = pair is not None and pair["verdict"] in PROVED.values()
             goes_on = goes_on and (is_shown or not several or rule != "in order")
-
-
-def has_p(pair: Optional[Dict[str, Any]]) -> bool:
-    return pair is not None and "p_goal" in pair
 
 
 def take_adjusted(pair: Any, difference: Any, p_goal: Any, goal: str) -> None:
@@ -741,12 +740,13 @@ class Study:
         blocks: Dict[Any, Tuple[int, bool, bool]] = {}
         cancelled_at = read_time(self.about["cancelled_at"])
         for run in self.runs:
-            block = (run["workload_key"], run["scale"], run["repeat"])
+            block: Any = (run["workload_key"], run["scale"], run["repeat"])
             if self.definition["design"] != "paired":
                 block = (*block, run["environment_key"])
             ended_at = read_time(run["job_ended_at"])
-            is_cut = run["state"] == "cancelled" and cancelled_at is not None
-            is_cut = is_cut and (ended_at is None or ended_at >= cancelled_at)
+            is_cut = False
+            if run["state"] == "cancelled" and cancelled_at is not None:
+                is_cut = ended_at is None or ended_at >= cancelled_at
             _, ended, cut = blocks.get(block, (0, True, False))
             blocks[block] = run["repeat"], ended and run["state"] in FINAL, cut or is_cut
         taken = 0
@@ -857,7 +857,7 @@ def find_mean(steps: Any, warm_up: Optional[int], block: Optional[int]) -> Optio
     if first > len(values) - size:
         return None
     total = math.fsum(value * count for value, count in zip(values[first:], counts[first:]))
-    return total / sum(counts[first:])
+    return float(total / sum(counts[first:]))
 
 
 def read_time(text: Optional[str]) -> Optional[datetime.datetime]:
@@ -1193,8 +1193,8 @@ def check_pair(study: Study, key: Key, row: Any, pair: Any, report: Report) -> N
             stamps = set(filter(None, row["stamps"].split("; ")))
             if pair.get("confounded") and "CONFOUNDED" not in stamps:
                 report.fail("nodes or times confound both, and it is not stamped CONFOUNDED.")
-            texts = ["; ".join(sorted(some & COMPUTED_STAMPS)) for some in (stamps, computed)]
-            report.add("stamps", *texts, show=True)
+            known, ours = (sorted(some & COMPUTED_STAMPS) for some in (stamps, pair["stamps"]))
+            report.add("stamps", "; ".join(known), "; ".join(ours), True)
             continue
         if (
             column == "detail"

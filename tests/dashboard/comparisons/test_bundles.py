@@ -32,7 +32,7 @@ def not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def ended() -> Experiment:
-    experiment = launch(containers=2, owner=UserFactory(username="owner", email="me@example.org"))
+    experiment = launch(containers=2, owner=UserFactory(username="maxine", email="me@example.org"))
     end_runs(experiment, steps=120)
     return experiment
 
