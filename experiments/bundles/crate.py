@@ -15,7 +15,7 @@ from experiments.bundles.run_documents import RunFacts
 
 CONTEXT = [
     "https://w3id.org/ro/crate/1.1/context",
-    "https://w3id.org/ro/terms/workflow-run/context",
+    {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"},
 ]
 PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": ("Process Run Crate", "0.5"),

@@ -79,6 +79,12 @@ def read_crate(bundle: bytes) -> tuple[dict[str, bytes], dict[str, dict[str, Any
     return files, {entity["@id"]: entity for entity in graph}
 
 
+def test_it_needs_no_context_but_that_of_crates(bundle: bytes) -> None:
+    crate = json.loads(unpack(bundle)["data/ro-crate-metadata.json"])
+    address, terms = crate["@context"]
+    assert (address, set(terms)) == ("https://w3id.org/ro/crate/1.1/context", {"sha256"})
+
+
 def list_references(value: Any) -> list[str]:
     if isinstance(value, list):
         return [name for part in value for name in list_references(part)]
