@@ -11,7 +11,7 @@ UV := .tools/bin/uv
 RUN := .venv/bin/python
 INSTALL := $(UV) pip install --quiet --python .venv --require-hashes --build-constraints requirements-build.txt
 
-.PHONY: setup setup-dev demo test test-all test-costs test-quick faults soak explore mutants query-counts lint types locks bench compose-proof
+.PHONY: setup setup-dev demo test test-all test-costs test-quick faults soak explore mutants query-counts lint types locks bench compose-proof crate-proof
 
 setup: .venv/.ready
 
@@ -91,6 +91,11 @@ locks: .tools/bin/uv
 	cd lab/image && ../../$(UV) pip compile tensorflow.in --python-version 3.11 --universal --generate-hashes --no-header --upgrade --quiet -o tensorflow.lock
 	cd lab/image && ../../$(UV) pip compile numpy.in -c tensorflow.lock --python-version 3.11 --universal --generate-hashes --no-header --upgrade --quiet -o numpy.lock
 	cd lab/image && ../../$(UV) pip compile horovod.in --python-version 3.11 --universal --generate-hashes --no-header --upgrade --quiet -o horovod.lock
+
+# The community's validator on the crate of BUNDLE, a zip file: its thirty packages are needed nowhere else.
+crate-proof: .tools/bin/uv
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && $(PYTHON) -m zipfile -e "$(BUNDLE)" "$$folder" && \
+	  $(UV) run --no-project --with roc-validator==0.13.0 --with rocrate==0.10.0 python -m tests.crate_proof "$$folder"/*/data
 
 bench: setup-dev
 	@for program in benchmarks/recorder.py benchmarks/comparison_page.py benchmarks/catalogue.py benchmarks/remote_commands.py benchmarks/staging.py benchmarks/tree_hash.py benchmarks/preflight.py benchmarks/launch_to_verdict.py benchmarks/figures.py; do echo "== $$program"; $(RUN) "$$program" || exit 1; done

@@ -17,6 +17,7 @@ from dashboard.clusters import (
     new_cluster_views,
 )
 from dashboard.comparisons import (
+    bundle_views,
     comparison_views,
     export_views,
     extension_views,
@@ -153,6 +154,7 @@ urlpatterns = [
             ("forest", f"{prefix}forest_{ending}"),  # of before there were others
         )
     ),
+    path("experiments/<int:pk>/bundle.zip", bundle_views.bundle, name="bundle_zip"),
     path("experiments/<int:pk>/runs.csv", export_views.runs_csv, name="runs_csv"),
     path("experiments/<int:pk>/runs.json", export_views.runs_json, name="runs_json"),
     path("experiments/<int:pk>/runs.parquet", export_views.runs_parquet, name="runs_parquet"),

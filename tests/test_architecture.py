@@ -155,6 +155,7 @@ ROOMS = {
         "presets": "access design models planning software",
         "comparisons": "design fact_comparison models notify planning program_files software "
         "statistics",
+        "bundles": "comparisons models planning statistics",
         "notifications": "access comparisons encryption models",
         "recurring": "comparisons models notifications notify planning presets statistics",
         "execution": "access clusters comparisons design encryption images liveness loaded_files "
@@ -187,6 +188,7 @@ ROOMS = {
         "clusters": "access form_styles lists typed_requests",
         "comparisons": "access charts drawings environment_symbols form_styles lists "
         "typed_requests",
+        "management": "comparisons",
         "health": "access typed_requests",
         "images": "access form_styles lists typed_requests uploads",
         "notifications": "form_styles lists typed_requests",

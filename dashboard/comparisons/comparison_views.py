@@ -10,6 +10,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from dashboard.access.rights import by_link, get_readable, get_readable_table
+from dashboard.comparisons import bundle_views
 from dashboard.comparisons.diagnosis import diagnose
 from dashboard.comparisons.export_list import list_exports
 from dashboard.comparisons.extension_views import prepare_extension
@@ -22,7 +23,7 @@ from dashboard.comparisons.verdict_matrix import make_verdict_matrix
 from dashboard.lists import ExperimentFilter, TableFilter, make_listing, read_picked_keys
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.access.permissions import may_change
-from experiments.comparisons import find_latest, read_latest
+from experiments.comparisons import ExperimentComparison, find_latest, read_latest
 from experiments.comparisons.published_tables import compare_published
 from experiments.execution.progress import Progress, measure_progress
 from experiments.models import Experiment, PublishedTable
@@ -163,5 +164,7 @@ def _respond(request: OpenRequest, context: dict[str, Any], part: str) -> HttpRe
                 comparison, [entry.name for entry in context["sections"].entries]
             ),
             configurations=len(comparison.groups),
+            has_bundle=isinstance(comparison, ExperimentComparison)
+            and bundle_views.is_offered(request.user, is_alive=comparison.stage.alive),
         )
     return render(request, "comparisons/detail.html", context)

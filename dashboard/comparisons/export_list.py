@@ -19,6 +19,7 @@ FORMATS = {
     "pdf": "PDF",
     "svg": "SVG",
     "png": "PNG",
+    "zip": "ZIP",
 }
 
 
@@ -32,6 +33,8 @@ class Files:
     views: Mapping[str, str]
     needs_results: bool = False
     """Whether there are such files only where runs have succeeded."""
+    needs_end: bool = False
+    """Whether there are such files only when all runs have ended, and names may be known."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ RESULTS = "ratios, intervals, p values and verdicts; LaTeX with the methods"
 FOREST = "two columns, 180 mm; other widths and greys at the figure itself"
 PAGES = "all pages; single ones and other widths at the figure itself"
 REPORT = "one file that stands alone: verdicts, figure, results, methods, environments"
+BUNDLE = "all of it in one file, with the program that checks it"
 SECTIONS = "the whole comparison on paper, or the page as it is"
 FIGURES_HEADING = "Figures"
 OF_ONE = "one configuration; others in its section"
@@ -83,6 +87,7 @@ OF_EXPERIMENTS: Mapping[str, Sequence[Files]] = {
             _name_views("measurements", "csv", "parquet"),
         ),
         Files("Steps", "a row for each recorded step", _name_views("series", "csv", "parquet")),
+        Files("Bundle", BUNDLE, _name_views("bundle", "zip"), True, True),
     ),
 }
 OF_TABLES: Mapping[str, Sequence[Files]] = {
@@ -103,11 +108,13 @@ def list_exports(
     pages: int,
     figures: Sequence[PrintedFigure] = (),
     configurations: int = 1,
+    has_bundle: bool = False,
 ) -> list[ExportGroup]:
     """Return what there is to export, in groups.
 
     `pages` says how many pages the forest plot has, 0 if there is none; one of several is whole in
     a PDF only. `figures` are the others; of several configurations they may have several pages.
+    `has_bundle` says whether the reader may have a bundle now (`bundle_views.is_offered`).
     """
     is_experiment = isinstance(subject, Experiment)
     groups: list[ExportGroup] = []
@@ -123,9 +130,9 @@ def list_exports(
         exports = []
         for kind in files:
             views, about = kind.views, kind.about
-            if (kind.needs_results and not has_results) or (
-                heading == FIGURES_HEADING and not pages
-            ):
+            if (kind.needs_results and not has_results) or (kind.needs_end and not has_bundle):
+                continue
+            if heading == FIGURES_HEADING and not pages:
                 continue
             if heading == FIGURES_HEADING and pages > 1:
                 views, about = {"pdf": views["pdf"]}, PAGES

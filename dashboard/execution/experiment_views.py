@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.access.rights import by_link, get_editable, get_readable
+from dashboard.comparisons import bundle_views
 from dashboard.comparisons.export_list import list_exports
 from dashboard.comparisons.figure_files import list_printed_figures
 from dashboard.comparisons.forest_figure import count_pages
@@ -113,6 +114,7 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
             pages=count_pages(comparison, request) if comparison else 0,
             figures=list_printed_figures(comparison) if comparison else (),
             configurations=len(comparison.groups) if comparison else 0,
+            has_bundle=bundle_views.is_offered(request.user, is_alive=progress.tally.alive),
         )
     fragment = {"": "", LIVE: "#live", DETAILS: "#details"}[part]
     response = render(request, f"execution/detail.html{fragment}", context)

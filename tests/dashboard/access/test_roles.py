@@ -115,6 +115,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "figure_png": (GET, "figure", Role.VIEWER),
     "figure_pdf": (GET, "figure", Role.VIEWER),
     "runs_csv": (GET, "results", Role.VIEWER),
+    "bundle_zip": (GET, "results", Role.VIEWER),
     "runs_json": (GET, "results", Role.VIEWER),
     "comparison_parquet": (GET, "results", Role.VIEWER),
     "runs_parquet": (GET, "results", Role.VIEWER),

@@ -7,7 +7,7 @@ from bs4 import BeautifulSoup, Tag
 from django.test import Client
 from django.urls import reverse
 
-from dashboard.comparisons import report_views
+from dashboard.comparisons import bundle_files, report_views
 from experiments.models import Experiment, Run
 from tests.dashboard.access.test_links import link_to, visitor
 from tests.dashboard.comparisons.recorded_figures import record_figures
@@ -32,7 +32,8 @@ def list_links(menu: Tag) -> dict[str, str]:
 def not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are drawn in test_forest_figure.py."""
     record_figures(monkeypatch)
-    monkeypatch.setattr(report_views, "draw", lambda *_, **__: b"drawn")
+    for module in (report_views, bundle_files):
+        monkeypatch.setattr(module, "draw", lambda *_, **__: b"drawn")
 
 
 @pytest.mark.parametrize("page", ["comparison", "experiment"])
@@ -57,6 +58,7 @@ def test_each_file_is_there_and_the_menu_opens_without_scripts(
         "Runs",
         "Measurements",
         "Steps",
+        "Bundle",
     }
     assert len(set(links.values())) == len(links)
     for address in links.values():
@@ -83,6 +85,9 @@ def test_a_table_and_a_visitor_have_theirs(
     }
     for address in links.values():
         assert fetch(as_owner, address), address
+    blind = visitor(link_to(results, hides_names=True))
+    links = list_links(read_menu(blind, reverse("comparison", args=[results.pk])))
+    assert "Bundle, ZIP" not in links
     client = visitor(link_to(results))
     for address in list_links(read_menu(client, reverse("comparison", args=[results.pk]))).values():
         assert fetch(client, address), address
@@ -103,6 +108,7 @@ def test_what_is_not_there_yet_is_not_offered(
     Run.objects.filter(pk=waiting.pk).update(state=Run.State.RUNNING)
     links = list_links(read_menu(as_owner, reverse("comparison", args=[results.pk])))
     assert "Comparison, CSV" in links
+    assert "Bundle, ZIP" not in links
     assert not any(name.startswith("Forest") for name in links), "no verdict, no forest plot"
 
 

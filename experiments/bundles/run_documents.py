@@ -1,0 +1,255 @@
+"""The documents of a bundle about runs: each run with its numbers, its steps, script and output."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from django.db.models import F, Func, IntegerField, Prefetch, Sum, TextField
+from django.db.models.functions import Cast
+
+from experiments.bundles.plain_json import make_canonical, make_document, make_number
+from experiments.comparisons.exclusions import list_exclusions
+from experiments.comparisons.rows_by_key import iterate_rows
+from experiments.models import Experiment, Job, MeasureNotes, Run, RunFile, Series, Snapshot
+from runners.ends import name_cause
+
+AT_ONCE = 100
+MOST_BYTES = 2_000_000
+"""Of steps that are read at once, as the database keeps them; or of a single run."""
+MEANS_AGREE = 1e-9
+"""How far the mean of the steps may be from a reported one to be called the same."""
+SUMMARY = ("shape", "block_steps", "warm_up", "settled_mean")
+NOT_FINITE = re.compile(r"-?(?:NaN|Infinity)")
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What the crate says of a run, after its documents were written."""
+
+    uid: str
+    workload: str
+    environment: str
+    scale: str
+    repeat: int
+    state: str
+    began_at: str | None
+    ended_at: str | None
+    job: str
+    has_steps: bool
+    has_output: bool
+    reason: str
+
+
+def write_runs(
+    experiment: Experiment, facts: list[RunFacts]
+) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """Yield the name and the pieces of each run's documents; `facts` gets an entry for each run.
+
+    Steps are read of a few runs at a time.
+    """
+    exclusions = {exclusion.run: exclusion for exclusion in list_exclusions(experiment)}
+    frozen = (experiment.plan or {}).get("workloads", {})
+    runs = (
+        experiment.runs.select_related("job__repairs", "workload", "environment", "measure_notes")
+        .annotate(snapshot_hash=F("snapshot__content_hash"))
+        .annotate(job_snapshot_hash=F("job__snapshot__content_hash"))
+        .prefetch_related("measurements", Prefetch("files", RunFile.objects.order_by("path")))
+        .order_by("job__block", "position", "pk")
+    )
+    for run, series in _add_steps(iterate_rows(runs, AT_ONCE)):
+        folder = f"data/runs/{run.uid}"
+        measured = {row.metric: row.value for row in run.measurements.all()}
+        burn_in = frozen.get(str(run.workload_id), {}).get("parameters", {}).get("burn_in")
+        texts, summaries = _describe_steps(series, measured, burn_in)
+        exclusion = exclusions.get(run.uid)
+        notes: MeasureNotes | None = getattr(run, "measure_notes", None)
+        document = {
+            "run": run.uid,
+            "job": run.job.uid,
+            "block": run.job.number,
+            "position": run.position,
+            "repeat": run.repeat,
+            "workload": run.workload.name,
+            "workload_key": str(run.workload_id),
+            "environment": run.environment.name,
+            "environment_key": str(run.environment_id),
+            "scale": run.scale,
+            "state": run.state,
+            "reason": run.reason,
+            "cause": name_cause(run.reason),
+            "message": run.message,
+            "exit_code": run.exit_code,
+            "node": run.node,
+            "began_at": _write_time(run.began_at),
+            "ended_at": _write_time(run.ended_at),
+            "job_ended_at": _write_time(run.job.ended_at),
+            "attempt": run.job.attempt,
+            "repairs_job": run.job.repairs.uid if run.job.repairs else None,
+            "scheduler_id": run.job.scheduler_id,
+            "snapshot": getattr(run, "snapshot_hash"),  # noqa: B009 - annotated
+            "job_snapshot": getattr(run, "job_snapshot_hash"),  # noqa: B009
+            "command": run.command,
+            "phases": run.phases,
+            "measurements": {
+                row.metric: {
+                    "value": make_number(row.value),
+                    "unit": row.unit,
+                    "source": row.source,
+                }
+                for row in run.measurements.all()
+            },
+            "not_measured": dict(sorted(notes.missing.items())) if notes else {},
+            "steps": summaries,
+            "exclusion": exclusion
+            and {
+                "by": exclusion.by,
+                "at": _write_time(exclusion.at),
+                "because": exclusion.why,
+                "moment": str(exclusion.moment),
+            },
+            "files_left_on_the_cluster": [
+                {"path": file.path, "size_bytes": file.size_bytes, "sha256": file.sha256}
+                for file in run.files.all()
+            ],
+        }
+        yield f"{folder}/run.json", iter([make_document(document)])
+        if texts:
+            yield f"{folder}/steps.json", _write_steps(texts)
+        if run.output_tail:
+            yield f"{folder}/output.txt", iter([run.output_tail.encode()])
+        facts.append(
+            RunFacts(
+                uid=run.uid,
+                workload=str(run.workload_id),
+                environment=str(run.environment_id),
+                scale=run.scale,
+                repeat=run.repeat,
+                state=run.state,
+                began_at=_write_time(run.began_at),
+                ended_at=_write_time(run.ended_at),
+                job=run.job.uid,
+                has_steps=bool(texts),
+                has_output=bool(run.output_tail),
+                reason=run.reason,
+            )
+        )
+
+
+def _add_steps(runs: Iterable[Run]) -> Iterator[tuple[Run, list[dict[str, Any]]]]:
+    """Yield each run with its series, their arrays as texts."""
+    rows = Series.objects.order_by()
+    size = Func(F("values"), function="pg_column_size", output_field=IntegerField())
+    for part in _split(runs, AT_ONCE):
+        keys = [run.pk for run in part]
+        sizes = dict(rows.filter(run__in=keys).values_list("run").annotate(size=Sum(size)))
+        waiting: list[Run] = []
+        for run in part:
+            waiting.append(run)
+            if sum(sizes.get(row.pk, 0) for row in waiting) > MOST_BYTES:
+                yield from _read_steps(waiting)
+                waiting = []
+        yield from _read_steps(waiting)
+
+
+def _split(runs: Iterable[Run], count: int) -> Iterator[list[Run]]:
+    rest = iter(runs)
+    while part := list(islice(rest, count)):
+        yield part
+
+
+def _read_steps(runs: list[Run]) -> Iterator[tuple[Run, list[dict[str, Any]]]]:
+    rows = (
+        Series.objects.filter(run__in=[run.pk for run in runs])
+        .order_by("metric")
+        .annotate(values_text=Cast("values", TextField()), steps_text=Cast("steps", TextField()))
+        .values("run", "metric", "unit", "values_text", "steps_text", "burn_in", *SUMMARY)
+    )
+    by_run: dict[int, list[dict[str, Any]]] = {}
+    for row in rows if runs else ():
+        by_run.setdefault(row["run"], []).append(dict(row))
+    for run in runs:
+        yield run, by_run.pop(run.pk, [])
+
+
+def _describe_steps(
+    series: list[dict[str, Any]], measured: Mapping[str, float], burn_in: int | None
+) -> tuple[dict[str, tuple[str, str, str]], dict[str, Any]]:
+    """Return the steps of a run by metric, as JSON texts, and what is known of them."""
+    texts, summaries = {}, {}
+    for row in series:
+        values, metric = _make_list(row["values_text"]), row["metric"]
+        steps = "null" if row["steps_text"] is None else _make_list(row["steps_text"])
+        texts[metric] = (json.dumps(row["unit"]), steps, values)
+        left_out = burn_in if row["burn_in"] is None else row["burn_in"]
+        is_mean = (
+            steps == "null"
+            and left_out is not None
+            and metric in measured
+            and _has_mean(values, int(left_out), measured[metric])
+        )
+        summaries[metric] = {
+            "unit": row["unit"],
+            **{name: row[name] for name in SUMMARY},
+            "mean_after": left_out if is_mean else None,
+        }
+    return texts, summaries
+
+
+def _make_list(text: str) -> str:
+    """Return an array as PostgreSQL writes it, with all its digits, as a list in JSON."""
+    numbers = text[1:-1]
+    if "N" in numbers or "I" in numbers:
+        numbers = NOT_FINITE.sub(lambda word: f'"{word[0]}"', numbers)
+    return f"[{numbers}]"
+
+
+def _has_mean(values: str, left_out: int, mean: float) -> bool:
+    """Return whether a reported mean is that of all steps after so many."""
+    numbers = [float(value) for value in json.loads(values)[left_out:]]
+    return bool(numbers) and math.isclose(
+        math.fsum(numbers) / len(numbers), mean, rel_tol=MEANS_AGREE
+    )
+
+
+def _write_steps(texts: Mapping[str, tuple[str, str, str]]) -> Iterator[bytes]:
+    before = "{"
+    for metric, (unit, steps, values) in texts.items():
+        name = json.dumps(metric, ensure_ascii=False)
+        yield f'{before}\n{name}: {{"unit": {unit}, "steps": {steps}, "values": '.encode()
+        yield values.encode()
+        yield b"}"
+        before = ","
+    yield b"\n}\n"
+
+
+def write_jobs(experiment: Experiment) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """Yield the script of each job that was sent, as it was sent."""
+    jobs = experiment.jobs.exclude(script="").only("uid", "script").order_by("block", "pk")
+    for job in iterate_rows(jobs, AT_ONCE):
+        yield f"data/jobs/{job.uid}/job.sh", iter([job.script.encode()])
+
+
+def write_snapshots(experiment: Experiment) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """Yield each snapshot that a run or its job refers to: their names are their hashes."""
+    keys = {
+        *experiment.runs.exclude(snapshot=None).values_list("snapshot", flat=True).distinct(),
+        *Job.objects.filter(experiment=experiment)
+        .exclude(snapshot=None)
+        .values_list("snapshot", flat=True)
+        .distinct(),
+    }
+    rows = Snapshot.objects.filter(pk__in=keys).order_by("content_hash")
+    for snapshot in iterate_rows(rows, AT_ONCE):
+        name = f"data/snapshots/{snapshot.content_hash}.json"
+        yield name, iter([make_canonical(snapshot.content)])
+
+
+def _write_time(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None

@@ -1,0 +1,188 @@
+"""The documents of a bundle about the study: its plan, its comparison, its events and images."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from importlib.metadata import version
+from typing import Any
+
+from experiments.bundles.plain_json import make_line
+from experiments.comparisons import (
+    ExperimentComparison,
+    list_comparison_rows,
+    list_everywhere_rows,
+    list_pooled_rows,
+)
+from experiments.comparisons.comparison_keys import LIBRARIES, identify_method
+from experiments.comparisons.judged_together import list_decisive
+from experiments.comparisons.rows_by_key import iterate_rows
+from experiments.models import Environment, Event, Experiment, Extension, Image
+from experiments.planning.decisive_metrics import list_further
+from experiments.statistics.interim_analyses import schedule
+from runners.workloads import KNOWN_WORKLOADS
+
+RULES = 1
+"""The version of the rules by which `verify.py` computes, as it has it itself."""
+FORMAT = "tare-bundle 1"
+AT_ONCE = 1000
+
+
+def describe_experiment(experiment: Experiment, extension: Extension | None) -> dict[str, Any]:
+    """Return what explains all other documents: who asked what, how, and with which versions."""
+    workloads = list(experiment.workloads.order_by("pk"))
+    environments = experiment.environments.order_by("pk").values_list("pk", "name")
+    decisive = list_decisive(experiment, workloads)
+    return {
+        "format": FORMAT,
+        "rules": RULES,
+        "method": identify_method(),
+        "python": platform.python_version(),
+        "libraries": {name: version(name) for name in LIBRARIES},
+        "experiment": experiment.key,
+        "question": experiment.question,
+        "owner": experiment.owner.username,
+        "launched_at": _write_time(experiment.launched_at),
+        "cancelled_at": _write_time(experiment.cancelled_at),
+        "stopped_at_look": experiment.stopped_at_look,
+        "imported_at": _write_time(experiment.imported_at),
+        "imported_from": experiment.imported_from,
+        "import_hash": experiment.import_hash,
+        "plan_hash": experiment.plan_hash,
+        "order_seed": experiment.order_seed,
+        "extended_repeats": experiment.extended_repeats,
+        "extension_level": experiment.extension_level,
+        "extension_hash": extension.plan_hash if extension else "",
+        "workloads": {str(workload.pk): workload.name for workload in workloads},
+        "environments": {str(pk): name for pk, name in environments},
+        "definition": {
+            "design": experiment.design,
+            "estimand": experiment.estimand,
+            "goal": experiment.goal,
+            "warm_up": experiment.warm_up,
+            "repeats": experiment.repeats,
+            "after_repeats": list(schedule(experiment.repeats, experiment.looks)),
+            "scales": list(experiment.scales),
+            "baseline": str(experiment.baseline_id),
+            "metrics_rule": experiment.metrics_rule,
+            "margins": [
+                {"margin": experiment.margin, "margin_faster": experiment.margin_faster},
+                *(
+                    {"margin": row["margin"], "margin_faster": row.get("margin_faster")}
+                    for row in experiment.further_metrics
+                ),
+            ],
+        },
+        "metrics": [
+            {
+                str(workload.pk): {
+                    "name": row.metrics[workload.pk].name,
+                    "unit": row.metrics[workload.pk].unit,
+                    "better": row.metrics[workload.pk].better,
+                    "series": KNOWN_WORKLOADS[workload.kind].find_base_series(
+                        row.metrics[workload.pk].name
+                    ),
+                }
+                for workload in workloads
+            }
+            for row in decisive
+        ],
+        "further_metrics": [further.name for further in list_further(experiment)],
+    }
+
+
+def describe_comparison(comparison: ExperimentComparison) -> dict[str, Any]:
+    """Return the full results, as the page and its files print them."""
+    return {
+        "method": identify_method(),
+        "analyses": comparison.stage.plan,
+        "comparison": list_comparison_rows(comparison),
+        "all_configurations": list_everywhere_rows(comparison),
+        "pooled": list_pooled_rows(comparison),
+        "left_out": comparison.left_out,
+        "unsteady": [
+            {**group.configuration, "sentence": group.unsteady}
+            for group in comparison.unsteady_groups
+        ],
+    }
+
+
+def write_events(experiment: Experiment) -> Iterator[bytes]:
+    """Yield each event as a line: what was moved, by whom, when and why. Persons by user name."""
+    events = Event.objects.filter(experiment=experiment).select_related("actor", "job", "run")
+    narrow = events.only(
+        *("at", "what", "why", "experiment"),
+        *("actor__username", "run__uid", "job__uid", "job__workload", "job__scale"),
+    )
+    for event in iterate_rows(narrow.order_by("at", "pk"), AT_ONCE):
+        yield make_line(
+            {
+                "at": _write_time(event.at),
+                "what": event.what,
+                "why": event.why,
+                "by": event.actor.username if event.actor else None,
+                "run": event.run.uid if event.run else None,
+                "job": event.job.uid if event.job else None,
+                "workload_key": str(event.job.workload_id) if event.job else None,
+                "scale": event.job.scale if event.job else None,
+            }
+        )
+
+
+def describe_images(experiment: Experiment) -> list[dict[str, Any]]:
+    """Return the images of the environments: digests, hashes of their files, what each was made of.
+
+    What else the catalogue knows of them is not of this experiment.
+    """
+    staged = {
+        row.staged_image.image_id: row.staged_image
+        for row in Environment.objects.filter(experiments=experiment).select_related(
+            "staged_image__image"
+        )
+        if row.staged_image
+    }
+    return [
+        {
+            "reference": form.image.reference,
+            "digest": form.image.digest,
+            "kind": form.image.kind,
+            "tree": form.image.tree,
+            "size_bytes": form.image.size_bytes,
+            "staged_as": form.form,
+            "staged_sha256": form.sha256,
+            "staged_tree": form.tree,
+            "made_from": _list_bases(form.image),
+        }
+        for _, form in sorted(staged.items())
+    ]
+
+
+def _list_bases(image: Image) -> list[str]:
+    """Return the digests of the images from which recipes made this one, the nearest first."""
+    bases: list[str] = []
+    made = image.image_imports.filter(base__isnull=False).select_related("base").first()
+    while made and made.base and made.base.digest not in bases:
+        bases.append(made.base.digest)
+        made = made.base.image_imports.filter(base__isnull=False).select_related("base").first()
+    return bases
+
+
+def describe_waivers(experiment: Experiment) -> list[dict[str, Any]]:
+    """Return the differences in software that a person let pass, and why."""
+    rows = experiment.waivers.select_related("by", "environment").order_by("environment", "what")
+    return [
+        {
+            "environment": row.environment.name,
+            "what": row.what,
+            "on_baseline": row.on_baseline,
+            "in_environment": row.in_environment,
+            "reason": row.reason,
+            "by": row.by.username,
+            "at": _write_time(row.at),
+        }
+        for row in rows
+    ]
+
+
+def _write_time(moment: Any) -> str | None:
+    return moment.isoformat() if moment else None

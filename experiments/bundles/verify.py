@@ -1,0 +1,1283 @@
+#!/usr/bin/env python3
+"""Check a bundle of Tare: every check sum, and the printed numbers, computed anew from the runs.
+
+    python3 verify.py             the folder in which this file lies
+    python3 verify.py BUNDLE      another folder, or a zip file, which is not unpacked
+    python3 verify.py --all       prints every number, not only those that matter most
+
+It needs Python 3.8 or newer and nothing else, reads nothing but the bundle, and changes nothing. It
+ends with 0 only if all check sums and all numbers agree, and says what it did not compute.
+
+In order: what a bundle is (BagIt), Student's t, the estimate of one pair, verdicts and stamps, the
+correction for many pairs, and the comparison of what is printed with what was computed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import hashlib
+import json
+import math
+import os
+import posixpath
+import statistics
+import sys
+import zipfile
+from functools import lru_cache
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+RULES = 1
+"""The version of the rules by which this file computes; a bundle says by which it was made."""
+
+# -- 1. The bundle: names, sizes and check sums ---------------------------------------------------
+
+MOST_FILES = 500_000
+MOST_BYTES = 20 * 10**9
+MOST_OF_ONE_FILE = 2 * 10**9
+MOST_OF_ONE_DOCUMENT = 400 * 10**6
+"""Bytes of a document that is read as a whole."""
+TIMES_SMALLER = 1100
+"""No file of a zip is smaller than its content by more: the method itself allows 1032."""
+PIECE = 1 << 20
+
+
+class Refused(Exception):
+    """A bundle that is not read any further, and why."""
+
+
+class Bundle:
+    """The files of a bundle by name; a folder or a zip file."""
+
+    def __init__(self, path: str) -> None:
+        self.zip = None if os.path.isdir(path) else open_zip(path)
+        self.root, self.prefix = path, ""
+        self.sizes = self.list_zip(path) if self.zip else self.list_folder()
+        if len(self.sizes) > MOST_FILES or sum(self.sizes.values()) > MOST_BYTES:
+            raise Refused("It has %d files, %d bytes: too much." % self.count())
+        for name, size in self.sizes.items():
+            require_plain_name(name)
+            if size > MOST_OF_ONE_FILE:
+                raise Refused("%s would be %d bytes." % (name, size))
+
+    def count(self) -> Tuple[int, int]:
+        return len(self.sizes), sum(self.sizes.values())
+
+    def list_zip(self, path: str) -> Dict[str, int]:
+        """Return the sizes of the files in the one folder that the zip holds."""
+        sizes: Dict[str, int] = {}
+        packed = 0
+        entries = self.zip.infolist()  # type: ignore[union-attr]
+        self.prefix = entries[0].filename.partition("/")[0] + "/" if entries else ""
+        for entry in entries:
+            name = entry.filename[len(self.prefix) :]
+            if not entry.filename.startswith(self.prefix):
+                raise Refused("%s lies outside of %s." % (entry.filename, self.prefix))
+            if name in sizes:
+                raise Refused("%s is in it twice." % entry.filename)
+            if entry.external_attr >> 16 & 0o170000 not in (0, 0o100000):
+                raise Refused("%s is no plain file." % entry.filename)
+            if entry.file_size > TIMES_SMALLER * max(entry.compress_size, 64):
+                raise Refused("%s would unpack to %d bytes." % (entry.filename, entry.file_size))
+            sizes[name] = entry.file_size
+            packed += entry.compress_size
+        if packed > os.path.getsize(path):
+            raise Refused("Its files overlap.")
+        return sizes
+
+    def list_folder(self) -> Dict[str, int]:
+        sizes: Dict[str, int] = {}
+        for folder, folders, names in os.walk(self.root):
+            for name in [*names, *folders]:
+                path = os.path.join(folder, name)
+                relative = os.path.relpath(path, self.root).replace(os.sep, "/")
+                if os.path.islink(path):
+                    raise Refused("%s is a link." % relative)
+                if name in names:
+                    sizes[relative] = os.path.getsize(path)
+        return sizes
+
+    def read_pieces(self, name: str) -> Iterator[bytes]:
+        """Yield the content of a file; no more bytes than its size says."""
+        try:
+            path = os.path.join(self.root, *name.split("/"))
+            with self.zip.open(self.prefix + name) if self.zip else open(path, "rb") as file:
+                left = self.sizes[name]
+                while left > 0:
+                    piece = file.read(min(PIECE, left))
+                    if not piece:
+                        raise Refused("%s is shorter than it says." % name)
+                    left -= len(piece)
+                    yield piece
+                if file.read(1):
+                    raise Refused("%s is longer than it says." % name)
+        except (OSError, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+            raise Refused("%s cannot be read: %s" % (name, error)) from None
+        except Exception as error:
+            if type(error).__name__ != "error":  # zlib's, which need not be there to be named
+                raise
+            raise Refused("%s cannot be unpacked: %s" % (name, error)) from None
+
+    def read(self, name: str) -> bytes:
+        if name not in self.sizes:
+            raise Refused("%s is missing." % name)
+        if self.sizes[name] > MOST_OF_ONE_DOCUMENT:
+            raise Refused("%s is too large to be read." % name)
+        return b"".join(self.read_pieces(name))
+
+    def read_json(self, name: str) -> Any:
+        def refuse(word: str) -> None:
+            raise ValueError("%s is no number" % word)
+
+        try:
+            return json.loads(self.read(name).decode("utf-8"), parse_constant=refuse)
+        except (ValueError, RecursionError) as error:
+            raise Refused("%s is not what it should be: %s" % (name, error)) from None
+
+
+def open_zip(path: str) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise Refused("%s is no folder and no zip file: %s" % (path, error)) from None
+
+
+def require_plain_name(name: str) -> None:
+    """Refuse a name that leads out of the bundle, or that systems read in different ways."""
+    plain = name and not name.startswith("/") and posixpath.normpath(name) == name
+    if not plain or ".." in name.split("/") or "\\" in name or ":" in name or min(name) < " ":
+        raise Refused("%r is no name of a file in a bundle." % name)
+
+
+def read_manifest(bundle: Bundle, name: str) -> Dict[str, str]:
+    """Return the check sum of each file that a manifest lists."""
+    listed: Dict[str, str] = {}
+    for line in bundle.read(name).decode("utf-8", "replace").splitlines():
+        digest, _, file = line.partition("  ")
+        if len(digest) != 64 or not file or file in listed:
+            raise Refused("%s has the line %r." % (name, line[:200]))
+        listed[file] = digest
+    return listed
+
+
+def check_sums(bundle: Bundle) -> Iterator[str]:
+    """Yield what is wrong with the files: their list, their number, their size, their sums."""
+    if not bundle.read("bagit.txt").startswith(b"BagIt-Version: "):
+        yield "bagit.txt does not begin as that of a bag."
+    payload = read_manifest(bundle, "manifest-sha256.txt")
+    tags = read_manifest(bundle, "tagmanifest-sha256.txt")
+    is_payload = {name: name.startswith("data/") for name in bundle.sizes}
+    for name in sorted(bundle.sizes):
+        if name == "tagmanifest-sha256.txt":
+            continue
+        known = (payload if is_payload[name] else tags).pop(name, None)
+        if known is None:
+            yield "%s is in no manifest: somebody has added it." % name
+            continue
+        digest = hashlib.sha256()
+        for piece in bundle.read_pieces(name):
+            digest.update(piece)
+        if digest.hexdigest() != known:
+            yield "%s has another check sum than its manifest says." % name
+    for name in sorted([*payload, *tags]):
+        yield "%s is missing." % name
+    sizes = [size for name, size in bundle.sizes.items() if is_payload[name]]
+    oxum = "Payload-Oxum: %d.%d" % (sum(sizes), len(sizes))
+    if oxum not in bundle.read("bag-info.txt").decode("utf-8", "replace").splitlines():
+        yield "bag-info.txt does not say %s." % oxum
+
+
+# -- 2. Student's t -------------------------------------------------------------------------------
+
+
+def log_gamma_ratio(a: float) -> float:
+    """Return ln(gamma(a + 1/2) / gamma(a)): Stirling's series, from a = 12 on to 15 digits."""
+    log = 0.0
+    while a < 12:
+        log += math.log(a / (a + 0.5))
+        a += 1
+    terms = (-1 / 8, 1 / 192, -1 / 640, 17 / 14336, -31 / 18432, 691 / 180224)
+    return log + math.log(a) / 2 + sum(term / a ** (2 * k + 1) for k, term in enumerate(terms))
+
+
+def continued_fraction(a: float, b: float, x: float, y: float) -> float:
+    """Return the fraction of the incomplete beta function at x = 1 - y (Didonato and Morris 1992).
+
+    Evaluated by Lentz's method; y has digits of its own where x is close to 1.
+    """
+
+    value = a * (a * y - b * x + 1) / (a + 1) or 1e-300
+    c, d = value, 0.0
+    for m in range(1, 100_000):
+        middle = a + 2 * m - 1
+        above = (a + m - 1) * (a + b + m - 1) * m * (b - m) * x * x / middle**2
+        below = m + m * (b - m) * x / middle
+        below += (a + m) * (a * y - b * x + 1 + m * (2 - x)) / (middle + 2)
+        d = 1 / (below + above * d or 1e-300)
+        c = below + above / c or 1e-300
+        value *= c * d
+        if abs(c * d - 1) < 3e-16:
+            break
+    return value
+
+
+def find_tail(t: float, df: float) -> float:
+    """Return P(T > t) of Student's t with so many degrees of freedom, which may be a fraction."""
+    if t <= 0:
+        return 0.5 if t == 0 else 1 - find_tail(-t, df)
+    if t == math.inf:
+        return 0.0
+    a, square = df / 2, t * t
+    outside, inside = df / (df + square), square / (df + square)
+    log_front = log_gamma_ratio(a) - math.log(math.pi) / 2 - a * math.log1p(square / df)
+    front = math.exp(log_front + math.log(inside) / 2)
+    if outside < (a + 1) / (a + 2.5):
+        return front / continued_fraction(a, 0.5, outside, inside) / 2
+    return 0.5 - front / continued_fraction(0.5, a, inside, outside) / 2
+
+
+@lru_cache(maxsize=4096)
+def find_quantile(tail: float, df: float) -> float:
+    """Return the t above which lies this share, below 0.5: Newton's method within a bracket."""
+    low, high = 0.0, 1.0
+    while find_tail(high, df) > tail:
+        low, high = high, 2 * high
+    t = (low + high) / 2
+    log_front = log_gamma_ratio(df / 2) - math.log(math.pi * df) / 2
+    for _ in range(200):
+        above = find_tail(t, df)
+        low, high = (t, high) if above > tail else (low, t)
+        density = math.exp(log_front - (df + 1) / 2 * math.log1p(t * t / df))
+        step = math.log(above / tail) * above / density
+        following = t + step if low <= t + step <= high else (low + high) / 2
+        if abs(following - t) <= 1e-15 * t:
+            return following
+        t = following
+    return t
+
+
+# -- 3. The estimate of one pair ------------------------------------------------------------------
+
+ALPHA = 0.05
+POCOCK = (0.05, 0.0294, 0.0221, 0.0182, 0.0158)
+"""The level of each of 1 to 5 planned analyses (Pocock, Biometrika 64, 1977)."""
+Interval = Tuple[float, float]
+
+
+class Sample(NamedTuple):
+    """The value of one run that is compared."""
+
+    run: str
+    block: str
+    environment: str
+    repeat: int
+    value: float
+    node: str
+    started: Optional[float]
+    source: str
+    settles: bool
+
+
+class Arm(NamedTuple):
+    """The variance of n independent logarithms."""
+
+    variance: float
+    n: float
+
+
+class Estimate(NamedTuple):
+    """ln(environment / baseline) and where its uncertainty comes from.
+
+    One arm, the log-ratios of blocks: a paired t. Two arms: Welch's, with Satterthwaite's df.
+    """
+
+    log_ratio: float
+    arms: Tuple[Arm, ...]
+
+    @property
+    def flaw(self) -> str:
+        if min(arm.n for arm in self.arms) < 2:
+            return "n = 1"
+        return "" if any(arm.variance > 1e-24 for arm in self.arms) else "identical values"
+
+    @property
+    def se(self) -> float:
+        return math.sqrt(sum(arm.variance / arm.n for arm in self.arms))
+
+    @property
+    def df(self) -> float:
+        squares = self.se**2
+        return 1 / sum((arm.variance / arm.n / squares) ** 2 / (arm.n - 1) for arm in self.arms)
+
+    def find_log_interval(self, level: float) -> Interval:
+        half = find_quantile((1 - level) / 2, round_df(self.df)) * self.se
+        return self.log_ratio - half, self.log_ratio + half
+
+    def find_interval(self, level: float) -> Interval:
+        low, high = self.find_log_interval(level)
+        return exp(low), exp(high)
+
+    def find_p(self, distance: float) -> float:
+        return find_tail(distance / self.se, self.df)
+
+
+def round_df(df: float) -> float:
+    """Return a whole number of degrees of freedom as such, so that its quantile is found once."""
+    return round(df) if abs(df - round(df)) < 1e-12 * df else df
+
+
+def exp(log: float) -> float:
+    return math.exp(min(max(log, -700.0), 700.0))
+
+
+def make_arm(logs: Sequence[float]) -> Tuple[float, Arm]:
+    mean = math.fsum(logs) / len(logs)
+    squares = math.fsum((log - mean) ** 2 for log in logs)
+    return mean, Arm(squares / max(len(logs) - 1, 1), len(logs))
+
+
+def estimate(baseline: Sequence[float], environment: Sequence[float], pairs: bool) -> Estimate:
+    if pairs:
+        mean, arm = make_arm([e - b for b, e in zip(baseline, environment)])
+        return Estimate(mean, (arm,))
+    (mean_b, arm_b), (mean_e, arm_e) = make_arm(baseline), make_arm(environment)
+    return Estimate(mean_e - mean_b, (arm_b, arm_e))
+
+
+def average(named: Sequence[Tuple[str, float]]) -> Dict[str, float]:
+    """Return the mean of the values of each name, the names in their order."""
+    values: Dict[str, List[float]] = {}
+    for name, value in named:
+        values.setdefault(name, []).append(value)
+    return {name: statistics.fmean(values[name]) for name in sorted(values)}
+
+
+def name_nodes(samples: Sequence[Sample], paired: bool) -> Dict[str, str]:
+    """Return what each node counts as; nodes that shared a block are one. {} if any is unknown."""
+    if not all(sample.node for sample in samples):
+        return {}
+    counts_as = {sample.node: {sample.node} for sample in samples}
+    blocks: Dict[str, set] = {}  # type: ignore[type-arg]
+    for sample in samples if paired else ():
+        blocks.setdefault(sample.block, set()).add(sample.node)
+    for nodes in blocks.values():
+        joined = set().union(*(counts_as[node] for node in nodes))
+        counts_as.update((node, joined) for node in joined)
+    return {node: " and ".join(sorted(joined)) for node, joined in counts_as.items()}
+
+
+class Arms:
+    """The runs of both environments that are compared: of the same blocks, if the plan pairs."""
+
+    def __init__(self, baseline: List[Sample], environment: List[Sample], plan: Dict[str, Any]):
+        self.paired = plan["design"] == "paired"
+        self.by_node = plan["estimand"] == "partition"
+        if self.paired:
+            in_both = {run.block for run in baseline} & {run.block for run in environment}
+            baseline = [run for run in baseline if run.block in in_both]
+            environment = [run for run in environment if run.block in in_both]
+        elif self.by_node and name_nodes([*baseline, *environment], False):
+            on_both = {run.node for run in baseline} & {run.node for run in environment}
+            baseline = [run for run in baseline if run.node in on_both]
+            environment = [run for run in environment if run.node in on_both]
+        self.baseline, self.environment = baseline, environment
+        self.node_names = name_nodes([*baseline, *environment], self.paired)
+        self.blocks = sorted({run.block for run in baseline}) if self.paired else []
+        self.has_pairs = self.paired or self.by_node
+        self.logs = (self.list_logs(baseline), self.list_logs(environment))
+
+    def list_logs(self, samples: List[Sample]) -> List[float]:
+        """Return the logarithms that count as independent: one a block, a run or a node."""
+        by_node = self.by_node and bool(self.node_names)
+        if not self.paired:
+            if not by_node:
+                return [math.log(run.value) for run in samples]
+            named = [(self.node_names[run.node], math.log(run.value)) for run in samples]
+            return list(average(named).values())
+        blocks = average([(run.block, math.log(run.value)) for run in samples])
+        if not by_node:
+            return list(blocks.values())
+        node_of = {run.block: self.node_names[run.node] for run in samples}
+        return list(average([(node_of[name], log) for name, log in blocks.items()]).values())
+
+    def estimate(self) -> Optional[Estimate]:
+        baseline, environment = self.logs
+        if not baseline or not environment:
+            return None
+        if self.by_node and not self.node_names:
+            difference = statistics.fmean(environment) - statistics.fmean(baseline)
+            return Estimate(difference, (Arm(0.0, 1),))
+        return estimate(baseline, environment, self.has_pairs)
+
+    def leave_one_out(self) -> Iterator[Estimate]:
+        baseline, environment = self.logs
+        if min(len(baseline), len(environment)) < 2:
+            return
+        for i in range(len(baseline)):
+            rest = baseline[:i] + baseline[i + 1 :]
+            others = environment[:i] + environment[i + 1 :] if self.has_pairs else environment
+            yield estimate(rest, others, self.has_pairs)
+        for i in range(0 if self.has_pairs else len(environment)):
+            yield estimate(baseline, environment[:i] + environment[i + 1 :], False)
+
+
+# -- 4. The verdict and its stamps ----------------------------------------------------------------
+
+FEWEST = 5
+"""Below this many values the verdict is provisional."""
+PROVED = {"equivalence": "EQUIVALENT", "not slower": "NOT SLOWER"}
+COMPUTED_STAMPS = {
+    *("PROVISIONAL", "FEW NODES", "OUTLIER-SENSITIVE", "TAIL", "NO STEADY STATE"),
+    *("NOT AFTER HOLM", "EXTENDED", "STOPPED EARLY", "TRIED AGAIN AFTER A VERDICT"),
+    *("COLLECTED AFTER A VERDICT", "DIFFERENCES WAIVED", "EXCLUDED BY HAND"),
+    "EXCLUDED AFTER A VERDICT",
+}
+OTHER_STAMPS = "CONFOUNDED by snapshots, PAIRED ACROSS JOBS, TRAINED DIFFERENTLY, REJECTIONS DIFFER"
+
+
+class Question(NamedTuple):
+    """What is asked of a pair: the metric's direction, the margins and what is to be shown."""
+
+    better: str
+    goal: str
+    slower: float
+    faster: float
+
+    @property
+    def log_cost_bounds(self) -> Interval:
+        return -math.log1p(self.faster), math.log1p(self.slower)
+
+    @property
+    def log_bounds(self) -> Interval:
+        low, high = self.log_cost_bounds
+        return (-high, -low) if self.better == "higher" else (low, high)
+
+
+def decide(found: Estimate, question: Question, alpha: float) -> Tuple[str, str]:
+    """Return the verdict and its detail, by the intervals of 1 - alpha and of 1 - 2 alpha."""
+    if found.flaw:
+        return "NO INFERENCE", found.flaw
+    narrow, wide = found.find_log_interval(1 - 2 * alpha), found.find_log_interval(1 - alpha)
+    if question.better == "higher":
+        narrow, wide = (-narrow[1], -narrow[0]), (-wide[1], -wide[0])
+    lowest, highest = question.log_cost_bounds
+    if lowest < narrow[0] and narrow[1] < highest:
+        if question.goal == "not slower" and wide[1] < 0:
+            return "NOT SLOWER", "faster"
+        return PROVED[question.goal], "difference detectable" if wide[0] > 0 or wide[1] < 0 else ""
+    unresolved = "size against the margin unresolved"
+    if wide[0] > 0:
+        return "SLOWER", "beyond margin" if wide[0] > highest else unresolved
+    if wide[1] < 0:
+        return "FASTER", "beyond margin" if wide[1] < lowest else unresolved
+    return "INCONCLUSIVE", "not slower than the margin" if narrow[1] < highest else ""
+
+
+def list_stamps(
+    arms: Arms, found: Estimate, verdict: str, question: Question, alpha: float
+) -> Iterator[str]:
+    nodes = len(set(arms.node_names.values()))
+    fewest = min(arm.n for arm in found.arms)
+    if arms.by_node:
+        counts = (len(arms.baseline), len(arms.environment))
+        fewest = len(arms.blocks) if arms.paired else min(counts)
+    if fewest < FEWEST:
+        yield "PROVISIONAL"
+    others = (one for one in arms.leave_one_out() if min(arm.n for arm in one.arms) > 1)
+    if any(decide(one, question, alpha)[0] != verdict for one in others):
+        yield "OUTLIER-SENSITIVE"
+    if not all(run.settles for run in [*arms.baseline, *arms.environment]):
+        yield "NO STEADY STATE"
+    if has_tail(arms.baseline, question) or has_tail(arms.environment, question):
+        yield "TAIL"
+    most = len(arms.blocks) if arms.paired else max(len(arms.baseline), len(arms.environment))
+    if nodes < FEWEST if arms.by_node else 1 < nodes < most:
+        yield "FEW NODES"
+
+
+def has_tail(samples: List[Sample], question: Question) -> bool:
+    """Return whether a run is slower than the median by the margin and by 5 robust SDs."""
+    if len(samples) < FEWEST:
+        return False
+    sign = -1 if question.better == "higher" else 1
+    costs = [sign * math.log(run.value) for run in samples]
+    centre = statistics.median(costs)
+    spread = 1.4826 * statistics.median(abs(cost - centre) for cost in costs)
+    return max(costs) - centre > max(math.log1p(question.slower), 5 * spread)
+
+
+def is_confounded(arms: Arms) -> bool:
+    """Return whether nodes or times alone confound both environments."""
+    nodes_b, nodes_e = (
+        {run.block: run.node for run in arm if run.node}
+        for arm in (arms.baseline, arms.environment)
+    )
+    if arms.paired:
+        if any(nodes_b[name] != nodes_e[name] for name in nodes_b if name in nodes_e):
+            return True
+    elif nodes_b and nodes_e and not set(nodes_b.values()) & set(nodes_e.values()):
+        return True
+    times_b = [run.started for run in arms.baseline if run.started is not None]
+    times_e = [run.started for run in arms.environment if run.started is not None]
+    counts = (len(arms.baseline), len(arms.environment))
+    if not times_b or not times_e or (len(times_b), len(times_e)) != counts:
+        return False
+    return max(times_b) < min(times_e) or max(times_e) < min(times_b)
+
+
+def compare(
+    samples: Sequence[Sample], names: Tuple[str, str], question: Question, plan: Any, alpha: float
+) -> Dict[str, Any]:
+    """Return what is printed of a pair, by the names of the printed columns."""
+    baseline, environment = ([run for run in samples if run.environment == name] for name in names)
+    arms = Arms(baseline, environment, plan)
+    values = [[run.value for run in arm] for arm in (arms.baseline, arms.environment)]
+    pair: Dict[str, Any] = {"verdict": "NO INFERENCE", "stamps": set(), "alpha": alpha}
+    for side, numbers in zip(("baseline", "environment"), values):
+        pair["n_" + side] = len(numbers)
+        pair[side + "_mean"] = statistics.fmean(numbers) if numbers else None
+        pair[side + "_sd"] = statistics.stdev(numbers) if len(numbers) > 1 else None
+    pair["n_blocks"] = len(arms.blocks)
+    pair["n_nodes"] = len(set(arms.node_names.values()))
+    pair["to_infer"] = pair["n_nodes"] if arms.by_node else pair["n_blocks"]
+    if not arms.has_pairs:
+        pair["to_infer"] = min(map(len, values))
+    found = arms.estimate()
+    if found is None or len({run.source for run in [*arms.baseline, *arms.environment]}) > 1:
+        return pair
+    pair["ratio"] = exp(found.log_ratio)
+    pair["verdict"], pair["detail"] = decide(found, question, alpha)
+    if found.flaw:
+        return pair
+    low, high = question.log_bounds
+    p_lower, p_upper = found.find_p(found.log_ratio - low), found.find_p(high - found.log_ratio)
+    is_one_sided = question.goal == "not slower"
+    narrow = found.find_log_interval(1 - 2 * alpha)
+    smallest = exp(max(-narrow[0], narrow[1])) - 1
+    if is_one_sided:
+        end = narrow[1] if question.better == "lower" else -narrow[0]
+        smallest = max(exp(end) - 1, 0.0)
+    pair["stamps"] = set(list_stamps(arms, found, pair["verdict"], question, alpha))
+    pair["confounded"] = is_confounded(arms)
+    pair.update(
+        log_se=found.se,
+        df=found.df,
+        ci95=found.find_interval(0.95),
+        ci90=found.find_interval(0.90),
+        ci_difference=found.find_interval(1 - alpha),
+        ci_equivalence=found.find_interval(1 - 2 * alpha),
+        p_difference=2 * found.find_p(abs(found.log_ratio)),
+        p_goal=max(p_lower, p_upper),
+        p_lower_bound=None if low == -math.inf else p_lower,
+        p_upper_bound=None if high == math.inf else p_upper,
+        smallest_margin=smallest,
+    )
+    pair["p_not_slower" if is_one_sided else "p_equivalence"] = pair["p_goal"]
+    return pair
+
+
+def find_extension_level(first: int, added: int) -> float:
+    """Return the level after an extension: that of two planned analyses at these sizes (Pocock)."""
+    share = first / (first + added)
+    normal = statistics.NormalDist()
+
+    def find_alarms(level: float) -> float:
+        limit, pieces = -normal.inv_cdf(level / 2), 400
+        sd, total = math.sqrt(1 - share), 0.0
+        for i in range(pieces + 1):  # Simpson's rule
+            z = limit * (2 * i / pieces - 1)
+            middle = math.sqrt(share) * z
+            inside = normal.cdf((limit - middle) / sd) - normal.cdf((-limit - middle) / sd)
+            total += (1 if i in (0, pieces) else 2 + 2 * (i % 2)) * normal.pdf(z) * inside
+        return 1 - total * 2 * limit / pieces / 3
+
+    low, high = ALPHA / 2, ALPHA
+    while high - low > 1e-7:
+        middle = (low + high) / 2
+        low, high = (low, middle) if find_alarms(middle) > ALPHA else (middle, high)
+    return round((low + high) / 2, 4)
+
+
+# -- 5. Many pairs: Holm's correction, and several decisive metrics -------------------------------
+
+Ps = Sequence[Optional[float]]
+
+
+def adjust_by_holm(ps: Ps) -> List[Optional[float]]:
+    ordered = sorted((p, i) for i, p in enumerate(ps) if p is not None)
+    adjusted: List[Optional[float]] = [None] * len(ps)
+    largest = 0.0
+    for rank, (p, i) in enumerate(ordered):
+        adjusted[i] = largest = max(largest, min(1.0, p * (len(ordered) - rank)))
+    return adjusted
+
+
+def take_largest_so_far(row: Ps) -> List[Optional[float]]:
+    path: List[Optional[float]] = []
+    largest: Optional[float] = 0.0
+    for p in row:
+        largest = None if largest is None or p is None else max(largest, p)
+        path.append(largest)
+    return path
+
+
+def adjust_in_order(rows: Sequence[Ps]) -> List[List[Optional[float]]]:
+    """Return adjusted p of metrics in a fixed order, over many comparisons (Bretz et al. 2009)."""
+    paths = [take_largest_so_far(row) for row in rows]
+    ends = [1.0 if path[-1] is None else path[-1] for path in paths]
+    order = sorted((i for i, path in enumerate(paths) if path[0] is not None), key=ends.__getitem__)
+    count, levels = len(order), [0.0]
+    for done, i in enumerate(order):
+        levels.append(max(levels[-1], min(1.0, ends[i] * (count - done))))
+    adjusted: List[List[Optional[float]]] = [[None] * len(row) for row in rows]
+    for place, i in enumerate(order):
+        adjusted[i] = [
+            None
+            if p is None
+            else min(max(levels[k], min(1.0, p * (count - k))) for k in range(place + 1))
+            for p in paths[i]
+        ]
+    return adjusted
+
+
+def correct(rows: List[List[Optional[Dict[str, Any]]]], rule: str, goal: str) -> None:
+    """Add the adjusted p to all pairs: a row for each pair, in it one of each decisive metric."""
+    several = len(rows[0]) > 1 if rows else False
+    width = len(rows[0]) if rows else 0
+    flat = [pair.get("p_difference") if pair else None for row in rows for pair in row]
+    differences = adjust_by_holm(flat)
+    goals = [[pair.get("p_goal") if pair else None for pair in row] for row in rows]
+    if several and rule == "in order":
+        adjusted = adjust_in_order(goals)
+    else:
+        columns = [adjust_by_holm(list(column)) for column in zip(*goals)]
+        adjusted = [list(row) for row in zip(*columns)]
+    for i, row in enumerate(rows):
+        goes_on = True
+        for k, pair in enumerate(row):
+            if pair is not None and goes_on:
+                take_adjusted(pair, differences[i * width + k], adjusted[i][k], goal)
+            elif pair is not None:
+                kept = ("ratio", "log_se", "df", "ci95", "ci90", "ci_difference", "alpha")
+                for name in [name for name in pair if not name.startswith("n_")]:
+                    if name not in kept and not name.endswith(("_mean", "_sd")):
+                        del pair[name]
+                pair.update(verdict="NOT JUDGED BY THE PLAN", stamps=set(), detail="")
+            is_shown = pair is not None and pair["verdict"] in PROVED.values()
+            goes_on = goes_on and (is_shown or not several or rule != "in order")
+
+
+def take_adjusted(pair: Any, difference: Any, p_goal: Any, goal: str) -> None:
+    pair["p_difference_holm"] = difference
+    pair["p_not_slower_holm" if goal == "not slower" else "p_equivalence_holm"] = p_goal
+    pair["p_goal_holm"] = p_goal
+    is_of_difference = pair["verdict"] in ("SLOWER", "FASTER")
+    deciding = difference if is_of_difference else p_goal
+    is_decided = is_of_difference or pair["verdict"] in PROVED.values()
+    if is_decided and deciding is not None and deciding > pair["alpha"]:
+        pair["stamps"].add("NOT AFTER HOLM")
+
+
+# -- 6. The study: which runs are judged, when, and with which values -----------------------------
+
+FINAL = ("succeeded", "failed", "cancelled", "excluded")
+EXCLUDED, INCLUDED = "succeeded → excluded", "excluded → succeeded"
+Place = Tuple[str, str]
+Key = Tuple[int, str, str, str]
+"""The rank of the metric from 1, the workload, the scale and the environment."""
+
+
+class Analysis(NamedTuple):
+    """Runs that are judged together: those of the first repeats, or all (None)."""
+
+    number: int
+    repeats: Optional[int]
+    decides: bool
+    alpha: float
+
+
+class Study:
+    """What a bundle says was planned and run."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle = bundle
+        self.about = bundle.read_json("data/experiment.json")
+        if self.about.get("rules") != RULES:
+            raise Refused(
+                "It was made by version %r of the rules; this file computes by version %d. Take "
+                "the verify.py that belongs to it." % (self.about.get("rules"), RULES)
+            )
+        self.plan: Optional[Dict[str, Any]] = None
+        if self.about["plan_hash"] or not self.about["import_hash"]:
+            self.plan = dict(bundle.read_json("data/plan.json"))
+        self.definition = self.about["definition"]
+        runs = (name for name in sorted(bundle.sizes) if name.startswith("data/runs/"))
+        self.runs = [bundle.read_json(name) for name in runs if name.endswith("/run.json")]
+        self.runs.sort(key=lambda run: (run["block"], run["position"]))
+        self.events = self.read_events()
+        self.comparison = bundle.read_json("data/comparison.json")
+        self.workloads: Dict[str, str] = self.about["workloads"]
+        self.environments: Dict[str, str] = self.about["environments"]
+        self.baseline = self.environments[self.definition["baseline"]]
+        self.metrics: List[Dict[str, Any]] = self.about["metrics"]
+        self.means: Dict[Tuple[str, str, Optional[int]], Optional[float]] = {}
+        self.added = self.about["extended_repeats"] or 0
+
+    def read_events(self) -> List[Dict[str, Any]]:
+        lines = self.bundle.read("data/events.jsonl").decode("utf-8").split("\n")
+        return [dict(json.loads(line)) for line in lines if line]
+
+    def list_counted(self, with_excluded: bool) -> List[Dict[str, Any]]:
+        states = ("succeeded", "excluded") if with_excluded else ("succeeded",)
+        return [run for run in self.runs if run["state"] in states]
+
+    # Which analyses have all their runs, by the plan.
+
+    def list_analyses(self, is_extended: bool) -> List[Analysis]:
+        planned = list(self.definition["after_repeats"])
+        level = POCOCK[len(planned) - 1]
+        after = [*planned, self.definition["repeats"] + self.added] if self.added else planned
+        blocks: Dict[Any, Tuple[int, bool, bool]] = {}
+        cancelled_at = read_time(self.about["cancelled_at"])
+        for run in self.runs:
+            block: Any = (run["workload_key"], run["scale"], run["repeat"])
+            if self.definition["design"] != "paired":
+                block = (*block, run["environment_key"])
+            ended_at = read_time(run["job_ended_at"])
+            is_cut = False
+            if run["state"] == "cancelled" and cancelled_at is not None:
+                is_cut = ended_at is None or ended_at >= cancelled_at
+            _, ended, cut = blocks.get(block, (0, True, False))
+            blocks[block] = run["repeat"], ended and run["state"] in FINAL, cut or is_cut
+        taken = 0
+        for number, repeats in enumerate(after, start=1):
+            waits_for = [b for b in blocks.values() if number == len(after) or b[0] <= repeats]
+            if not all(ended and not cut for _, ended, cut in waits_for):
+                break
+            taken = number
+        if self.added and not is_extended:
+            after, taken = planned, min(taken, len(planned))
+        alive = not all(ended for _, ended, _ in blocks.values())
+        stopped_at = self.about["stopped_at_look"]
+        levels = [level] * len(planned) + [self.about["extension_level"]] * (self.added > 0)
+        analyses = [
+            Analysis(number, repeats if number < len(after) else None, True, levels[number - 1])
+            for number, repeats in enumerate(
+                after[: taken if stopped_at is None else stopped_at], 1
+            )
+        ]
+        if cancelled_at is not None and not alive and taken < len(after):
+            late = levels[-1] if self.added and is_extended else level
+            analyses.append(Analysis(0, None, stopped_at is None, late))
+        return analyses
+
+    # The value of each run: as it was reported, or after the warm-up that was detected.
+
+    def make_samples(self, rank: int, with_excluded: bool) -> Dict[Place, List[Sample]]:
+        runs = self.list_counted(with_excluded)
+        cuts = self.find_cuts(rank, runs)
+        samples: Dict[Place, List[Sample]] = {}
+        for run in runs:
+            metric = self.metrics[rank - 1][run["workload_key"]]
+            measured = run["measurements"].get(metric["name"])
+            if measured is None:
+                continue
+            place = (run["workload_key"], run["scale"])
+            began = read_time(run["began_at"])
+            start = find_start(run, metric)
+            sample = Sample(
+                run=run["run"],
+                block=str(run["block"]),
+                environment=self.environments[run["environment_key"]],
+                repeat=run["repeat"],
+                value=self.find_value(run, metric, float(measured["value"]), cuts.get(place)),
+                node=run["node"],
+                started=began.timestamp() if began else None,
+                source=measured["source"],
+                settles=not start or start["shape"] != "no steady state",
+            )
+            samples.setdefault(place, []).append(sample)
+        return samples
+
+    def find_cuts(self, rank: int, runs: List[Dict[str, Any]]) -> Dict[Place, Optional[int]]:
+        """Return the cut that the runs of a configuration have in common, where they have one."""
+        if self.definition["warm_up"] != "found" or len(self.definition["after_repeats"]) > 1:
+            return {}
+        starts: Dict[Place, List[Any]] = {}
+        for run in runs:
+            start = find_start(run, self.metrics[rank - 1][run["workload_key"]])
+            if start and start["warm_up"] is not None:
+                starts.setdefault((run["workload_key"], run["scale"]), []).append(start)
+        return {
+            place: max(start["warm_up"] for start in group)
+            for place, group in starts.items()
+            if all(start["shape"] != "slowdown" for start in group)
+        }
+
+    def find_value(self, run: Any, metric: Any, reported: float, cut: Optional[int]) -> float:
+        start = find_start(run, metric)
+        if not start or self.definition["warm_up"] != "found":
+            return reported
+        block = None if cut is None else cut // start["block_steps"]
+        mean = self.read_mean(run, metric["series"], block)
+        measured = float(run["measurements"][metric["series"]]["value"])
+        ratio = 1.0 if mean is None else mean / measured
+        return reported * ratio if metric["unit"] == "s" else reported / ratio
+
+    def read_mean(self, run: Any, series: str, block: Optional[int]) -> Optional[float]:
+        """Return the mean of the steps from a block on; None: after the run's own warm-up."""
+        key = (run["run"], series, block)
+        if key not in self.means:
+            steps = self.bundle.read_json("data/runs/%s/steps.json" % run["run"])[series]
+            self.means[key] = find_mean(steps, run["steps"][series]["warm_up"], block)
+        return self.means[key]
+
+
+def find_start(run: Dict[str, Any], metric: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+    start = run["steps"].get(metric["series"])
+    return start if start and start["shape"] and metric["series"] in run["measurements"] else None
+
+
+def find_mean(steps: Any, warm_up: Optional[int], block: Optional[int]) -> Optional[float]:
+    """Return the mean of all steps from a block on, or after so many steps of warm-up."""
+    values, ends = list(map(float, steps["values"])), steps["steps"]
+    last = ends or list(range(1, len(values) + 1))
+    counts = [end - before for end, before in zip(last, [0, *last])]
+    usual = int(statistics.median(counts[1:])) if len(last) > 1 else 1
+    size = max(-(-10 // usual), -(-len(last) // 1000))
+    if block is not None:
+        first = block * size
+    elif warm_up is None:
+        return None
+    else:
+        before = [end - count for end, count in zip(last, counts)]
+        if warm_up not in before:
+            return None
+        first = before.index(warm_up)
+    if first > len(values) - size:
+        return None
+    total = math.fsum(value * count for value, count in zip(values[first:], counts[first:]))
+    return float(total / sum(counts[first:]))
+
+
+def read_time(text: Optional[str]) -> Optional[datetime.datetime]:
+    return datetime.datetime.fromisoformat(text) if text else None
+
+
+def compute_pairs(study: Study, with_excluded: bool) -> Dict[Key, Dict[str, Any]]:
+    """Return all pairs of a study, corrected for each other."""
+    pairs: Dict[Key, Dict[str, Any]] = {}
+    extended = {
+        (run["workload_key"], run["scale"])
+        for run in study.runs
+        if run["repeat"] > study.definition["repeats"]
+    }
+    for rank in range(1, len(study.metrics) + 1):
+        samples = study.make_samples(rank, with_excluded)
+        for workload in study.workloads:
+            for scale in study.definition["scales"]:
+                place = (workload, scale)
+                analyses = study.list_analyses(place in extended)
+                found = judge_place(
+                    study, rank, place, samples.get(place, []), analyses, place in extended
+                )
+                pairs.update(((rank, *place, name), pair) for name, pair in found.items())
+    places = list(dict.fromkeys(key[1:] for key in pairs))
+    ranks = range(1, len(study.metrics) + 1)
+    rows = [[pairs.get((rank, *place)) for rank in ranks] for place in places]
+    correct(rows, study.definition["metrics_rule"], study.definition["goal"])
+    return pairs
+
+
+def judge_place(
+    study: Study,
+    rank: int,
+    place: Place,
+    samples: List[Sample],
+    analyses: List[Analysis],
+    is_extended: bool,
+) -> Dict[str, Dict[str, Any]]:
+    """Return each environment's pair: at the first analysis with a verdict, or at the last one."""
+    definition, metric = study.definition, study.metrics[rank - 1][place[0]]
+    margins = definition["margins"][rank - 1]
+    is_one_sided = definition["goal"] == "not slower"
+    faster = margins["margin_faster"] if margins["margin_faster"] else margins["margin"]
+    question = Question(
+        metric["better"],
+        definition["goal"],
+        margins["margin"],
+        math.inf if is_one_sided else faster,
+    )
+    planned = len(definition["after_repeats"]) + (study.added > 0 and is_extended)
+    names = list(study.environments.values())
+    if study.plan is None:  # imported logs
+        here = {
+            study.environments[run["environment_key"]]
+            for run in study.runs
+            if (run["workload_key"], run["scale"]) == place
+        }
+        names = [name for name in names if name in here] if study.baseline in here else []
+    pairs: Dict[str, Dict[str, Any]] = {}
+    for analysis in analyses:
+        until_then = [
+            run for run in samples if analysis.repeats is None or run.repeat <= analysis.repeats
+        ]
+        if not all(0 < run.value <= 1e100 for run in until_then):
+            return {}
+        for name in names:
+            if name == study.baseline:
+                continue
+            both = (study.baseline, name)
+            pair = compare(until_then, both, question, definition, analysis.alpha)
+            if planned > 1:
+                pair["look_number"], pair["look_alpha"] = analysis.number, analysis.alpha
+            if not analysis.number:
+                pair["stamps"].add("STOPPED EARLY")
+            earlier = pairs.get(name)
+            if earlier and planned > 1 and is_decided(earlier):
+                sizes = [
+                    (one["n_blocks"], one["n_baseline"], one["n_environment"])
+                    for one in (earlier, pair)
+                ]
+                if sizes[0] != sizes[1]:
+                    earlier["look_later_ratio"] = pair.get("ratio")
+            elif analysis.decides:
+                if earlier and is_extended and study.added:
+                    pair["stamps"].add("EXTENDED")
+                pairs[name] = pair
+    for name, pair in pairs.items():
+        add_stamps_of_events(study, place, name, pair)
+    return pairs
+
+
+def is_decided(pair: Dict[str, Any]) -> bool:
+    return pair["verdict"] not in ("INCONCLUSIVE", "NO INFERENCE")
+
+
+def add_stamps_of_events(study: Study, place: Place, name: str, pair: Dict[str, Any]) -> None:
+    stamps = {
+        "tried again after a verdict": "TRIED AGAIN AFTER A VERDICT",
+        "collected after a verdict": "COLLECTED AFTER A VERDICT",
+    }
+    for event in study.events:
+        if event["what"] in stamps and (event["workload_key"], event["scale"]) == place:
+            pair["stamps"].add(stamps[event["what"]])
+    keys = [key for key, known in study.environments.items() if known == name]
+    parity = (study.plan or {}).get("parity", {})
+    if any(parity.get(key, {}).get("differences") for key in keys):
+        pair["stamps"].add("DIFFERENCES WAIVED")
+
+
+def stamp_exclusions(study: Study, pairs: Any, before: Any) -> None:
+    """Add to each pair what it is with the runs that persons have excluded, and its stamp."""
+    excluded = [run for run in study.runs if run["state"] == "excluded"]
+    after = study.definition["after_repeats"]
+    for (rank, workload, scale, name), pair in pairs.items() if excluded else ():
+        then = before.get((rank, workload, scale, name))
+        last = math.inf
+        if 0 < pair.get("look_number", 0) < len(after) + (study.added > 0):
+            last = after[pair["look_number"] - 1]
+        own = [
+            run
+            for run in excluded
+            if (run["workload_key"], run["scale"]) == (workload, scale)
+            and study.environments[run["environment_key"]] in (name, study.baseline)
+            and run["repeat"] <= last
+        ]
+        results = [
+            one and (one["verdict"], one.get("ratio"), "NOT AFTER HOLM" in one["stamps"])
+            for one in (pair, then)
+        ]
+        if not own and (then is None or results[0] == results[1]):
+            continue
+        moments = [run["exclusion"]["moment"] for run in own or excluded]
+        late = any(moment != "before any verdict" for moment in moments)
+        pair["stamps"].add("EXCLUDED AFTER A VERDICT" if late else "EXCLUDED BY HAND")
+        known = then or {"verdict": "NO INFERENCE"}
+        for column in ("verdict", "ratio", "ci_difference", *P_COLUMNS):
+            pair["before_exclusion_" + column] = known.get(column)
+
+
+# -- 7. What is printed, beside what was computed -------------------------------------------------
+
+P_COLUMNS = (
+    *("p_difference", "p_equivalence", "p_difference_holm", "p_equivalence_holm"),
+    *("p_not_slower", "p_not_slower_holm"),
+)
+FIRST = ("verdict", "ratio", "ci95", "p_equivalence", "p_not_slower", "p_difference", "stamps")
+"""What is shown of each pair where it agrees; all others are counted."""
+COLUMNS = (
+    *("detail", "n_baseline", "n_environment", "n_blocks", "n_nodes", "log_se", "df", "ci90"),
+    *("baseline_mean", "baseline_sd", "environment_mean", "environment_sd"),
+    *("p_lower_bound", "p_upper_bound", "smallest_margin", "p_difference_holm"),
+    *("p_equivalence_holm", "p_not_slower_holm", "look_number", "look_alpha", "look_later_ratio"),
+    *("look_ci_difference", "look_ci_equivalence", "margin", "margin_faster", "goal"),
+    *("before_exclusion_" + name for name in ("verdict", "ratio", "ci_difference", *P_COLUMNS)),
+    *("overall_verdict", "overall_p", "overall_p_holm"),
+)
+
+
+class Report:
+    """The lines that are printed, and how many of them disagree."""
+
+    def __init__(self, show_all: bool) -> None:
+        self.show_all, self.agreed, self.disagreed = show_all, 0, 0
+
+    def add(self, what: str, printed: Any, computed: Any, show: bool = False) -> None:
+        agrees = is_same(printed, computed)
+        self.agreed += agrees
+        self.disagreed += not agrees
+        if show or self.show_all or not agrees:
+            texts = (what, describe(printed), describe(computed))
+            print("  %-24s %-26s %-26s %s" % (*texts, "agrees" if agrees else "DISAGREES"))
+
+    def fail(self, text: str) -> None:
+        self.disagreed += 1
+        print("  WRONG: " + text)
+
+
+def is_same(printed: Any, computed: Any) -> bool:
+    """Return whether two values are the same; numbers to 9 digits, as sums may be rounded."""
+    if isinstance(printed, (list, tuple)) and isinstance(computed, (list, tuple)):
+        return len(printed) == len(computed) and all(map(is_same, printed, computed))
+    numbers = all(isinstance(value, (int, float)) for value in (printed, computed))
+    if numbers and not isinstance(printed, bool):
+        return math.isclose(printed, computed, rel_tol=1e-9, abs_tol=1e-15)
+    return bool((printed or None) == (computed or None))
+
+
+def describe(value: Any) -> str:
+    if isinstance(value, float):
+        return "%.10g" % value
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(describe, value))
+    return "-" if value is None or value == "" else str(value)
+
+
+def check_definition(study: Study, report: Report) -> None:
+    """Compare the plan with its hash, and all that says what was planned with the plan."""
+    about, definition, plan = study.about, study.definition, study.plan
+    methods = {about["method"], study.comparison["method"]}
+    info = study.bundle.read("bag-info.txt").decode("utf-8", "replace").splitlines()
+    if len(methods) > 1 or "Tare-Method: %s" % about["method"] not in info:
+        report.fail("the files are not all of one version of the method.")
+    if plan is None:
+        print("  not recomputed: a plan, as these are imported logs")
+        return
+    text = study.bundle.read("data/plan.json")
+    report.add("hash of the plan", about["plan_hash"], hashlib.sha256(text).hexdigest(), True)
+    further = plan.get("further_metrics", [])
+    expected = {
+        "design": plan["design"],
+        "estimand": plan.get("estimand", ""),
+        "goal": plan.get("goal", "equivalence"),
+        "warm_up": plan["warm_up"],
+        "repeats": plan["repeats"],
+        "after_repeats": plan["looks"]["after_repeats"],
+        "scales": plan["scales"],
+        "baseline": plan["baseline"],
+        "metrics_rule": plan.get("metrics_rule", definition["metrics_rule"]),
+        "margins": [
+            {"margin": row["margin"], "margin_faster": row.get("margin_faster")}
+            for row in (plan, *further)
+        ],
+    }
+    for name, value in expected.items():
+        if definition.get(name) != value:
+            report.add("planned " + name, str(definition.get(name)), str(value))
+    names = [metric["name"] for metric in (table[key] for table in study.metrics for key in table)]
+    wanted = [plan["primary_metric"], *(row["metric"] for row in further)]
+    if any(name and name not in names for name in wanted) or len(study.metrics) != len(wanted):
+        report.fail("the metrics are not those of the plan.")
+    if sorted(study.workloads) != sorted(plan["workloads"]):
+        report.fail("the workloads are not those of the plan.")
+    if sorted(study.environments) != sorted(plan["environments"]):
+        report.fail("the environments are not those of the plan.")
+    blocks = list(plan["blocks"])
+    if study.added:
+        extension = study.bundle.read("data/extension.json")
+        digest = hashlib.sha256(extension).hexdigest()
+        report.add("hash of the extension", about["extension_hash"], digest)
+        blocks += json.loads(extension.decode("utf-8"))["blocks"]
+        level = find_extension_level(definition["repeats"], study.added)
+        report.add("level of the extension", about["extension_level"], level)
+    planned = {
+        (block["workload"], block["scale"], block["repeat"], environment)
+        for block in blocks
+        for environment in block["environments"]
+    }
+    keys = ("workload_key", "scale", "repeat", "environment_key")
+    runs = {tuple(run[key] for key in keys) for run in study.runs}
+    report.add("runs, each planned once", len(study.runs), len(planned), True)
+    for missing in sorted(planned - runs)[:5]:
+        report.fail("a planned run is missing: %s" % (missing,))
+    for added in sorted(runs - planned)[:5]:
+        report.fail("a run was never planned: %s" % (added,))
+
+
+def check_runs(study: Study, report: Report) -> None:
+    """Check each run on its own: its exclusion, its snapshot, the means of its steps."""
+    excluded: Dict[str, bool] = {}
+    for event in study.events:
+        if event["run"] and event["what"] in (EXCLUDED, INCLUDED):
+            excluded[event["run"]] = event["what"] == EXCLUDED
+    steps = unexplained = 0
+    for run in study.runs:
+        is_excluded = run["state"] == "excluded"
+        if is_excluded != bool(run["exclusion"]) or is_excluded != excluded.get(run["run"], False):
+            report.fail("run %s: its state and its exclusion contradict." % run["run"])
+        for digest in (run["snapshot"], run["job_snapshot"]):
+            name = "data/snapshots/%s.json" % digest
+            if digest and hashlib.sha256(study.bundle.read(name)).hexdigest() != digest:
+                report.fail("run %s: its snapshot is another one." % run["run"])
+        series = (
+            study.bundle.read_json("data/runs/%s/steps.json" % run["run"]) if run["steps"] else {}
+        )
+        for metric, known in run["steps"].items():
+            steps += len(series[metric]["values"])
+            mean = find_mean(series[metric], known["warm_up"], None) if known["shape"] else None
+            report.add("%s after its warm-up" % metric, known["settled_mean"], mean)
+            study.means[run["run"], metric, None] = mean
+            if known["mean_after"] is not None:
+                values = list(map(float, series[metric]["values"]))[known["mean_after"] :]
+                reported = float(run["measurements"][metric]["value"])
+                report.add("reported " + metric, reported, math.fsum(values) / len(values))
+            elif metric in run["measurements"]:
+                unexplained += 1
+    print("  %d runs, %d recorded steps" % (len(study.runs), steps))
+    if unexplained:
+        print("  not recomputed: %d reported means, whose steps are not known" % unexplained)
+
+
+def check_pairs(study: Study, report: Report) -> None:
+    pairs = compute_pairs(study, with_excluded=False)
+    if any(run["state"] == "excluded" for run in study.runs):
+        stamp_exclusions(study, pairs, compute_pairs(study, with_excluded=True))
+    add_overalls(study, pairs)
+    keys = {name: key for key, name in study.workloads.items()}
+    printed: Dict[Key, Dict[str, Any]] = {}
+    for row in study.comparison["comparison"]:
+        rank = row.get("decisive_rank", 1)
+        printed[rank, keys[row["workload"]], row["scale"], row["environment"]] = row
+    if len(printed) != len(study.comparison["comparison"]):
+        report.fail("a comparison is printed twice.")
+    for key in sorted(set(printed) - set(pairs)):
+        report.fail("printed, and no run shows it: %s" % (key,))
+    for key in sorted(set(pairs) - set(printed)):
+        report.fail("computed, and not printed: %s" % (key,))
+    for key, row in printed.items():
+        if key in pairs:
+            check_pair(study, key, row, pairs[key], report)
+
+
+def check_pair(study: Study, key: Key, row: Any, pair: Any, report: Report) -> None:
+    rank, workload, scale, name = key
+    metric, definition = study.metrics[rank - 1][workload], study.definition
+    place = (study.workloads[workload], scale, name, study.baseline, metric["name"])
+    print("\n%s, %s: %s / %s, %s" % place)
+    margins = definition["margins"][rank - 1]
+    pair = {**pair, **margins, "goal": definition["goal"]}
+    if pair["margin_faster"] == pair["margin"]:
+        pair["margin_faster"] = None
+    if "look_number" in pair:
+        for column in ("ci_difference", "ci_equivalence"):
+            pair["look_" + column] = pair.get(column)
+    for column in ("metric", "unit", "better"):
+        computed = metric["name" if column == "metric" else column]
+        report.add(column, row[column], computed)
+    report.add("plan", row["plan_hash"], study.about["plan_hash"])
+    report.add("baseline", row["baseline"], study.baseline)
+    for column in (*FIRST, *COLUMNS):
+        computed = pair.get(column)
+        if column == "stamps":
+            stamps = set(filter(None, row["stamps"].split("; ")))
+            if pair.get("confounded") and "CONFOUNDED" not in stamps:
+                report.fail("nodes or times confound both, and it is not stamped CONFOUNDED.")
+            known, ours = (sorted(some & COMPUTED_STAMPS) for some in (stamps, pair["stamps"]))
+            report.add("stamps", "; ".join(known), "; ".join(ours), True)
+            continue
+        if (
+            column == "detail"
+            and not is_decided({"verdict": pair["verdict"]})
+            and "ratio" not in pair
+        ):
+            continue  # a sentence on what is missing
+        value = row.get(column)
+        if "ci" in column or "ci95" in column or "ci90" in column:
+            value = row.get(column + "_low"), row.get(column + "_high")
+            value = None if value[0] is None else value
+        report.add(column, value, computed, column in FIRST and computed is not None)
+
+
+def add_overalls(study: Study, pairs: Dict[Key, Dict[str, Any]]) -> None:
+    """Add what several decisive metrics show together."""
+    ranks = range(1, len(study.metrics) + 1)
+    if len(ranks) < 2:
+        return
+    places = list(dict.fromkeys(key[1:] for key in pairs))
+    rows = [[pairs.get((rank, *place)) for rank in ranks] for place in places]
+    goals = [[pair.get("p_goal") if pair else None for pair in row] for row in rows]
+    largest = [take_largest_so_far(row)[-1] for row in goals]
+    adjusted = adjust_by_holm(largest)
+    if study.definition["metrics_rule"] == "in order":
+        adjusted = [row[-1].get("p_goal_holm") if row[-1] else None for row in rows]
+    for row, p, p_holm in zip(rows, largest, adjusted):
+        is_shown = all(pair is not None and pair["verdict"] in PROVED.values() for pair in row)
+        verdict = PROVED[study.definition["goal"]] if is_shown else "NOT SHOWN"
+        for pair in filter(None, row):
+            pair.update(overall_verdict=verdict, overall_p=p, overall_p_holm=p_holm)
+
+
+def check(path: str, show_all: bool) -> int:
+    """Check a bundle; return 0 if everything agrees, else 1."""
+    report = Report(show_all)
+    print("Check sums of %s" % path)
+    bundle = Bundle(path)
+    for wrong in check_sums(bundle):
+        report.fail(wrong)
+    print("  %d files, %d bytes" % bundle.count())
+    study = Study(bundle)
+    print("\n%s\n" % study.about["question"])
+    print("  %-24s %-26s %-26s" % ("what", "printed", "recomputed"))
+    check_definition(study, report)
+    check_runs(study, report)
+    check_pairs(study, report)
+    print("\nNot recomputed: which steps are warm-up (each mean after it is); the stamps")
+    print("  %s; sentences; summaries over" % OTHER_STAMPS)
+    print("  configurations; verdicts and curves of training; error rates of an extension; the")
+    print("  figure. That nobody made up the runs themselves no check sum can show: compare the")
+    print("  hash of the plan and of this bundle with what was published.")
+    if report.disagreed:
+        print(
+            "\nWRONG: %d of %d do not agree." % (report.disagreed, report.agreed + report.disagreed)
+        )
+        return 1
+    print("\nAll check sums and all %d numbers agree." % report.agreed)
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Check a bundle of Tare.")
+    here = os.path.dirname(os.path.abspath(__file__))
+    parser.add_argument("bundle", nargs="?", default=here, help="a folder or a zip file")
+    parser.add_argument("--all", action="store_true", help="print every number")
+    options = parser.parse_args()
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    try:
+        return check(options.bundle, options.all)
+    except Refused as why:
+        print("\nWRONG: %s" % why)
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        RuntimeError,
+    ) as error:
+        print("\nWRONG: its documents are not what they should be: %r" % error)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
