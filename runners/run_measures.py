@@ -81,10 +81,16 @@ def measure_run_time(
             )
     elif seconds <= 0:
         raise NotMeasured("the node's clock was set back while the run ran")
-    if 0 < record_seconds < min(seconds, MOST_RECORD_SECONDS):
-        detail = f"without {record_seconds:.3f} s in which Tare wrote down what had run"
-        return accept(RUN_TIME, seconds - record_seconds, JOB_SCRIPT, detail)
+    left_out = believe_record_seconds(record_seconds, seconds)
+    if left_out:
+        detail = f"without {left_out:.3f} s in which Tare wrote down what had run"
+        return accept(RUN_TIME, seconds - left_out, JOB_SCRIPT, detail)
     return accept(RUN_TIME, seconds, JOB_SCRIPT)
+
+
+def believe_record_seconds(record_seconds: float, seconds: float) -> float:
+    """Return how many of a run's last `seconds` its record took; 0 where that cannot be."""
+    return record_seconds if 0 < record_seconds < min(seconds, MOST_RECORD_SECONDS) else 0.0
 
 
 def _sign(seconds: float) -> str:

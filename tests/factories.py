@@ -249,7 +249,7 @@ class LaunchedFactory(ExperimentFactory):
     plan = factory.LazyFunction(dict)
 
 
-class RecurringFactory(DjangoModelFactory[RecurringExperiment]):
+class RecurringExperimentFactory(DjangoModelFactory[RecurringExperiment]):
     """A launched experiment that recurs weekly, for the first time in a week."""
 
     class Meta:

@@ -16,6 +16,7 @@ from runners.records import Record, RunRecord
 from runners.run_measures import (
     Measure,
     NotMeasured,
+    believe_record_seconds,
     measure_host_memory,
     measure_queue_time,
     measure_run_time,
@@ -60,7 +61,7 @@ def measure_run(
         PEAK_HOST_MEMORY.name: lambda: measure_host_memory(run_record.memory),
         PEAK_GPU_MEMORY.name: lambda: measure_peak_gpu_memory(*_require_gpus(run, record)),
         GPU_ENERGY.name: lambda: measure_gpu_energy(
-            *_require_gpus(run, record),
+            *_leave_out_record(*_require_gpus(run, record), record_seconds),
             find_journal_line(record, "counters before", run.uid),
             find_journal_line(record, "counters after", run.uid),
         ),
@@ -106,6 +107,16 @@ def _require_gpus(run: Run, record: Record) -> tuple[Samples, float, float]:
             f"{len(sampled)} GPUs were sampled, and the run has {scale.gpus_per_node}"
         )
     return record.node_samples, began, ended
+
+
+def _leave_out_record(
+    samples: Samples, began: float, ended: float, record_seconds: float
+) -> tuple[Samples, float, float]:
+    """Return the samples, and between which moments the program ran without the record of it.
+
+    Counters are read after both, so they count the record's share of a second too.
+    """
+    return samples, began, ended - believe_record_seconds(record_seconds, ended - began)
 
 
 def _measure_queue_time(run: Run, record: Record) -> Measure:

@@ -62,6 +62,7 @@ TASKS = {
     "keep": "computes a comparison",
     "watch": "looks for what owners are to be told",
     "deliver": "sends notifications",
+    "recur": "launches a recurrence",
 }
 """What a worker does in each task, in words."""
 

@@ -58,7 +58,7 @@ def compile_once(rule: Rule) -> Rule:
     def visible_to(rows: Any, user: User | AnonymousUser) -> Any:
         if not user.is_authenticated or user.is_superuser:
             return rule(rows, user)
-        statement, parameters = _compile(rule, rows.model)
+        statement, parameters = compile_rule(rule, rows.model)
         own = [user.pk if parameter == MEMBER else parameter for parameter in parameters]
         return rows.filter(pk__in=RawSQL(statement, own))  # noqa: S611 -- made by Django
 
@@ -66,7 +66,7 @@ def compile_once(rule: Rule) -> Rule:
 
 
 @cache
-def _compile(
+def compile_rule(
     rule: Callable[[Any, Any], Any], model: type[models.Model]
 ) -> tuple[str, tuple[Any, ...]]:
     """Return SQL that selects the keys of the rows that a member may view, and its parameters."""

@@ -72,7 +72,7 @@ from tests.factories import (
     LaunchedFactory,
     OwnPresetFactory,
     PublishedTableFactory,
-    RecurringFactory,
+    RecurringExperimentFactory,
     WorkloadFactory,
 )
 
@@ -127,16 +127,20 @@ CHANGES: dict[str, tuple[str, Prepare]] = {
     ),
     "recurring_edit": (
         "recurringexperiment",
-        posts("recurring_edit", RecurringFactory, every_days=3, most_recurrences=5),
+        posts("recurring_edit", RecurringExperimentFactory, every_days=3, most_recurrences=5),
     ),
-    "recurring_stop": ("recurringexperiment", posts("recurring_stop", RecurringFactory)),
+    "recurring_stop": ("recurringexperiment", posts("recurring_stop", RecurringExperimentFactory)),
     "recurring_limits": (
         "recurringexperiment",
-        posts("recurring_limits", RecurringFactory, **{"from": 1}),
+        posts("recurring_limits", RecurringExperimentFactory, **{"from": 1}),
     ),
     "recurring_token": (
         "recurringexperiment",
-        posts("recurring_token", partial(RecurringFactory, token_hash="0" * 64), withdraw="1"),
+        posts(
+            "recurring_token",
+            partial(RecurringExperimentFactory, token_hash="0" * 64),
+            withdraw="1",
+        ),
     ),
     "own_preset_edit": ("ownpreset", posts("own_preset_edit", OwnPresetFactory, name="other")),
     "own_preset_delete": ("ownpreset", posts("own_preset_delete", OwnPresetFactory)),

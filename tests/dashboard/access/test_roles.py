@@ -50,7 +50,7 @@ from tests.factories import (
     ImageFactory,
     OperationFactory,
     PublishedTableFactory,
-    RecurringFactory,
+    RecurringExperimentFactory,
     StagedImageFactory,
     UserFactory,
     WorkloadFactory,
@@ -363,7 +363,7 @@ def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
                 owner=owner, name="mine", definition=describe_definition(results)
             ).pk
         ],
-        "recurring": [RecurringFactory(source=results, owner=owner).pk],
+        "recurring": [RecurringExperimentFactory(source=results, owner=owner).pk],
         "link": [link.token.reveal()],
         "link of": ["experiment", results.pk, link.pk],
     }

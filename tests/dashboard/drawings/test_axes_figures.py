@@ -277,15 +277,15 @@ def test_no_two_phases_look_the_same_and_neighbours_differ_in_lightness(theme: s
 
 def test_of_many_phases_the_smallest_are_one_and_named_below() -> None:
     sizes = {name: 10.0 + place for place, name in enumerate(TWELVE)}
-    sizes |= {"snapshot": 0.1, "report": 0.2, "end": 0.3}
+    sizes |= {"snapshot": 0.1, "report": 0.2, "end": 0.3, "record": 0.4}
     figure = describe_bodies(sizes, {**sizes, "report": 0.4})
     names = [key.text for key in figure.keys]
     assert names[-1] == "other phases"
-    assert not {"snapshot", "report", "end"} & set(names)
-    assert "Other phases: snapshot, report and end." in figure.notes
+    assert not {"snapshot", "report", "end", "record"} & set(names)
+    assert "Other phases: snapshot, report, end and record." in figure.notes
     areas = [item for item in figure.panels[0].items if isinstance(item, Area)]
     rests = [area for area in areas if area.colour == f"phase {MOST_PHASES - 1}"]
-    assert [area.right - area.left for area in rests] == pytest.approx([0.6, 0.8])
+    assert [area.right - area.left for area in rests] == pytest.approx([1.0, 1.2])
     assert [area.right for area in rests] == pytest.approx(
         [sum(sizes.values()), sum(sizes.values()) + 0.2]
     )

@@ -270,14 +270,17 @@ def test_more_than_ten_are_refused_with_words(people: People, as_owner: Client) 
 @pytest.mark.parametrize(
     ("role", "offered"),
     [
-        (Role.RESEARCHER, {"ended", "failed", "verdict", "webhook"}),
+        (Role.RESEARCHER, {"ended", "failed", "verdict", "recurring", "webhook"}),
         (
             Role.CLUSTER_ADMINISTRATOR,
-            {"ended", "failed", "verdict", "webhook", "cluster", "expiry"},
+            {"ended", "failed", "verdict", "recurring", "webhook", "cluster", "expiry"},
         ),
         (
             Role.SITE_ADMINISTRATOR,
-            {*("ended", "failed", "verdict", "webhook"), "cluster", "expiry", "service", "storage"},
+            {
+                *("ended", "failed", "verdict", "recurring", "webhook"),
+                *("cluster", "expiry", "service", "storage"),
+            },
         ),
     ],
 )

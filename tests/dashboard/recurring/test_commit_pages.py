@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from experiments.models import AuditEntry, Experiment, LaunchReason, Recurrence, RecurringExperiment
 from tests.dashboard.conftest import People, fetch
-from tests.factories import NOON, LaunchedFactory, RecurringFactory
+from tests.factories import NOON, LaunchedFactory, RecurringExperimentFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -20,7 +20,7 @@ COMMIT = "4f2a91c0"
 
 @pytest.fixture
 def row(results: Experiment) -> RecurringExperiment:
-    made: RecurringExperiment = RecurringFactory(source=results, owner=results.owner)
+    made: RecurringExperiment = RecurringExperimentFactory(source=results, owner=results.owner)
     return made
 
 

@@ -25,7 +25,7 @@ from experiments.models import (
 )
 from experiments.recurring import note_points, read_history
 from tests.dashboard.conftest import People, Site, fetch
-from tests.factories import NOON, ExperimentFactory, LaunchedFactory, RecurringFactory
+from tests.factories import NOON, ExperimentFactory, LaunchedFactory, RecurringExperimentFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -35,7 +35,7 @@ RULE = {"every_days": "7", "most_recurrences": "10", "visibility": "members"}
 @pytest.fixture
 def row(results: Experiment) -> RecurringExperiment:
     """The experiment with results, which recurs and is charted."""
-    made: RecurringExperiment = RecurringFactory(source=results, owner=results.owner)
+    made: RecurringExperiment = RecurringExperimentFactory(source=results, owner=results.owner)
     keep_comparison(results.pk)
     note_points(results.pk)
     return made
@@ -186,7 +186,7 @@ class TestThePage:
     def test_before_anything_has_ended_there_is_a_table_and_no_figure(
         self, results: Experiment, as_owner: Client
     ) -> None:
-        row = RecurringFactory(source=results, owner=results.owner)
+        row = RecurringExperimentFactory(source=results, owner=results.owner)
         page = fetch(as_owner, row.get_absolute_url()).decode()
         assert "not ended yet" in page
         assert "<figure" not in page

@@ -229,7 +229,7 @@ def test_workers_run_whatever_tare_asks_for() -> None:
         and getattr(task, "__annotations__", {}).get("return") == "str"
     }
     assert own == TASKS.keys()
-    named = {"tick", *notify.VISITS.values(), "deliver"}
+    named = {"tick", *notify.VISITS.values(), "deliver", "recur"}
     named |= {"send", "receive", "copy_file", "keep", "watch"}
     assert {f"{notify.TASKS}.{name}" for name in named} == TASKS.keys()
 

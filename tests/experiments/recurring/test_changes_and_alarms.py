@@ -30,7 +30,7 @@ from tests.factories import (
     CheckReportFactory,
     ExperimentFactory,
     LaunchedFactory,
-    RecurringFactory,
+    RecurringExperimentFactory,
     block,
 )
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def row() -> RecurringExperiment:
-    made: RecurringExperiment = RecurringFactory()
+    made: RecurringExperiment = RecurringExperimentFactory()
     return made
 
 

@@ -41,7 +41,7 @@ from tests.factories import (
     ClusterFactory,
     EnvironmentFactory,
     LaunchedFactory,
-    RecurringFactory,
+    RecurringExperimentFactory,
     WorkloadFactory,
 )
 
@@ -67,7 +67,7 @@ def weekly(experiment: Callable[..., Experiment]) -> RecurringExperiment:
     """A launched experiment on this machine whose next recurrence is due since yesterday."""
     source = experiment()
     end_all(source)
-    row: RecurringExperiment = RecurringFactory(source=source, owner=source.owner)
+    row: RecurringExperiment = RecurringExperimentFactory(source=source, owner=source.owner)
     return make_due(row)
 
 
@@ -250,7 +250,7 @@ class TestRefusals:
             raise ZeroDivisionError
 
         other: RecurringExperiment = make_due(
-            RecurringFactory(source=weekly.source, owner=weekly.owner)
+            RecurringExperimentFactory(source=weekly.source, owner=weekly.owner)
         )
         with monkeypatch.context() as patch:
             patch.setattr("experiments.execution.recurrences.launch", fail)
@@ -292,7 +292,7 @@ class TestTheClock:
         assert set(asked) == {row.pk for row in rows}
 
     def test_asks_once_a_minute(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        make_due(RecurringFactory())
+        make_due(RecurringExperimentFactory())
         asked: list[int] = []
         monkeypatch.setattr(clock, "enqueue_recur", asked.append)
         monkeypatch.setattr(clock, "enqueue_keep", lambda pk: None)
@@ -302,7 +302,7 @@ class TestTheClock:
         assert len(asked) == 2
 
     def test_has_noted_what_has_ended(self) -> None:
-        row = RecurringFactory()
+        row = RecurringExperimentFactory()
         assert list_unnoted() == [row.source_id]
         note_points(row.source_id)
         assert list_unnoted() == []
@@ -324,7 +324,7 @@ class TestPoints:
     """Each recurrence leaves a level of each environment and a ratio of each to the baseline."""
 
     def test_are_levels_and_ratios(self) -> None:
-        row = RecurringFactory()
+        row = RecurringExperimentFactory()
         recurrence = add_recurrence(row, 2)
         by_kind = {(point["kind"], point["baseline"] is None): point for point in recurrence.points}
         assert by_kind["ratio", False]["value"] == pytest.approx(1.1, rel=1e-3)
@@ -334,7 +334,7 @@ class TestPoints:
         assert {point["runs"] for point in recurrence.points} == {5}
 
     def test_follow_an_exclusion(self) -> None:
-        row = RecurringFactory()
+        row = RecurringExperimentFactory()
         recurrence = add_recurrence(row, 2)
         recurrence.experiment.runs.filter(repeat=1).update(state=Run.State.EXCLUDED)
         recurrence.experiment.events.create(what="excluded")
@@ -343,7 +343,7 @@ class TestPoints:
         assert {point["runs"] for point in recurrence.points} == {4}
 
     def test_of_a_cancelled_one_and_of_one_without_runs_are_none_and_say_why(self) -> None:
-        row = RecurringFactory()
+        row = RecurringExperimentFactory()
         cancelled, empty = (add_recurrence(row, number) for number in (2, 3))
         Experiment.objects.filter(pk=cancelled.experiment_id).update(cancelled_at=NOON)
         empty.experiment.runs.update(state=Run.State.FAILED)
@@ -356,7 +356,7 @@ class TestPoints:
         assert problems == [NOT_ENDED, CANCELLED, NO_RUN, ""]
 
     def test_values_without_a_logarithm_are_no_points(self) -> None:
-        row = RecurringFactory()
+        row = RecurringExperimentFactory()
         recurrence = add_recurrence(row, 2)
         for point in recurrence.points:
             point["value"] = None
@@ -365,7 +365,7 @@ class TestPoints:
             assert (chart.last, chart.outside) == (None, [])
 
     def test_few_runs_are_shown_and_not_judged(self) -> None:
-        row = RecurringFactory()
+        row = RecurringExperimentFactory()
         for number in range(2, 2 + FEWEST):
             add_recurrence(row, number)
         last = add_recurrence(row, 2 + FEWEST, cost=3.0)
@@ -375,7 +375,7 @@ class TestPoints:
         assert read_history(row).outside == {}
 
     def test_leaving_the_limits_is_found_and_names_the_charts(self) -> None:
-        row = RecurringFactory()
+        row = RecurringExperimentFactory()
         for number in range(2, 2 + FEWEST):
             add_recurrence(row, number)
         assert read_history(row).outside == {}
@@ -390,7 +390,7 @@ class TestPoints:
         ]
 
     def test_keep_their_chart_when_rows_are_renamed(self) -> None:
-        row = RecurringFactory()
+        row = RecurringExperimentFactory()
         add_recurrence(row, 2)
         for each in (*Environment.objects.all(), *Workload.objects.all()):
             type(each).objects.filter(pk=each.pk).update(name=f"new {each.pk}")
@@ -398,7 +398,7 @@ class TestPoints:
         assert len(read_history(row).charts) == 3
 
     def test_three_hundred_take_three_statements(self) -> None:
-        row = RecurringFactory()
+        row = RecurringExperimentFactory()
         first = add_recurrence(row, 2)
         rows = [
             Recurrence(
@@ -434,5 +434,5 @@ def test_of_two_experiments_that_recur_from_one_source_neither_waits_for_the_oth
     cluster = ClusterFactory()
     baseline = EnvironmentFactory(cluster=cluster)
     source = LaunchedFactory(cluster=cluster, baseline=baseline, workloads=[WorkloadFactory()])
-    rows = [make_due(RecurringFactory(source=source)) for _ in range(2)]
+    rows = [make_due(RecurringExperimentFactory(source=source)) for _ in range(2)]
     assert list_due(timezone.now()) == [row.pk for row in rows]

@@ -175,7 +175,7 @@ def test_each_part_says_what_it_took(monkeypatch):
     with suppress(CommandError):  # so few experiments may violate a band
         call_command("calibrate", "--quick", stdout=out, stderr=errors)
     names = [name for name, _ in list_parts(SMALL, 1)]
-    assert len(names) == 13
+    assert len(names) == 14
     lines = errors.getvalue().splitlines()
     assert [line.partition(": ")[0] for line in lines] == names
     assert all(re.fullmatch(r".*: \d+\.\d s", line) for line in lines)
