@@ -28,6 +28,8 @@ UNLISTED = Row(
     "?", "?", "equal", Grade.LIKELY, Grade.LIKELY, "It is not in the table of this version.", ""
 )
 """How a fact is compared that another version of Tare recorded."""
+AT_HAND, AFFINITY = "CPUs at hand", "CPUs of the affinity mask"
+"""Snapshots from before facts were graded know the first and not the second; later ones both."""
 
 
 @dataclass
@@ -53,6 +55,11 @@ class Side:
     @classmethod
     def of(cls, values: Mapping[str, str] | Mapping[str, frozenset[str]]) -> Side:
         return cls(values, *_list_known(frozenset(values)))
+
+    @property
+    def is_from_before(self) -> bool:
+        """Return whether it was recorded before differences could make a verdict another one."""
+        return AT_HAND in self.values and AFFINITY not in self.values
 
     def read(self, name: str, row: Row) -> frozenset[str]:
         """Return the values of a fact, or what stands for one that is absent; empty for unknown."""
@@ -140,6 +147,8 @@ def _compare(
         if grade is Grade.BLOCKING and is_waived:
             grade = Grade.LIKELY
             found.waived.add(name)
+        if grade is Grade.BLOCKING and (first.is_from_before or second.is_from_before):
+            grade = Grade.LIKELY  # a verdict that was published stays what it was
         found.baseline.setdefault(name, set()).update(on_baseline)
         found.environment.setdefault(name, set()).update(in_environment)
         found.counts[name, grade] += count

@@ -51,17 +51,24 @@ def mark_as_hidden(response: Response) -> Response:
 
 def find_anonymity(user: Any) -> Anonymity | None:
     """Return what is to be hidden from this reader; None where no link of theirs asks for it."""
-    if not isinstance(user, Visitor):
-        return None
-    links = (
-        ShareLink.objects.valid()
-        .filter(pk__in=user.links)
-        .select_related("experiment__cluster", "table")
-    )
+    links = _list_links(user)
     if not any(link.hides_names for link in links):
         return None
     experiments = [link.experiment for link in links if link.experiment]
     return build_anonymity(experiments, [link.table for link in links if link.table])
+
+
+def are_names_hidden(user: Any) -> bool:
+    """Return whether a link of this reader asks that names are hidden."""
+    return any(link.hides_names for link in _list_links(user))
+
+
+def _list_links(user: Any) -> list[ShareLink]:
+    """Return the valid links that a visitor has opened; none of somebody who has logged in."""
+    if not isinstance(user, Visitor):
+        return []
+    links = ShareLink.objects.valid().filter(pk__in=user.links)
+    return list(links.select_related("experiment__cluster", "table"))
 
 
 def _content(response: Any) -> bytes:

@@ -107,6 +107,16 @@ def _list_program_files(files: Any) -> list[ProgramFile]:
     return rows
 
 
+def leave_out_checkouts(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a snapshot without git checkouts, whose commits tell who made them."""
+    inside = content.get("inside")
+    program = inside.get("program") if isinstance(inside, Mapping) else None
+    if not isinstance(inside, Mapping) or not isinstance(program, Mapping):
+        return dict(content)
+    others = {name: value for name, value in program.items() if name != "checkouts"}
+    return {**content, "inside": {**inside, "program": others}}
+
+
 def describe_checkouts(checkouts: Any) -> list[str]:
     """Return of each checkout its commit, and whether its files were as they were committed."""
     sentences = []

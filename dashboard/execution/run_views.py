@@ -11,11 +11,12 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
+from dashboard.access.hidden_names import are_names_hidden
 from dashboard.access.rights import by_link, filter_readable_keys, get_editable
 from dashboard.environment_symbols import assign_symbols
 from dashboard.execution.live_run import describe_live_run
 from dashboard.execution.node_samples import describe_live_use, find_node_use
-from dashboard.execution.record_panel import describe_record_panel
+from dashboard.execution.record_panel import describe_record_panel, leave_out_checkouts
 from dashboard.execution.run_facts import (
     draw_traces,
     list_measurements,
@@ -57,6 +58,8 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
     mark = assign_symbols(row.experiment)[row.environment.name]
     drawn = draw_traces(row, mark)
     content = row.snapshot_content
+    if are_names_hidden(request.user):
+        content = leave_out_checkouts(content)
     seen = len(drawn) if len(drawn) <= MOST_TRACES else FIRST_TRACES
     context = {
         "run": row,

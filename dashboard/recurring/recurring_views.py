@@ -70,7 +70,9 @@ def new(request: Request, pk: int) -> HttpResponse:
             form.save()
             add_first_recurrence(row)
         enqueue_keep(source.pk)
-        messages.success(request, "It recurs. Its page shows what has come of it.")
+        messages.success(
+            request, "It will be launched again by this rule. This page shows each recurrence."
+        )
         return redirect(row)
     context = {"form": form, "experiment": source, "gpu_hours": _count_gpu_hours(source)}
     return render(request, "recurring/form.html", context)

@@ -1,9 +1,9 @@
 """Results that a person brings back from a machine that Tare cannot reach.
 
-Each job's files go through the door of all others: the same list of files, the same check sums, the
-same rules on what became of its runs. A job enters as a whole, or not at all and is named; another
-one is never stopped by it. Whether it enters is decided in one transaction, so that whoever brings
-an archive twice, or two people at once, enter it once.
+Each job's files pass the same checks as those of other clusters: the same list of files, the same
+check sums, the same rules on what became of its runs. A job enters as a whole, or not at all and is
+named; another one is never stopped by it. Whether it enters is decided in one transaction, so that
+whoever brings an archive twice, or two people at once, enter it once.
 """
 
 from __future__ import annotations

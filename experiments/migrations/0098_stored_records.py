@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='experiment',
             name='output_mib',
-            field=models.PositiveSmallIntegerField(default=2, help_text='How much is kept of what a run prints: of more its beginning and its end.', validators=[django.core.validators.MaxValueValidator(8)]),
+            field=models.PositiveSmallIntegerField(db_default=2, default=2, help_text='How much is kept of what a run prints: of more its beginning and its end.', validators=[django.core.validators.MaxValueValidator(8)]),
         ),
         migrations.CreateModel(
             name='StoredRecord',

@@ -215,6 +215,7 @@ class Experiment(Shared):
     )
     output_mib = models.PositiveSmallIntegerField(
         default=USUAL_OUTPUT_MIB,
+        db_default=USUAL_OUTPUT_MIB,  # for workers of the version before, while a site is upgraded
         validators=[MaxValueValidator(kept_output.MOST_MIB)],
         help_text="How much is kept of what a run prints: of more its beginning and its end.",
     )

@@ -120,6 +120,17 @@ def test_a_version_that_is_less_exact_is_not_known() -> None:
     assert (difference.in_environment, difference.grade) == ("none", "blocking")
 
 
+def test_a_verdict_from_before_there_were_grades_stays_what_it_was() -> None:
+    def of(version: str) -> dict[str, str]:
+        return {"kernel": "6.1", "CPUs at hand": "8", "package tensorflow": version}
+
+    (difference,) = compare_runs([of("2.15")], [of("2.16")]).differences
+    assert difference.grade == "likely"
+    now = {"CPUs of the affinity mask": "0-7"}
+    (difference,) = compare_runs([of("2.15") | now], [of("2.16") | now]).differences
+    assert difference.grade == "blocking"
+
+
 def test_what_is_absent_where_others_were_recorded_is_known_to_be_absent() -> None:
     def of(**variables: str) -> dict[str, Any]:
         return {"inside": {"variables": {"PATH": "/bin", **variables}}}
