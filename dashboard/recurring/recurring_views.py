@@ -70,7 +70,9 @@ def new(request: Request, pk: int) -> HttpResponse:
             form.save()
             add_first_recurrence(row)
         enqueue_keep(source.pk)
-        messages.success(request, "It recurs. Its page shows what has come of it.")
+        messages.success(
+            request, "Saved. It is launched again by this rule; its results are charted here."
+        )
         return redirect(row)
     context = {"form": form, "experiment": source, "gpu_hours": _count_gpu_hours(source)}
     return render(request, "recurring/form.html", context)
@@ -116,6 +118,7 @@ def recurring(request: Request, pk: int) -> HttpResponse:
         "state": describe_state(row, now),
         "history": history,
         "charts": charts,
+        "has_limits": any(point.limits for chart in charts for point in chart.points),
         "configuration": configuration,
         "figure": make_figure(charts, history),
         "listing": Listing(paginator.get_page(request.GET.get("page")), ""),
