@@ -18,7 +18,7 @@ from experiments.models.visibility import Visibility, readers_inside
 class CarriedClusterForm(Styled, forms.Form):
     """A machine without a connection, and the partition of its jobs."""
 
-    name = forms.CharField(max_length=100, help_text="What Tare and you call the machine.")
+    name = forms.CharField(max_length=100, help_text="How pages call the machine.")
     scheduler = forms.ChoiceField(
         choices=scheduler_choices,
         initial="direct",

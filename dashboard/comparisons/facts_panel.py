@@ -16,6 +16,8 @@ from experiments.statistics.compared_facts import ComparedFacts, FactDifference
 
 MOST_SHOWN = 100
 """Differences and equal facts of one pair that the page shows; files have all that are kept."""
+MOST_OPEN = 12
+"""Differences of one pair that are shown at once; further ones unfold."""
 MOST_VALUES = 3
 CONSEQUENCES = {
     "blocking": "not attributable",
@@ -54,6 +56,16 @@ class PairFacts:
     equal: list[tuple[str, str]]
     """Facts that are the same in every block, each with its values on the baseline."""
     more: int
+
+    @property
+    def first(self) -> list[ShownDifference]:
+        """Return the differences that are shown at once, the gravest."""
+        return self.differing[:MOST_OPEN]
+
+    @property
+    def folded(self) -> list[ShownDifference]:
+        """Return the differences that are shown when they are unfolded."""
+        return self.differing[MOST_OPEN:]
 
 
 class FactsCompared(ExperimentPanel):

@@ -30,7 +30,7 @@ class ResultsForm(Styled, forms.Form):
     """The archive that came back, and whether anything still runs there."""
 
     archive = forms.FileField(
-        label="Results",
+        label="Archive of results",
         help_text="results-experiment-N.tar.gz, as run-all.sh packs it: a tar, tar.gz or tar.xz of "
         f"at most {MOST_MEGABYTES} MB.",
         error_messages={"required": "Choose the archive.", "empty": "The file is empty."},
@@ -38,8 +38,8 @@ class ResultsForm(Styled, forms.Form):
     is_final = forms.BooleanField(
         label="Nothing runs there any more",
         required=False,
-        help_text="Jobs that have begun and have no end, or that lack files, end as they are. "
-        "Otherwise they are named, and can be brought later.",
+        help_text="Jobs without an end, or with missing files, then end as they are. Otherwise "
+        "they are listed, and can be uploaded later.",
     )
 
 

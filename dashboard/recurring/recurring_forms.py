@@ -30,13 +30,13 @@ class RecurringForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[
         model = RecurringExperiment
         fields = ("every_days", "on_changes", "most_recurrences", "visibility", "groups")
         labels = {
-            "every_days": "Every so many days",
-            "on_changes": "After a driver, a kernel or a runtime changed",
-            "most_recurrences": "Recurrences at most",
+            "every_days": "Interval in days",
+            "on_changes": "After a driver, a kernel or a runtime has changed",
+            "most_recurrences": "Maximum number of recurrences",
         }
         help_texts = {
-            "every_days": "7 is weekly. Empty: never because time has passed.",
-            "on_changes": "As runs on its nodes, and checks of the cluster, have seen it.",
+            "every_days": "7 is weekly. Empty: not launched by time.",
+            "on_changes": "As seen by runs on its nodes and by checks of the cluster.",
             "most_recurrences": "The experiment itself counts as the first.",
         }
         widgets = {"visibility": forms.RadioSelect, "groups": forms.CheckboxSelectMultiple}

@@ -58,6 +58,11 @@ class Row:
     outside: list[str]
     """Charts of all configurations whose limits it left."""
 
+    @property
+    def is_judged(self) -> bool:
+        """Return whether any of its values could be judged by limits."""
+        return any(cell.limits for cell in self.cells)
+
 
 def choose_configuration(request: OpenRequest, history: History) -> str:
     """Return the configuration that the address names by its number; else the first one."""
@@ -110,7 +115,16 @@ def _make_cell(chart: ControlChart, point: ChartPoint) -> Cell:
     ends: tuple[float, ...] = (point.limits.low, point.limits.high) if point.limits else ()
     decimals = numbers.ratio_decimals(ends or None)
     value, *limits = (_write(chart, each, decimals) for each in (point.value, *ends))
-    return Cell(chart.name, value, " to ".join(limits), point.problem, point.is_outside)
+    return Cell(chart.name, value, _join(limits), point.problem, point.is_outside)
+
+
+def _join(limits: Sequence[str]) -> str:
+    """Return both limits, with the unit that they share once: "22.05 to 22.09 ms"."""
+    if not limits:
+        return ""
+    low, high = limits
+    number, _, unit = low.rpartition(" ")
+    return f"{number if number and high.endswith(f' {unit}') else low} to {high}"
 
 
 def _write(chart: ControlChart, value: float | None, decimals: int) -> str:

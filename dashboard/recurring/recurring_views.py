@@ -71,7 +71,7 @@ def new(request: Request, pk: int) -> HttpResponse:
             add_first_recurrence(row)
         enqueue_keep(source.pk)
         messages.success(
-            request, "It will be launched again by this rule. This page shows each recurrence."
+            request, "Saved. It is launched again by this rule; its results are charted here."
         )
         return redirect(row)
     context = {"form": form, "experiment": source, "gpu_hours": _count_gpu_hours(source)}
@@ -118,6 +118,7 @@ def recurring(request: Request, pk: int) -> HttpResponse:
         "state": describe_state(row, now),
         "history": history,
         "charts": charts,
+        "has_limits": any(point.limits for chart in charts for point in chart.points),
         "configuration": configuration,
         "figure": make_figure(charts, history),
         "listing": Listing(paginator.get_page(request.GET.get("page")), ""),

@@ -21,16 +21,22 @@ from experiments.statistics.step_spread import Ratio
 from experiments.statistics.values import Interval
 
 register = template.Library()
+NO_BREAK = "\N{NO-BREAK SPACE}"
 
 register.filter("factor", numbers.factor)
 register.filter("duration", numbers.duration)
-register.filter("p", numbers.p_value)
+
+
+@register.filter
+def p(value: float | None) -> str:
+    """Return a p value, in which no line breaks between "<" and the number."""
+    return numbers.p_value(value).replace(" ", NO_BREAK)
 
 
 @register.filter
 def unbroken(text: str) -> str:
     """Return a text in which no line breaks between a number and its "%"."""
-    return text.replace(" %", "\N{NO-BREAK SPACE}%")
+    return text.replace(" %", f"{NO_BREAK}%")
 
 
 @register.filter
@@ -128,8 +134,9 @@ def standard_error(pair: Pair | Everywhere) -> str:
 
 @register.filter
 def p_of_bounds(pair: Pair) -> str:
-    """Return the p of the two one-sided tests of equivalence."""
-    return numbers.p_of_bounds(pair.p_lower_bound, pair.p_upper_bound)
+    """Return the p of the two one-sided tests; a line breaks between them and nowhere else."""
+    text = numbers.p_of_bounds(pair.p_lower_bound, pair.p_upper_bound)
+    return text.replace(" ", NO_BREAK).replace(f",{NO_BREAK}", ", ")
 
 
 @register.filter
@@ -166,7 +173,9 @@ def companion_ratio(companion: Companion) -> str:
 
 @register.filter
 def size(value: int | None) -> str:
-    """Return a number of bytes with its SI prefix."""
+    """Return a number of bytes with its SI prefix; of less than a kilobyte all of them."""
+    if value is not None and abs(value) < 1000:
+        return f"{value} B"
     return numbers.quantity(None if value is None else float(value), "B", significant=3)
 
 

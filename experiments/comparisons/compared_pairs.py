@@ -62,7 +62,7 @@ def compare_group(
     `facts` are those of the runs' snapshots, compared with the baseline's, by environment. `margin`
     is that of the metric.
     """
-    differences = {name: compared.sentences for name, compared in facts.items()}
+    differences = {name: compared.first_sentences for name, compared in facts.items()}
     if experiment.imported_at and any(sample.started is None for sample in samples):
         differences = {
             name: [*differences.get(name, []), "the logs do not say when the runs ran"]

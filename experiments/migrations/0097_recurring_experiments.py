@@ -56,7 +56,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('number', models.PositiveSmallIntegerField(help_text='From 1.')),
-                ('reason', models.CharField(choices=[('first', 'the first launch, of which the plan is'), ('time', 'it was time'), ('change', 'a fact of the cluster changed'), ('commit', 'a commit'), ('hand', 'by hand')], max_length=10)),
+                ('reason', models.CharField(choices=[('first', 'first launch, whose plan is repeated'), ('time', 'scheduled'), ('change', 'a fact of the cluster changed'), ('commit', 'a commit'), ('hand', 'by hand')], max_length=10)),
                 ('commit', models.CharField(blank=True, max_length=100)),
                 ('detail', models.TextField(blank=True, help_text='What of the cluster changed before it.')),
                 ('differences', models.JSONField(default=list, help_text="What the cluster's rows made other than in the plan.")),

@@ -20,8 +20,8 @@ LONGEST_COMMIT = 100
 class LaunchReason(models.TextChoices):
     """Why an experiment was launched once more."""
 
-    FIRST = "first", "the first launch, of which the plan is"
-    TIME = "time", "it was time"
+    FIRST = "first", "first launch, whose plan is repeated"
+    TIME = "time", "scheduled"
     CHANGE = "change", "a fact of the cluster changed"
     COMMIT = "commit", "a commit"
     HAND = "hand", "by hand"

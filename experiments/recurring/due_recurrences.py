@@ -65,5 +65,5 @@ def describe_state(row: RecurringExperiment, now: datetime) -> str:
     if is_due:
         return "The next recurrence is due: it is launched within a minute."
     if row.due_at:
-        return "It waits for its time."
+        return "The next recurrence is launched at its time."
     return "It waits until somebody asks for the next recurrence."

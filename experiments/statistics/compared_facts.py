@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 FactGrade = Literal["blocking", "likely", "cosmetic"]
+MOST_IN_STAMP = 4
+"""Facts that the reason of a stamp names; further ones are counted: panel and files have them."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,18 @@ class ComparedFacts:
     def sentences(self) -> list[str]:
         """Return a line for each of those that stamp the verdict."""
         return [self.describe(row) for row in self.confounding]
+
+    @property
+    def first_sentences(self) -> list[str]:
+        """Return a line for each of the first that stamp the verdict, and one that counts others.
+
+        Two environments with other images can differ in hundreds of packages.
+        """
+        first, others = self.sentences[:MOST_IN_STAMP], self.confounding[MOST_IN_STAMP:]
+        if not others:
+            return first
+        more = f"{len(others)} more fact{'s' * (len(others) > 1)}"
+        return [*first, f"and {more}, listed in “Facts compared”"]
 
     @property
     def extent(self) -> str:

@@ -45,7 +45,7 @@ SETTLE = """async () => {
 NOT_OURS = {"exclude": [[".selector .help-tooltip"]]}
 # Whoever has not logged in sees these.
 WITHOUT_LOGGING_IN = ("/login/", "/docs/", "/glossary/", "/no-such-page/")
-ERRORS = (400, 403, 404, 500, 503)
+ERRORS = (400, 403, 404, 409, 500, 503)
 PARTS_OF_PAGES = ("/search/results/",)
 
 

@@ -187,8 +187,8 @@ def test_an_operation_says_what_it_waits_for() -> None:
     [
         ({"state": "waiting"}, "A worker takes it up in a moment; asked for 0 s ago."),
         ({"state": "under way", "doing": "layer 2"}, "layer 2"),
-        ({"state": "under way", "doing": "layer 2", "done_bytes": 10}, "layer 2: 10.0 B"),
-        ({"state": "under way", "done_bytes": 10, "total_bytes": 20}, "10.0 B of 20.0 B"),
+        ({"state": "under way", "doing": "layer 2", "done_bytes": 10}, "layer 2: 10 B"),
+        ({"state": "under way", "done_bytes": 10, "total_bytes": 20}, "10 B of 20 B"),
     ],
 )
 def test_an_image_import_says_what_it_is_doing_and_how_much_is_there(

@@ -87,7 +87,11 @@ def test_the_full_results_have_the_standard_error_and_both_one_sided_p(
     assert numbers.standard_error(pair.log_se, pair.df).endswith("(df 4)")
     assert f">{numbers.standard_error(pair.log_se, pair.df)}</td>" in text
     shown = escape(numbers.p_of_bounds(pair.p_lower_bound, pair.p_upper_bound))
-    assert f">{shown}</td>" in text
+    assert "," in shown
+    unbroken = shown.replace(" ", "\N{NO-BREAK SPACE}").replace(",\N{NO-BREAK SPACE}", ", ")
+    assert f">{unbroken}</td>" in text
+    report = as_owner.get(reverse("report", args=[results.pk])).content.decode()
+    assert f">{unbroken}</td>" in report
 
 
 def test_json_says_how_the_rows_are_to_be_read(results: Experiment, as_owner: Client) -> None:

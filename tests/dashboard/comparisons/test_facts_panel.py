@@ -120,6 +120,30 @@ def test_the_files_and_the_paragraphs_say_it(
     assert "NOT ATTRIBUTABLE" in report
 
 
+def test_of_many_packages_stamp_and_report_name_a_few_and_panel_and_files_all(
+    experiment: Experiment, site: Site, as_owner: Client
+) -> None:
+    names = [f"package{number:02}" for number in range(60)]
+    for environment, version in ((site.bare, "1.3.0"), (site.container, "1.4.0")):
+        content = {**SAME, "packages": dict.fromkeys(names, version)}
+        snapshot = Snapshot.objects.keep({"inside": content, "outside": {}})
+        experiment.runs.filter(environment=environment).update(snapshot=snapshot)
+    (pair,) = compare_experiment(experiment).pairs
+    reason = pair.reasons[pair.stamps.index(Stamp.CONFOUNDED)]
+    assert reason == (
+        "package package00: 1.3.0 on the baseline, 1.4.0 here; "
+        "package package01: 1.3.0 on the baseline, 1.4.0 here; "
+        "package package02: 1.3.0 on the baseline, 1.4.0 here; "
+        "package package03: 1.3.0 on the baseline, 1.4.0 here; "
+        "and 56 more facts, listed in “Facts compared”."
+    )
+    assert read(as_owner, experiment, "report").count("1.3.0 on the baseline") == 4
+    panel = open_panel(as_owner, experiment)
+    assert len(list_rows(panel, "What differs")) == 60
+    assert len(panel.select("details")[0].select("tbody tr")) == 48
+    assert len(json.loads(read(as_owner, experiment, "comparison_json"))["facts"]) == 60
+
+
 def test_what_one_side_does_not_know_is_listed_and_changes_nothing(
     experiment: Experiment, site: Site, as_owner: Client
 ) -> None:

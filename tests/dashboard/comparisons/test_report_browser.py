@@ -62,6 +62,20 @@ def test_on_paper_the_matrix_is_a_table_and_nothing_is_cut_or_to_be_pressed(
             expect(row).to_be_hidden()
 
 
+def test_the_reports_table_fits_a4_and_breaks_no_p_from_its_sign(
+    page: Page, open_page: Open, results: Experiment
+) -> None:
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 680, "height": 960})  # 180 mm
+    open_page(f"/experiments/{results.pk}/report.html")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    cell = page.locator(".results tbody tr:not(.group) td:nth-last-child(2)").first
+    expect(cell).to_contain_text("lower")
+    count_lines = """cell => { const range = document.createRange();
+      range.selectNodeContents(cell); return range.getClientRects().length }"""
+    assert cell.evaluate(count_lines) <= 2
+
+
 def test_the_menu_of_exports_is_used_by_keyboard_alone(
     page: Page, open_page: Open, results: Experiment
 ) -> None:

@@ -65,6 +65,7 @@ def test_the_page_says_what_to_do_and_offers_both_ways(client: Client, carried: 
     page = client.get(carried.get_absolute_url()).content.decode()
     assert "To be carried by hand" in page
     assert "/srv/tare" in page
+    assert f"sh by-hand/experiment-{carried.pk}/run-all.sh" in page
     assert reverse("experiment_jobs", args=[carried.pk]) in page
     assert reverse("experiment_results", args=[carried.pk]) in page
     assert "2 jobs wait to be carried to cellar by hand" in page
@@ -102,9 +103,10 @@ def test_the_answer_names_what_did_not_enter(client: Client, carried: Experiment
     address = reverse("experiment_results", args=[carried.pk])
     page = client.post(address, {"archive": pack(**files)}).content.decode()
     assert "0 jobs entered, 2 refused; 2 still to come." in page
-    assert "Block 1" in page
-    assert "Identity.json is missing, by which results are known" in page
-    assert "No job of this site has this name" in page
+    assert ">block 1<" in page
+    assert ">strange-1<" in page, "a name stays as it is"
+    assert "identity.json is missing, by which results are known" in page
+    assert "no job of this site has this name" in page
     assert "odd belongs to no job and was left out." in page
     assert not carried.jobs.exclude(state=Job.State.QUEUED).exists()
 

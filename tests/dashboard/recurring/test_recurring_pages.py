@@ -150,8 +150,22 @@ class TestThePage:
         assert "Other than in the one before: GPU driver: 535 → 550" in page
         assert "3 charts" in page
         assert re.search(r"at most 1\.0\s% of the recurrences", page)
-        assert "It waits for its time." in page
+        assert "The next recurrence is launched at its time." in page
         assert page.count('id="recurrence-') == 10
+
+    def test_values_without_limits_are_not_judged(
+        self, row: RecurringExperiment, as_owner: Client
+    ) -> None:
+        add_copies(row, 2)
+        page = fetch(as_owner, row.get_absolute_url()).decode()
+        assert "No value is judged yet: limits need 8 values before it." in page
+        assert page.count("not judged</span>") == 3
+        row.recurrences.filter(number__gt=1).delete()
+        add_copies(row, 9)
+        page = fetch(as_owner, row.get_absolute_url()).decode()
+        assert "No value is judged yet" not in page
+        assert page.count("not judged</span>") == 8
+        assert re.search(r">22\.\d+ to 22\.\d+ ms<", page), "the unit stands once"
 
     def test_says_why_it_was_not_launched(self, row: RecurringExperiment, as_owner: Client) -> None:
         RecurringExperiment.objects.filter(pk=row.pk).update(
