@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from experiments.statistics.attribution import attribute
 from experiments.statistics.compared_facts import ComparedFacts
 from experiments.statistics.margins import Goal
 from experiments.statistics.metric_rules import MetricsRule
+from experiments.statistics.multiple_comparisons import correct_by_holm
 from experiments.statistics.several_metrics import Part, judge_together
 from experiments.statistics.values import Measured
 from tests.experiments.comparisons.confounding import (
@@ -180,6 +182,22 @@ def test_the_numbers_stay_beside_the_verdict_that_cannot_be_attributed() -> None
     assert "GPU power limit" in pair.claim
     assert f"The numbers alone would say {plain.verdict}: {plain.claim}" in pair.evidence
     assert pair.detail == "GPU power limit differs"
+
+
+def test_holms_correction_stamps_what_the_numbers_alone_would_say() -> None:
+    """Of ten pairs one differs by chance; that facts differ too makes it no surer."""
+    facts = compare_runs([{"CPU": "a"}], [{"CPU": "b"}])
+    slower = replace(only(runs(8)), verdict=Verdict.SLOWER, p_difference=0.03)
+    pair = attribute(slower, facts)
+    assert pair.verdict_by_numbers is Verdict.SLOWER
+    others = [only(runs(8))] * 9
+    first, *_ = correct_by_holm([pair, *others])
+    assert first.verdict is Verdict.NOT_ATTRIBUTABLE
+    assert Stamp.NOT_AFTER_HOLM in first.stamps
+    assert "adjusted p is 0.3" in first.reasons[first.stamps.index(Stamp.NOT_AFTER_HOLM)]
+    (alone,) = correct_by_holm([pair])
+    assert Stamp.NOT_AFTER_HOLM not in alone.stamps
+    assert only(runs(8)).verdict_by_numbers is None
 
 
 def test_a_waiver_covers_the_values_that_it_was_given_for() -> None:
