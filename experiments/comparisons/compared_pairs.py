@@ -62,9 +62,7 @@ def compare_group(
     `compare_facts` compares what the runs' snapshots say: a verdict is stamped for those of the
     repeats alone that it rests on. `margin` is that of the metric.
     """
-    has_times = not experiment.imported_at or all(
-        sample.started is not None for sample in samples
-    )
+    has_times = not experiment.imported_at or all(sample.started is not None for sample in samples)
     untimed = [] if has_times else ["the logs do not say when the runs ran"]
 
     def judge(judgement: Judgement, judged_environments: Sequence[str]) -> list[Pair]:

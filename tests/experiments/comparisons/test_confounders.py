@@ -259,6 +259,35 @@ def test_independent_runs_are_compared_by_all_values_of_both_sides() -> None:
     assert (compared.pairs, compared.differences) == (1, ()), "only one block has both"
 
 
+@pytest.mark.parametrize(
+    ("slow", "grade"),
+    [((1, 4), "likely"), ((4, 1), "likely"), ((2, 3), None), ((1, 3), None), ((5, 5), None)],
+)
+def test_the_same_values_of_independent_runs_may_lie_mostly_on_one_side(
+    slow: tuple[int, int], grade: str | None
+) -> None:
+    first, second = (
+        [{"GPU power limit": "200 W"}] * count + [{"GPU power limit": "300 W"}] * (5 - count)
+        for count in slow
+    )
+    facts = compare_runs(first, second)
+    assert [row.grade for row in facts.differences] == [grade] * bool(grade)
+    assert judge(facts).verdict is Verdict.EQUIVALENT
+    assert (Stamp.CONFOUNDED in judge(facts).stamps) == bool(grade)
+    if slow == (1, 4):
+        assert facts.sentences == [
+            "GPU power limit: 200 W (1 of 5 runs), 300 W (4 of 5 runs) on the baseline, "
+            "200 W (4 of 5 runs), 300 W (1 of 5 runs) here"
+        ]
+
+
+def test_numbers_within_the_tolerance_count_together() -> None:
+    limits = ("400 W", "400.1 W", "399.9 W", "400.2 W")
+    first, second = ([{"GPU power limit": limit}] * 3 for limit in limits[:2])
+    mixed = [[*first, *second[:1]], [*second, *first[:1]]]
+    assert compare_runs(*mixed).differences == ()
+
+
 def test_a_waiver_of_blas_covers_what_answered_and_not_its_threads() -> None:
     waived = Waived({"BLAS": ("libopenblas 0.3.21", "none")})
     name = "BLAS that answered"
