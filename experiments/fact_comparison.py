@@ -24,6 +24,10 @@ MOST_KEPT = 200
 MOST_NAMED = 3
 """Values of one fact that are named."""
 LONGEST = 300
+UNBALANCED = 0.5
+"""Independent runs may have the same values on both sides, and one of them mostly on one side: by
+more than this in its share of the runs that know the fact, it is likely to matter.
+"""
 UNLISTED = Row(
     "?", "?", "equal", Grade.LIKELY, Grade.LIKELY, "It is not in the table of this version.", ""
 )
@@ -91,12 +95,16 @@ def compare_blocks(
 def compare_runs(
     baseline: Sequence[Facts], environment: Sequence[Facts], waived: Waived | None = None
 ) -> ComparedFacts:
-    """Compare all runs of both sides, which share no blocks, by the values that occur."""
+    """Compare all runs of both sides, which share no blocks, by the values that occur.
+
+    Where these are the same, by how often they occur.
+    """
     found = Found()
     first, second = Side.of(_merge(baseline)), Side.of(_merge(environment))
     if not first.values or not second.values:
         return _sum_up(found, set(), 0, paired=False)
     compared = _compare(first, second, found, 1, waived)
+    _find_unbalanced(baseline, environment, found)
     return _sum_up(found, compared, 1, paired=False)
 
 
@@ -202,6 +210,42 @@ def read_number(text: str) -> float | None:
     match = NUMBER.match(text.strip())
     number = float(match[0]) if match else math.nan
     return number if math.isfinite(number) else None
+
+
+def _find_unbalanced(baseline: Sequence[Facts], environment: Sequence[Facts], found: Found) -> None:
+    """Note the facts of which both sides know the same values in plainly different shares."""
+    first, second = _count_values(baseline), _count_values(environment)
+    for name in first.keys() & second.keys() - found.baseline.keys():
+        counts, row = (first[name], second[name]), _find_row(name)
+        values = counts[0] | counts[1]
+        if len(values) < 2 or (row.grade or Grade.COSMETIC) is Grade.COSMETIC:
+            continue
+        shares = ([_find_share(row, value, side) for side in counts] for value in values)
+        if any(abs(here - there) > UNBALANCED for here, there in shares):
+            found.counts[name, Grade.LIKELY] += 1
+            found.baseline[name], found.environment[name] = map(_name_counts, counts)
+
+
+def _count_values(runs: Sequence[Facts]) -> dict[str, Counter[str]]:
+    """Return how many runs have each value of each fact. Runs that share a snapshot share facts."""
+    by_id = {id(run): run for run in runs}
+    counts: dict[str, Counter[str]] = {}
+    for key, count in Counter(map(id, runs)).items():
+        for name, value in by_id[key].items():
+            counts.setdefault(name, Counter())[value] += count
+    return counts
+
+
+def _find_share(row: Row, value: str, counts: Counter[str]) -> float:
+    """Return the share of runs with this value, or with one that is the same by the table."""
+    same = counts[value]
+    if row.tolerance:
+        same = sum(count for other, count in counts.items() if _is_same(row, value, other))
+    return same / counts.total()
+
+
+def _name_counts(counts: Counter[str]) -> set[str]:
+    return {f"{value} ({count} of {counts.total()} runs)" for value, count in counts.items()}
 
 
 def _merge(runs: Sequence[Facts]) -> dict[str, frozenset[str]]:

@@ -38,8 +38,8 @@ def _describe_grades(known: Sequence[ComparedFacts]) -> str:
         if names := list(dict.fromkeys(rows)):
             more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
             parts.append(f"{numbers.listed([*names[:MOST_NAMED], *more])} ({consequence})")
-    return (
-        f"In at least one comparison these differed: {'; '.join(parts)}."
-        if parts
-        else ("None of them differed.")
-    )
+    if parts:
+        return f"In at least one comparison these differed: {'; '.join(parts)}."
+    if known[0].paired:
+        return "None of them differed."
+    return "The same values occurred on both sides, none of them plainly more often on one."

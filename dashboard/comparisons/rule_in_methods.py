@@ -79,8 +79,26 @@ def describe_family(comparison: Comparison) -> str:
         "test: its p is the "
         "largest and needs no correction. The geometric mean of the ratios takes the "
         "configurations as independent; none is given where the ratios differ (Welch’s F test at "
-        f"5 %) by more than the margin.{_pooling(comparison)}"
+        f"5 %) by more than the margin.{_describe_exceptions(comparison)}{_pooling(comparison)}"
     )
+
+
+def _describe_exceptions(comparison: Comparison) -> str:
+    """Return where the mean takes configurations for dependent, and where there is none of them."""
+    shared = [row.environment for row in comparison.everywhere if row.shares_nodes and row.ratio]
+    without = [row.environment for row in comparison.everywhere if row.not_attributable]
+    text = ""
+    if shared:
+        text = (
+            f" Not so of {numbers.listed(shared)}, whose configurations ran on the same nodes: the "
+            "standard error of its mean is the mean of theirs, the largest that it can be."
+        )
+    if without:
+        text += (
+            f" Of {numbers.listed(without)} there is none, nor that p: not every ratio is "
+            "attributable to the container."
+        )
+    return text
 
 
 def _pooling(comparison: Comparison) -> str:

@@ -32,6 +32,7 @@ from experiments.statistics.across_studies import (
     name_studies,
     summarise_studies,
 )
+from experiments.statistics.claims import choose_wording, describe_margin
 from experiments.statistics.margins import Margin
 from experiments.statistics.published.printed import TableError
 from experiments.statistics.several_metrics import Overall
@@ -100,6 +101,15 @@ class StudyRow:
     @property
     def margins(self) -> Margin | None:
         return self.comparison.margins if self.comparison else None
+
+    @property
+    def margin_text(self) -> str:
+        """Return its margin in the words of what it shows, "2 % less to 5 % more"; "" for none."""
+        if self.comparison is None:
+            return ""
+        metrics = [each.group.metric for each in self.chosen]
+        wording = choose_wording(metrics) if metrics else self.comparison.wording
+        return describe_margin(self.comparison.margins, wording)
 
     @property
     def has_choice(self) -> bool:

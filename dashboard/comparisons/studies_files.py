@@ -54,7 +54,7 @@ def describe_page(studies: Studies, facts: StudyFacts) -> dict[str, Any]:
                 "place": row.place,
                 "container": row.environment,
                 "baseline": row.baseline,
-                "margin": row.margins.text if row.margins else None,
+                "margin": row.margin_text or None,
                 "why_not_shown": row.reason,
                 "note": row.note,
             }
@@ -85,7 +85,7 @@ def write_latex(studies: Studies) -> str:
                     row.name,
                     each.name,
                     f"{row.environment} / {row.baseline}",
-                    row.margins.text if row.margins else numbers.MISSING,
+                    row.margin_text or numbers.MISSING,
                     numbers.ratio(each.pair.ratio, each.pair.ci95),
                     each.pair.size_on_nodes,
                     str(each.pair.verdict),

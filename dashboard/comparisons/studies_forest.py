@@ -120,7 +120,7 @@ def _cut_margin(
 
 
 def _make_heading(row: StudyRow) -> str:
-    margin = f", margin {row.margins.text}" if row.margins else ""
+    margin = f", margin {row.margin_text}" if row.margins else ""
     against = f"{row.environment} / {row.baseline}"
     return f"{row.number} · {row.name} · {against}{margin}"
 

@@ -98,13 +98,15 @@ def _read_sections(row: StudyRow, software: Mapping[int, Facts]) -> Sections:
             "": {
                 "Kind": "published table",
                 "Baseline": row.baseline,
-                "Margin": row.margins.text if row.margins else "",
+                "Margin": row.margin_text,
             }
         }
     source = row.source
     environments = list(source.environments.all())
     workloads = list(source.workloads.all())
     design = dict(describe_design(source, [each.name for each in environments], workloads))
+    if row.comparison:
+        design["Margin"] = row.margin_text
     kind = "import" if source.imported_at else "experiment"
     sections: Sections = {"": {"Kind": kind, **design}}
     by_name = {each.name: each for each in environments}

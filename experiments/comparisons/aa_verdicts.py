@@ -24,7 +24,10 @@ ORDER = (
     Verdict.NOT_SLOWER,
     Verdict.EQUIVALENT,
 )
-"""Of several verdicts of one test the first of these is shown, and the others are counted."""
+"""Of several verdicts of one test the first of these is shown, and the others are counted.
+
+An alarm comes before all of them: see `_rank`.
+"""
 ITSELF = "is the same environment as the baseline, measured a second time (A/A test)"
 ALARM = (
     "The difference is an alarm about the machine, or about how it was measured, and not about a "
@@ -104,7 +107,7 @@ def explain_aa_test(comparison: ExperimentComparison) -> Meaning | None:
     if len(pairs) > 1:
         count = sum(_choose_sentence(pair) == sentence for pair in pairs)
         sentence = f"In {count} of {len(pairs)} comparisons of it: {sentence}"
-    is_alarm = worst.verdict in DIFFERENCES and _survives(worst)
+    is_alarm = _is_alarm(worst)
     if is_alarm:
         sentence += f" {_describe_chance(worst)}"
     text = f"{numbers.listed(sorted({pair.environment for pair in pairs}))} {ITSELF}. {sentence}"
@@ -114,7 +117,7 @@ def explain_aa_test(comparison: ExperimentComparison) -> Meaning | None:
 def _choose_sentence(pair: Pair) -> str:
     """Return what the verdict on an environment and itself says about the machine."""
     if pair.verdict in DIFFERENCES:
-        return ALARM if _survives(pair) else AMONG_MANY
+        return ALARM if _is_alarm(pair) else AMONG_MANY
     if pair.verdict is Verdict.INCONCLUSIVE:
         return NOT_SHOWN
     if pair.verdict is Verdict.NO_INFERENCE:
@@ -133,9 +136,16 @@ def _describe_chance(pair: Pair) -> str:
     return BY_CHANCE
 
 
-def _rank(pair: Pair) -> tuple[int, bool]:
-    """Return the place of a pair among others: the worst verdict comes first."""
-    return ORDER.index(pair.verdict), not _survives(pair)
+def _rank(pair: Pair) -> tuple[bool, int]:
+    """Return the place of a pair among others: an alarm in either direction comes first.
+
+    Neither a difference that chance explains nor one that facts explain may hide it.
+    """
+    return not _is_alarm(pair), ORDER.index(pair.verdict)
+
+
+def _is_alarm(pair: Pair) -> bool:
+    return pair.verdict in DIFFERENCES and _survives(pair)
 
 
 def _survives(pair: Pair) -> bool:

@@ -13,6 +13,7 @@ from experiments.comparisons.extended_pairs import make_extended, stamp_extended
 from experiments.comparisons.node_conditions import find_sampled_coincidences
 from experiments.comparisons.nodes_of_jobs import stamp_first_nodes
 from experiments.comparisons.repaired import SecondJob, why_across_jobs
+from experiments.comparisons.run_facts import CompareFacts
 from experiments.comparisons.trainings import Trainings
 from experiments.comparisons.warm_ups import WarmUps
 from experiments.models import Experiment
@@ -20,7 +21,6 @@ from experiments.planning.interim import Judgement, Stage
 from experiments.software import frozen_parity
 from experiments.statistics import Estimand, Measured, Pair, Sample, Stamp, Verdict, compare
 from experiments.statistics.attribution import attribute
-from experiments.statistics.compared_facts import ComparedFacts
 from experiments.statistics.margins import Margin
 from experiments.statistics.unsteadiness import describe_unsteadiness, find_unsteadiness
 from experiments.statistics.values import InterimAnalysis
@@ -46,7 +46,7 @@ def compare_group(
     metric: Measured,
     environments: list[str],
     samples: list[Sample],
-    facts: Mapping[str, ComparedFacts],
+    compare_facts: CompareFacts,
     program_descriptions: Mapping[str, str],
     starts: WarmUps | None,
     parity: Mapping[str, Mapping[str, Any]],
@@ -59,15 +59,11 @@ def compare_group(
 ) -> Group:
     """Compare the environments of one workload at one scale, by its `samples`.
 
-    `facts` are those of the runs' snapshots, compared with the baseline's, by environment. `margin`
-    is that of the metric.
+    `compare_facts` compares what the runs' snapshots say: a verdict is stamped for those of the
+    repeats alone that it rests on. `margin` is that of the metric.
     """
-    differences = {name: compared.first_sentences for name, compared in facts.items()}
-    if experiment.imported_at and any(sample.started is None for sample in samples):
-        differences = {
-            name: [*differences.get(name, []), "the logs do not say when the runs ran"]
-            for name in environments[1:]
-        }
+    has_times = not experiment.imported_at or all(sample.started is not None for sample in samples)
+    untimed = [] if has_times else ["the logs do not say when the runs ran"]
 
     def judge(judgement: Judgement, judged_environments: Sequence[str]) -> list[Pair]:
         planned = len(stage.after_repeats)
@@ -86,7 +82,10 @@ def compare_group(
             better=metric.better,
             paired=experiment.is_paired,
             unit=metric.unit,
-            differences=differences,
+            differences={
+                name: [*compared.first_sentences, *untimed]
+                for name, compared in compare_facts(judgement.repeats).items()
+            },
             interim_analysis=analysis if planned > 1 else None,
             estimand=Estimand(experiment.estimand) if experiment.estimand else None,
             counted=f"measured {metric.name}" if metric.name in RUN_METRIC_NAMES else "run",
@@ -101,7 +100,12 @@ def compare_group(
         pairs = _keep_first_verdicts(list(stage.judgements), environments[1:], judge)
     except ValueError as error:  # the chosen metric may be zero or negative
         return Group(configuration, metric, samples, [], str(error), starts, trained)
-    pairs = [attribute(pair, facts.get(pair.environment)) for pair in pairs]
+    pairs = [
+        attribute(
+            pair, compare_facts(_find_repeats(pair, stage.after_repeats)).get(pair.environment)
+        )
+        for pair in pairs
+    ]
     if tried_again:
         pairs = [_add_stamp(pair, Stamp.TRIED_AGAIN, WHY_AGAIN) for pair in pairs]
     if collected_late:
@@ -244,8 +248,13 @@ def stamp_exclusions(
 
 def _find_last_repeat(pair: Pair, after_repeats: Sequence[int]) -> float:
     """Return the last repeat on which the pair's verdict rests; infinity for all."""
+    return _find_repeats(pair, after_repeats) or math.inf
+
+
+def _find_repeats(pair: Pair, after_repeats: Sequence[int]) -> int | None:
+    """Return the number of repeats on which the pair's verdict rests; None for all."""
     number = pair.interim_analysis.number if pair.interim_analysis else 0
-    return after_repeats[number - 1] if 0 < number < len(after_repeats) else math.inf
+    return after_repeats[number - 1] if 0 < number < len(after_repeats) else None
 
 
 def _add_stamp(pair: Pair, stamp: Stamp, reason: str) -> Pair:

@@ -316,6 +316,7 @@ def _row(about: Mapping[str, Any], group: Group, pair: Pair) -> dict[str, Any]:
     del fields["facts"]
     last = {name: fields.pop(name) for name in LAST_COLUMNS}
     extension = fields.pop("extension") or {}
+    by_numbers = fields.pop("verdict_by_numbers")
     rest = {
         "metric": group.metric.name,
         **_flat(fields),
@@ -327,7 +328,7 @@ def _row(about: Mapping[str, Any], group: Group, pair: Pair) -> dict[str, Any]:
         **(_describe_excluded(pair.before) if pair.before else {}),
         **last,
         **{f"extension_{name}": value for name, value in extension.items()},
-        **(pair.facts.columns if pair.facts else {}),
+        **(pair.facts.columns | {"facts_verdict_by_numbers": by_numbers} if pair.facts else {}),
     }
     # A table's labels may have the name of an exported column.
     taken = about.keys() | rest.keys()

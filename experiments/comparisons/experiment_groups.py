@@ -34,14 +34,18 @@ from experiments.comparisons.judged_together import (
 from experiments.comparisons.logged import Arms, is_compared, list_compared_arms
 from experiments.comparisons.rejections import JudgedRuns
 from experiments.comparisons.repaired import SecondJob, map_runs_to_second_jobs
-from experiments.comparisons.run_facts import GroupFacts, compare_with_baseline, read_facts
+from experiments.comparisons.run_facts import (
+    CompareFacts,
+    GroupFacts,
+    make_compare_facts,
+    read_facts,
+)
 from experiments.comparisons.trainings import Trainings, compare_all_trainings
 from experiments.comparisons.warm_ups import GroupKey, collect_warm_ups
 from experiments.models import Experiment, Workload
 from experiments.planning.interim import Stage, read_stage
 from experiments.software import frozen_parity
 from experiments.statistics import Measured
-from experiments.statistics.compared_facts import ComparedFacts
 from experiments.statistics.training.end_pairs import TrainingStamp
 from runners.workloads import KNOWN_WORKLOADS
 
@@ -74,8 +78,8 @@ class _Recorded:
     """What all metrics have in common of the runs, with or without those that were excluded."""
 
     facts: Mapping[GroupKey, GroupFacts]
-    compared_facts: Mapping[GroupKey, Mapping[str, ComparedFacts]]
-    """The same, compared with the baseline's, by environment."""
+    compare_facts: Mapping[GroupKey, CompareFacts]
+    """Compares them with the baseline's."""
     trained: Mapping[GroupKey, Trainings]
     with_excluded: bool
 
@@ -142,7 +146,7 @@ def _read_recorded(inputs: GroupInputs, *, with_excluded: bool) -> _Recorded:
     return _Recorded(
         facts,
         {
-            (workload.pk, scale): compare_with_baseline(
+            (workload.pk, scale): make_compare_facts(
                 experiment,
                 facts.get((workload.pk, scale)),
                 inputs.arms[workload, scale],
@@ -196,7 +200,7 @@ def _compare_metric(
             Measured(**asdict(metrics[workload.pk])),
             inputs.arms[workload, scale],
             samples.get(key, []),
-            recorded.compared_facts[key],
+            recorded.compare_facts[key],
             _describe_programs(workload, recorded.facts.get(key), inputs.environments),
             starts.get(key),
             inputs.parity,

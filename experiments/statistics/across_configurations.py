@@ -29,6 +29,7 @@ SHARED_NODES = (
     " Its configurations ran on the same nodes, so its standard error is the mean of theirs: the "
     "largest that it can be."
 )
+NO_COLUMNS = ("excluded_by_hand", "extended", "wording", "shares_nodes", "not_attributable")
 EXCLUDED = " Runs were excluded by hand; each comparison says what it is with them."
 
 
@@ -40,7 +41,8 @@ class Everywhere:
     p is the largest and needs no correction. The geometric mean of the ratios takes them as
     independent; its standard error and degrees of freedom are Satterthwaite's. Verdicts on a
     partition from the same nodes are not: then they are those of `average_dependent`. There is no
-    mean where the ratios plainly differ (Welch's F at 5 %, and by more than the margin).
+    mean where the ratios plainly differ (Welch's F at 5 %, and by more than the margin), nor where
+    any of them is not attributable to the container.
     """
 
     baseline: str
@@ -51,13 +53,13 @@ class Everywhere:
     """Direction of `geometric_mean_ratio`; those of the other one enter it by their inverse."""
     equivalent_in_all: bool
     largest_p_equivalence: float | None
-    """None where the goal is "not slower"."""
+    """None where the goal is "not slower", or a pair is not attributable."""
     smallest_ratio: float
     largest_ratio: float
     p_same_ratio: float
     """The p of "the ratio is the same in all configurations", by Welch's F."""
     ratios_differ: bool
-    """If the ratios plainly differ there is no mean: all that follows but `alpha` is None."""
+    """If the ratios plainly differ there is no mean: what follows of it is None."""
     alpha: float
     """The level at which the configurations were decided."""
     geometric_mean_ratio: float | None = None
@@ -86,17 +88,20 @@ class Everywhere:
     """The words for the metrics of all configurations."""
     shares_nodes: bool = False
     """Whether verdicts speak of a partition and rest on some nodes in common."""
+    not_attributable: int = 0
+    """How many of the pairs are not attributable: with any there is no mean and no p."""
 
     @property
     def columns(self) -> dict[str, Any]:
         """Return all fields under the names that they have in data files; `excluded_by_hand` is
         a column of its own at the end, `extended` is told by the pairs' columns, `wording`
-        follows from the metric, and `shares_nodes` from the nodes.
+        follows from the metric, `shares_nodes` from the nodes, and the sentence says how many are
+        not attributable.
         """
         return {
             "cells" if name == "configurations" else name: value
             for name, value in asdict(self).items()
-            if name not in ("excluded_by_hand", "extended", "wording", "shares_nodes")
+            if name not in NO_COLUMNS
         }
 
     @property
@@ -158,6 +163,16 @@ class Everywhere:
     @property
     def evidence(self) -> str:
         """Return the sentence's second part: the p of the claim, and the mean ratio."""
+        excluded = EXCLUDED if self.excluded_by_hand else ""
+        if self.excluded_after_verdict:
+            excluded = EXCLUDED_AFTER
+        extended = EXTENDED if self.extended else ""
+        if self.not_attributable:
+            be = "is" if self.not_attributable == 1 else "are"
+            return (
+                f": {self.not_attributable} of them {be} not attributable to the container, so "
+                f"there is no p and no mean of all.{extended}{excluded}"
+            )
         if self.ratios_differ:
             mean = (
                 f"The ratios differ, from {numbers.ratio(self.smallest_ratio)} to "
@@ -171,11 +186,7 @@ class Everywhere:
                 f"({numbers.level(1 - self.alpha)} CI; p of {self.goal_text} "
                 f"{numbers.p_value(self.p_goal)}).{SHARED_NODES * self.shares_nodes}"
             )
-        excluded = EXCLUDED if self.excluded_by_hand else ""
-        if self.excluded_after_verdict:
-            excluded = EXCLUDED_AFTER
         largest = numbers.p_value(self.largest_p_goal)
-        extended = EXTENDED if self.extended else ""
         return f" (largest p of {self.goal_text} {largest}). {mean}{extended}{excluded}"
 
     @property
@@ -203,7 +214,8 @@ def _summaries(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
         p_same = compute_p_same_ratio(estimates, signs)
         differ = p_same < ALPHA and max(ratios) / min(ratios) > 1 + margin
         is_one_sided = own_pairs[0].goal is Goal.NOT_SLOWER
-        largest_p = max(pair.p_goal or 0.0 for pair in own_pairs)
+        not_attributable = sum(pair.verdict is Verdict.NOT_ATTRIBUTABLE for pair in own_pairs)
+        largest_p = None if not_attributable else max(pair.p_goal or 0.0 for pair in own_pairs)
         summary = Everywhere(
             baseline=own_pairs[0].baseline,
             environment=name,
@@ -226,8 +238,9 @@ def _summaries(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
             largest_p_not_slower=largest_p if is_one_sided else None,
             wording=choose_wording(own_pairs),
             shares_nodes=share_nodes(own_pairs),
+            not_attributable=not_attributable,
         )
-        if not differ:
+        if not differ and not not_attributable:
             average = average_dependent if summary.shares_nodes else _geometric_mean
             summary = _with_mean(summary, average(estimates, signs))
         yield summary

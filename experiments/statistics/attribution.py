@@ -15,8 +15,8 @@ MOST_NAMED = 3
 def attribute(pair: Pair, facts: ComparedFacts | None) -> Pair:
     """Return the pair with its facts; NOT ATTRIBUTABLE where a blocking one differs.
 
-    Its estimate stays, and so does what the numbers alone would say: in the sentence. Without an
-    inference there is nothing to attribute.
+    Its estimate stays, and so does what the numbers alone would say: in the sentence, and in a
+    field, by which Holm's correction stamps it. Without an inference there is nothing to attribute.
     """
     pair = replace(pair, facts=facts)
     if facts is None or not facts.blocking or pair.verdict is Verdict.NO_INFERENCE:
@@ -28,6 +28,7 @@ def attribute(pair: Pair, facts: ComparedFacts | None) -> Pair:
     return replace(
         pair,
         verdict=Verdict.NOT_ATTRIBUTABLE,
+        verdict_by_numbers=pair.verdict,
         detail=f"{named} differ{'s' * (len(names) == 1)}",
         claim=f"{pair.environment} against {pair.baseline} is not attributable to the container: "
         f"{named} differ{'s' * (len(names) == 1)}",

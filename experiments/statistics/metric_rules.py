@@ -127,6 +127,7 @@ def describe_only(pair: Pair) -> Pair:
     return replace(
         pair,
         verdict=Verdict.NOT_JUDGED,
+        verdict_by_numbers=None,
         detail="",
         stamps=(),
         reasons=(),

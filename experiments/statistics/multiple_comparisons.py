@@ -27,6 +27,7 @@ def apply_adjusted(
 ) -> Pair:
     """Return the pair with its adjusted p, stamped where its verdict does not survive them.
 
+    Of one that is not attributable that is the verdict that the numbers alone would give.
     `family`: how many there are, as the reason names them.
     """
     deciding = {
@@ -34,7 +35,7 @@ def apply_adjusted(
         Verdict.NOT_SLOWER: p_goal,
         Verdict.SLOWER: p_difference,
         Verdict.FASTER: p_difference,
-    }.get(pair.verdict)
+    }.get(pair.verdict_by_numbers or pair.verdict)
     pair = replace(pair, p_difference_holm=p_difference)
     if pair.goal is Goal.NOT_SLOWER:
         pair = replace(pair, p_not_slower_holm=p_goal)

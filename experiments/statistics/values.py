@@ -280,6 +280,8 @@ class Pair:
     """The extension of its configuration; None where that was not extended."""
     facts: ComparedFacts | None = None
     """What the snapshots of both sides say; None where nothing was compared, as of tables."""
+    verdict_by_numbers: Verdict | None = None
+    """What the numbers alone would say, where the verdict is NOT ATTRIBUTABLE; else None."""
 
     @property
     def trained_differently(self) -> bool:

@@ -68,8 +68,9 @@ def test_promise_2_the_comparison_is_recomputed_from_the_export(
     assert exported["verdict"] == again.verdict
     bounds = ("p_lower_bound", "p_upper_bound")
     facts = ("facts_compared", "facts_of", "facts_blocking", "facts_likely", "facts_cosmetic")
-    assert tuple(exported)[-5:] == facts, "what is newer stands at the end"
-    assert tuple(exported)[-11:-9] == bounds
+    newer = (*facts, "facts_verdict_by_numbers")
+    assert tuple(exported)[-6:] == newer, "what is newer stands at the end"
+    assert tuple(exported)[-12:-10] == bounds
     assert tuple(float(exported[name]) for name in bounds) == (
         again.p_lower_bound,
         again.p_upper_bound,

@@ -14,12 +14,16 @@ from django.urls import reverse
 from dashboard.comparisons.latex import results_table
 from dashboard.comparisons.methods import describe_methods
 from dashboard.comparisons.nodes_in_methods import describe_nodes
+from dashboard.comparisons.rule_in_methods import describe_family
 from dashboard.comparisons.verdict_matrix import make_verdict_matrix
-from experiments.comparisons import compare_experiment
+from experiments.comparisons import Comparison, Group, compare_experiment
+from experiments.fact_comparison import compare_runs
 from experiments.models import Experiment, Run
-from experiments.statistics import Estimand, Pair
+from experiments.statistics import Estimand, Measured, Pair
+from experiments.statistics.attribution import attribute
 from tests.dashboard.access.test_links import body, visitor
 from tests.dashboard.conftest import read_report
+from tests.experiments.statistics.test_across_configurations import on_nodes
 from tests.factories import link_to
 
 
@@ -99,6 +103,29 @@ def test_methods_say_what_the_plan_has_the_verdicts_speak_of() -> None:
     these, shared = describe_nodes([pair(estimand=Estimand.NODES, n_nodes=2)])
     assert "and not of other nodes of the partition" in these
     assert "count as independent" in shared
+
+
+def compare_on(*pairs: Pair) -> Comparison:
+    metric = Measured("step_time", "s", "lower", "step time")
+    groups = [
+        Group({"scale": f"1x{number}"}, metric, [], [each]) for number, each in enumerate(pairs)
+    ]
+    return Comparison("1", "", 0.02, True, ["bare", "box"], groups)
+
+
+def test_methods_say_where_configurations_are_not_independent() -> None:
+    shared = describe_family(compare_on(on_nodes(1), on_nodes(2)))
+    assert (
+        " Not so of box, whose configurations ran on the same nodes: the standard error of its "
+        "mean is the mean of theirs, the largest that it can be."
+    ) in shared
+    apart = describe_family(compare_on(on_nodes(1), on_nodes(2, first=6)))
+    assert "takes the configurations as independent" in apart
+    assert "same nodes" not in apart
+    facts = compare_runs([{"CPU": "a"}], [{"CPU": "b"}])
+    open_question = describe_family(compare_on(attribute(on_nodes(1), facts), on_nodes(2)))
+    assert "Of box there is none, nor that p" in open_question
+    assert "same nodes" not in open_question
 
 
 def test_methods_say_nothing_of_nodes_that_nobody_knows() -> None:

@@ -57,7 +57,8 @@ def make_study(
         for repeat in range(1, 7):
             noise = (0.001, -0.001, 0.0005, -0.0005, 0.002, -0.002)[repeat - 1]
             values = {bare: 0.02, container: 0.02 * (1 + cost) * (1 + noise)}
-            block(experiment, repeat, values, scale=scale)
+            metric = experiment.primary_metric or "step_time"
+            block(experiment, repeat, values, scale=scale, metric=metric)
     assert keep_comparison(experiment.pk) == "kept"
     return experiment
 
@@ -127,6 +128,25 @@ def test_each_study_keeps_its_own_margin(people: People, site: Site, as_owner: C
     svg = fetch(as_owner, reverse("studies_forest_svg") + query_of(studies)).decode()
     assert "Margin of each study" in svg
     assert "margin 5 %" in svg.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_margins_of_memory_name_no_speed(people: People, site: Site, as_owner: Client) -> None:
+    margins: dict[str, Any] = {"margin_faster": 0.1, "primary_metric": "peak_host_memory"}
+    studies = [make_study(people, site, 0.03, margin=m, **margins) for m in (0.02, 0.05)]
+    query = query_of(studies)
+    page = show(as_owner, query)
+    cells = [cell for row in read_table(page, "relative to") for cell in row]
+    headings = [cell for cell in cells if "margin" in cell]
+    assert [each.partition("margin ")[2] for each in headings] == [
+        "10 % less to 2 % more", "10 % less to 5 % more",
+    ]  # fmt: skip
+    assert "faster to" not in read_text(page)
+    facts = {row[0]: row[1] for row in read_table(page, "What differs")}
+    assert facts["Margin"] == "10 % less to 2 % more study 1 10 % less to 5 % more study 2"
+    for name in ("studies_json", "studies_tex"):
+        text = fetch(as_owner, reverse(name) + query).decode().replace(" ", " ")
+        assert "10 % less to 5" in text.replace("\\%", "%").replace("\\,", " "), name
+        assert "faster to" not in text, name
 
 
 def test_environments_are_matched_by_the_kind_of_their_runtime(

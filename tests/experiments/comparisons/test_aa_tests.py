@@ -29,6 +29,7 @@ from experiments.models import (
     KeptComparison,
     Partition,
     Run,
+    Snapshot,
     User,
 )
 from experiments.models.environment_copies import make_copy
@@ -36,6 +37,7 @@ from experiments.presets.aa_drafts import CannotBeTested, choose_workload, make_
 from experiments.software.environments import why_not_delete
 from experiments.software.inspections import compute_fingerprint, keep_inspection
 from experiments.software.parity_reports import make_reports
+from experiments.statistics import Stamp
 from tests.conftest import finish
 from tests.factories import (
     NOON,
@@ -277,6 +279,49 @@ class TestWhatItSays:
         assert not meaning.is_alarm
         (verdict,) = list_last_aa_verdicts(bare.cluster, made.owner)[""]
         assert (verdict.verdict, verdict.is_alarm) == ("SLOWER", False)
+
+    @pytest.mark.parametrize("hiding", ["lost by Holm", "not attributable"])
+    @pytest.mark.parametrize(("factor", "verdict"), [(0.8, "FASTER"), (1.25, "SLOWER")])
+    def test_nothing_hides_a_difference_that_survives(
+        self, bare: Environment, hiding: str, factor: float, verdict: str
+    ) -> None:
+        copy, scales = make_copy(bare), [f"1x{number}" for number in range(1, 5)]
+        made = LaunchedFactory(
+            cluster=bare.cluster,
+            baseline=bare,
+            environments=[bare, copy],
+            partition=None,
+            margin=0.02,
+            scales=scales,
+        )
+        lost = 0.025 * (hiding == "lost by Holm")
+        factors = {"1x1": 1 + lost, "1x3": factor}
+        for scale in scales:
+            for repeat in range(1, 7):
+                noise = 0.005 * (-1) ** repeat * repeat
+                value = 0.02 * (factors.get(scale, 1.0) + noise)
+                block(made, repeat, {bare: 0.02, copy: value}, scale=scale)
+        if hiding == "not attributable":
+            for environment, cpu in ((bare, "x"), (copy, "y")):
+                snapshot = Snapshot.objects.keep({"inside": {"cpu": cpu}, "outside": {}})
+                runs = made.runs.filter(scale="1x1", environment=environment)
+                runs.update(snapshot=snapshot)
+        keep_comparison(made.pk)
+        comparison = read_comparison(made)
+        by_scale = {group.configuration["scale"]: group.pairs[0] for group in comparison.groups}
+        assert by_scale["1x3"].verdict == verdict
+        if lost:
+            assert by_scale["1x1"].verdict == "SLOWER"
+            assert Stamp.NOT_AFTER_HOLM in by_scale["1x1"].stamps
+        else:
+            assert by_scale["1x1"].verdict == "NOT ATTRIBUTABLE"
+        meaning = explain_aa_test(comparison)
+        assert meaning
+        assert meaning.is_alarm
+        assert meaning.text.endswith(f"In 1 of 4 comparisons of it: {ALARM} {BY_CHANCE}")
+        (badge,) = list_last_aa_verdicts(bare.cluster, made.owner)[""]
+        assert (badge.verdict, badge.is_alarm) == (verdict, True)
+        assert badge.configuration.endswith("1x3")
 
     def test_containers_beside_it_are_not_meant(self, bare: Environment) -> None:
         container, again = ContainerFactory(cluster=bare.cluster), make_copy(bare)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from experiments.statistics.attribution import attribute
 from experiments.statistics.compared_facts import ComparedFacts
 from experiments.statistics.margins import Goal
 from experiments.statistics.metric_rules import MetricsRule
+from experiments.statistics.multiple_comparisons import correct_by_holm
 from experiments.statistics.several_metrics import Part, judge_together
 from experiments.statistics.values import Measured
 from tests.experiments.comparisons.confounding import (
@@ -182,6 +184,22 @@ def test_the_numbers_stay_beside_the_verdict_that_cannot_be_attributed() -> None
     assert pair.detail == "GPU power limit differs"
 
 
+def test_holms_correction_stamps_what_the_numbers_alone_would_say() -> None:
+    """Of ten pairs one differs by chance; that facts differ too makes it no surer."""
+    facts = compare_runs([{"CPU": "a"}], [{"CPU": "b"}])
+    slower = replace(only(runs(8)), verdict=Verdict.SLOWER, p_difference=0.03)
+    pair = attribute(slower, facts)
+    assert pair.verdict_by_numbers is Verdict.SLOWER
+    others = [only(runs(8))] * 9
+    first, *_ = correct_by_holm([pair, *others])
+    assert first.verdict is Verdict.NOT_ATTRIBUTABLE
+    assert Stamp.NOT_AFTER_HOLM in first.stamps
+    assert "adjusted p is 0.3" in first.reasons[first.stamps.index(Stamp.NOT_AFTER_HOLM)]
+    (alone,) = correct_by_holm([pair])
+    assert Stamp.NOT_AFTER_HOLM not in alone.stamps
+    assert only(runs(8)).verdict_by_numbers is None
+
+
 def test_a_waiver_covers_the_values_that_it_was_given_for() -> None:
     waived = Waived({"numpy": ("1.26.0", "2.4.6"), "scipy": ("none", "1.17")})
     old, new = {"package numpy": "1.26.0"}, {"package numpy": "2.4.6"}
@@ -239,6 +257,35 @@ def test_independent_runs_are_compared_by_all_values_of_both_sides() -> None:
     blocks = GroupFacts(facts, {BARE: {0: 1, 1: 2}, BOX: {1: 2, 2: 1}})
     compared = blocks.compare(BARE, BOX, paired=True, waived=None)
     assert (compared.pairs, compared.differences) == (1, ()), "only one block has both"
+
+
+@pytest.mark.parametrize(
+    ("slow", "grade"),
+    [((1, 4), "likely"), ((4, 1), "likely"), ((2, 3), None), ((1, 3), None), ((5, 5), None)],
+)
+def test_the_same_values_of_independent_runs_may_lie_mostly_on_one_side(
+    slow: tuple[int, int], grade: str | None
+) -> None:
+    first, second = (
+        [{"GPU power limit": "200 W"}] * count + [{"GPU power limit": "300 W"}] * (5 - count)
+        for count in slow
+    )
+    facts = compare_runs(first, second)
+    assert [row.grade for row in facts.differences] == [grade] * bool(grade)
+    assert judge(facts).verdict is Verdict.EQUIVALENT
+    assert (Stamp.CONFOUNDED in judge(facts).stamps) == bool(grade)
+    if slow == (1, 4):
+        assert facts.sentences == [
+            "GPU power limit: 200 W (1 of 5 runs), 300 W (4 of 5 runs) on the baseline, "
+            "200 W (4 of 5 runs), 300 W (1 of 5 runs) here"
+        ]
+
+
+def test_numbers_within_the_tolerance_count_together() -> None:
+    limits = ("400 W", "400.1 W", "399.9 W", "400.2 W")
+    first, second = ([{"GPU power limit": limit}] * 3 for limit in limits[:2])
+    mixed = [[*first, *second[:1]], [*second, *first[:1]]]
+    assert compare_runs(*mixed).differences == ()
 
 
 def test_a_waiver_of_blas_covers_what_answered_and_not_its_threads() -> None:

@@ -16,7 +16,7 @@ from experiments.design import Scale, compute_hash, plan_blocks
 from experiments.execution import excluded_runs, extending, labels, lifecycle
 from experiments.execution.further_attempts import NotDone, find_further_attempts
 from experiments.execution.sending_rights import find_senders
-from experiments.models import Experiment, Extension, Job, Run, User
+from experiments.models import Experiment, Extension, Job, Run, Snapshot, User
 from experiments.statistics import Pair, Stamp, Verdict
 from experiments.statistics.extension_levels import compute_error_rates, compute_extension_level
 from tests.experiments.planning.test_stages import (
@@ -236,6 +236,10 @@ class TestVerdict:
         extend(experiment)
         for repeat in range(5):
             finish(repeat + 6, SAME[repeat], WILD[repeat])
+        snapshots = [Snapshot.objects.keep({"inside": {"cpu": cpu}}) for cpu in "xy"]
+        experiment.runs.update(snapshot=snapshots[0])
+        added = experiment.runs.filter(repeat=7).exclude(environment=experiment.baseline)
+        added.update(snapshot=snapshots[1])
         by_name = {pair.environment: pair for pair in read(experiment).pairs}
         slow, wild = by_name[box.name], by_name[other.name]
         assert (slow.verdict, slow.n_blocks, slow.alpha) == (Verdict.SLOWER, 5, 0.05)
@@ -244,6 +248,7 @@ class TestVerdict:
         assert slow.interim_analysis.later_size == "10 blocks"
         assert "Decided after 5 planned repeats, before its extension." in slow.sentence
         assert (wild.n_blocks, wild.alpha) == (10, LEVEL)
+        assert wild.verdict is Verdict.NOT_ATTRIBUTABLE, "one of its blocks is not like others"
 
     def test_blocks_that_fail_are_missing_and_the_rates_know_it(self) -> None:
         experiment = launched(repeats=5, looks=1)

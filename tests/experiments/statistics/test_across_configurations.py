@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2, ttest_ind
 
+from experiments.fact_comparison import compare_runs
 from experiments.statistics.across_configurations import (
     EXTENDED,
     compute_p_same_ratio,
     summarise_environments,
 )
+from experiments.statistics.attribution import attribute
 from experiments.statistics.compare_samples import compare
 from experiments.statistics.estimates import estimate_paired, estimate_unpaired
 from experiments.statistics.extended import Extended
@@ -162,6 +164,25 @@ def test_an_extension_of_any_configuration_is_told() -> None:
     (one,) = summarise_environments(pairs)
     assert one.evidence == plain.evidence + EXTENDED
     assert one.columns.keys() == plain.columns.keys()
+
+
+def test_with_a_configuration_that_is_not_attributable_there_is_no_p_and_no_mean():
+    pairs = [pair(BARE_CLOSE, BOX_CLOSE) for _ in range(3)]
+    facts = compare_runs([{"CPU": "a"}], [{"CPU": "b"}])
+    pairs[1] = attribute(pairs[1], facts)
+    (one,) = summarise_environments(pairs)
+    assert one.sentence == (
+        "box is not shown to be equivalent to bare within 2 % in all 3 configurations compared: "
+        "1 of them is not attributable to the container, so there is no p and no mean of all."
+    )
+    numbers = (one.ratio, one.cost, one.ci95, one.p_difference, one.p_goal, one.largest_p_goal)
+    assert set(numbers) == {None}
+    (plain,) = summarise_environments([pairs[0], pairs[2]])
+    assert plain.equivalent_in_all
+    assert plain.ratio
+    assert one.columns.keys() == plain.columns.keys()
+    (both,) = summarise_environments([pairs[1], pairs[1]])
+    assert "compared: 2 of them are not attributable" in both.sentence
 
 
 def on_nodes(seed, *, nodes=6, shift=0, estimand=Estimand.PARTITION, of_node=0.02, first=0):
