@@ -28,13 +28,21 @@ from experiments.execution.own_failures import describe_failure
 from experiments.execution.run_ends import Ending
 from experiments.models import Experiment, Job, User
 from experiments.notify import enqueue_tick
-from runners.by_hand import BEGINS, IDENTITY, Unpacked, read_identity, unpack_results
+from runners.by_hand import (
+    BEGINS,
+    IDENTITY,
+    Unpacked,
+    add_left_there,
+    read_identity,
+    unpack_results,
+)
 from runners.directories import Fetched, fetch_record, fetch_records
 from runners.errors import Refused
 from runners.job_failures import name_failure
 from runners.records import Record, read_record
 from runners.schedulers import SCHEDULERS
 from runners.transports import Local
+from runners.transports.base import MIB
 from runners.untrusted import Damaged, clean_text
 
 MOST_WORDS = 2000  # characters of an event about what was refused
@@ -243,6 +251,8 @@ def read_jobs(folders: Mapping[Job, Path], brought: Brought) -> Iterator[tuple[J
                 files: Fetched = fetched.get(place) or fetch_record(
                     transport, place, extra_files=extra[job.pk]
                 )
+                left = add_left_there(files, folders[job], extra[job.pk])
+                brought.notes += [_describe_left(job, *each) for each in left.items()]
                 yield job, read_record(files, extra_files=extra[job.pk])
             except FileNotFoundError:
                 brought.refused.append(_answer(job, "nothing but folders came of it"))
@@ -250,6 +260,11 @@ def read_jobs(folders: Mapping[Job, Path], brought: Brought) -> Iterator[tuple[J
                 if is_about_the_visit(error):
                     raise
                 brought.refused.append(_answer(job, describe_failure(error).message))
+
+
+def _describe_left(job: Job, name: str, size: int) -> str:
+    shown = clean_text(name)[:100]
+    return f"Block {job.number}: {shown} has {size / MIB:,.0f} MiB, too large to come whole."
 
 
 def why_not_whole(record: Record, *, is_final: bool) -> str:

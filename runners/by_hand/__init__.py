@@ -1,12 +1,14 @@
 """Machines that cannot be reached: jobs travel there as an archive, and results come back as one.
 
 `carrying` stands in for the cluster while jobs are away, `job_archives` writes the archive,
-`result_archives` unpacks what comes back, and `identities` says which job it is of.
+`result_archives` unpacks what comes back, `identities` says which job it is of, and `left_there`
+what was too large to come.
 """
 
 from runners.by_hand.carrying import BEGINS, CarriedRunner
 from runners.by_hand.identities import IDENTITY, Identity, read_identity
 from runners.by_hand.job_archives import stream_archive
+from runners.by_hand.left_there import add_left_there
 from runners.by_hand.result_archives import Unpacked, unpack_results
 
 __all__ = [
@@ -15,6 +17,7 @@ __all__ = [
     "CarriedRunner",
     "Identity",
     "Unpacked",
+    "add_left_there",
     "read_identity",
     "stream_archive",
     "unpack_results",
