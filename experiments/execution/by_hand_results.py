@@ -31,9 +31,11 @@ from experiments.notify import enqueue_tick
 from runners.by_hand import (
     BEGINS,
     IDENTITY,
+    PAYLOAD_HASH,
     Unpacked,
     add_left_there,
     read_identity,
+    read_payload_hash,
     unpack_results,
 )
 from runners.directories import Fetched, fetch_record, fetch_records
@@ -200,8 +202,10 @@ def _enter_portion(
     for job, record in read_jobs(
         {job: folder / f"{job.uid}-{job.attempt}" for job in jobs}, brought
     ):
-        why = _why_not_its_own(job, folder / f"{job.uid}-{job.attempt}" / IDENTITY)
-        if why := why or why_not_whole(record, is_final=is_final):
+        place = folder / f"{job.uid}-{job.attempt}"
+        why = _why_not_its_own(job, place / IDENTITY)
+        why = why or why_not_whole(record, is_final=is_final)
+        if why := why or _take_payload_hash(job, place / PAYLOAD_HASH):
             brought.refused.append(_answer(job, why))
         else:
             whole.append((job, record))
@@ -302,6 +306,21 @@ def _why_not_its_own(job: Job, path: Path) -> str:
     return ""
 
 
+def _take_payload_hash(job: Job, path: Path) -> str:
+    """Give a job the hash of what measured it there; return why that is not known, "" if it is.
+
+    An archive from before an upgrade of Tare is as good as any other.
+    """
+    try:
+        with path.open("rb") as file:
+            job.payload_hash = read_payload_hash(file.read(100))
+    except (FileNotFoundError, IsADirectoryError):
+        return f"{PAYLOAD_HASH} is missing, which says what it was measured with"
+    except Damaged as problem:
+        return f"{PAYLOAD_HASH} cannot be read: {problem}"
+    return ""
+
+
 def _name_some(names: Sequence[str]) -> str:
     first = clean_text(names[0])[:100]
     return first if len(names) == 1 else f"{first} and {len(names) - 1} more"
@@ -320,6 +339,7 @@ def _keep(endings: Sequence[Ending], by: User | None) -> set[int]:
         columns = {
             "scheduler_id": started if scheduler.is_id(started) else ending.job.scheduler_id,
             "gone_at": now,
+            "payload_hash": ending.job.payload_hash,
         }
         moves.append(Move(ending.job, "brought back by hand", columns, by, known))
     try:

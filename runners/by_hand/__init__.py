@@ -6,7 +6,13 @@ what was too large to come.
 """
 
 from runners.by_hand.carrying import BEGINS, CarriedRunner
-from runners.by_hand.identities import IDENTITY, Identity, read_identity
+from runners.by_hand.identities import (
+    IDENTITY,
+    PAYLOAD_HASH,
+    Identity,
+    read_identity,
+    read_payload_hash,
+)
 from runners.by_hand.job_archives import stream_archive
 from runners.by_hand.left_there import add_left_there
 from runners.by_hand.result_archives import Unpacked, unpack_results
@@ -14,11 +20,13 @@ from runners.by_hand.result_archives import Unpacked, unpack_results
 __all__ = [
     "BEGINS",
     "IDENTITY",
+    "PAYLOAD_HASH",
     "CarriedRunner",
     "Identity",
     "Unpacked",
     "add_left_there",
     "read_identity",
+    "read_payload_hash",
     "stream_archive",
     "unpack_results",
 ]

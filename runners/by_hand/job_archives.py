@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from runners.by_hand.identities import PAYLOAD_HASH
 from runners.by_hand.left_there import LEFT_THERE
 from runners.directories import AROUND, END_COUNT, END_LIMIT, IN_RUNS, NO_ENDS
 from runners.jobs import JobSpec, Resources
@@ -137,6 +138,7 @@ def render_start_script(name: str, work: str, scheduler: Scheduler) -> str:
         "most": str(END_COUNT),
         "size": str(END_LIMIT),
         "list": LEFT_THERE,
+        "hash": PAYLOAD_HASH,
         **(RUNS if is_direct else SUBMITS),
     }
     return re.sub(r"@(\w+)@", lambda match: parts[match[1]], START.read_text())

@@ -17,6 +17,7 @@ from experiments import execution
 from experiments.execution import NotBrought, NothingToCarry, bring_results, lifecycle, write_jobs
 from experiments.execution.by_hand_results import Brought
 from experiments.models import Cluster, Experiment, Job, Run, StoredRecord
+from runners.payload import hash_payload
 from tests.conftest import pause_longer, tick_until
 from tests.factories import ClusterFactory, ExperimentFactory
 
@@ -411,3 +412,29 @@ def test_an_archive_is_the_same_each_time_it_is_written(
     hand_out(made)
     first = b"".join(write_jobs(made, made.owner).content)
     assert b"".join(write_jobs(made, made.owner).content) == first
+
+
+def test_a_job_is_stored_with_what_measured_it_whatever_tare_is_upgraded_to(
+    experiment: Callable[..., Experiment],
+) -> None:
+    made = experiment(repeats=2)
+    own = hash_payload()
+    made.jobs.update(payload_hash="1" * 64)  # an upgrade after the launch
+    hand_out(made)
+    assert set(made.jobs.values_list("payload_hash", flat=True)) == {own}
+    made.jobs.update(payload_hash="2" * 64)  # and one after they were handed out
+    script = carry(made)
+    first, second = made.jobs.order_by("block")
+    assert {first.payload_hash, second.payload_hash} == {own}
+    run_there(script)
+    members = read_members(find_results(made).read_bytes())
+    name = f"jobs/{first.uid}-1/payload-hash"
+    assert members[name].decode().strip() == own
+    made.jobs.update(payload_hash="3" * 64)  # the archive was written again, by another Tare
+    for content, why in ((b"\xff\x00\n", "it is no sha256"), (own.encode() * 3, "is no sha256")):
+        refused = bring(made, pack({name: content, **members} | {name: content})).refused
+        assert [why in answer.why for answer in refused] == [True]
+    first.refresh_from_db()
+    assert (first.state, first.payload_hash) == ("queued", "3" * 64)
+    assert bring(made, pack(members)).entered_blocks == "1"
+    assert set(made.jobs.values_list("payload_hash", flat=True)) == {own}
