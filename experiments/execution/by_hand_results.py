@@ -32,6 +32,7 @@ from runners.by_hand import (
     BEGINS,
     IDENTITY,
     PAYLOAD_HASH,
+    TooMuch,
     Unpacked,
     add_left_there,
     read_identity,
@@ -47,6 +48,9 @@ from runners.transports import Local
 from runners.transports.base import MIB
 from runners.untrusted import Damaged, clean_text
 
+OTHERWISE = (
+    "Bring it in parts, or copy it to Tare’s host, and enter it there by manage.py bring_results."
+)
 MOST_WORDS = 2000  # characters of an event about what was refused
 
 
@@ -111,12 +115,18 @@ def describe_numbers(numbers: Iterable[int]) -> str:
 
 
 def bring_results(
-    experiment: Experiment, archive: BinaryIO, by: User | None, *, name: str, is_final: bool = False
+    experiment: Experiment,
+    archive: BinaryIO,
+    by: User | None,
+    *,
+    name: str,
+    is_final: bool = False,
+    most_bytes: int | None = None,
 ) -> Brought:
     """Enter the results in an archive, job by job. Raises NotBrought if it cannot be trusted.
 
     `is_final`: nothing runs there any more, so that jobs that began and have no end, or lack files,
-    end as they are.
+    end as they are. `most_bytes` of files are unpacked; None: as many as an archive may hold.
     """
     if not experiment.cluster.is_by_hand:
         raise NotBrought(f"{experiment.cluster} is reached by Tare itself.")
@@ -134,7 +144,9 @@ def bring_results(
 
     with TemporaryDirectory(prefix="tare-results-") as scratch:
         try:
-            unpacked = unpack_results(archive, Path(scratch), why_not)
+            unpacked = unpack_results(archive, Path(scratch), why_not, most_bytes=most_bytes)
+        except TooMuch as refusal:
+            raise NotBrought(f"{refusal} {OTHERWISE}") from None
         except Refused as refusal:
             raise NotBrought(str(refusal)) from None
         brought.sha256 = unpacked.sha256

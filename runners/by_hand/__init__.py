@@ -15,7 +15,7 @@ from runners.by_hand.identities import (
 )
 from runners.by_hand.job_archives import stream_archive
 from runners.by_hand.left_there import add_left_there
-from runners.by_hand.result_archives import Unpacked, unpack_results
+from runners.by_hand.result_archives import TooMuch, Unpacked, unpack_results
 
 __all__ = [
     "BEGINS",
@@ -23,6 +23,7 @@ __all__ = [
     "PAYLOAD_HASH",
     "CarriedRunner",
     "Identity",
+    "TooMuch",
     "Unpacked",
     "add_left_there",
     "read_identity",
