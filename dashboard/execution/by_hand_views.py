@@ -15,7 +15,7 @@ from dashboard.form_styles import Styled
 from dashboard.typed_requests import Request
 from dashboard.uploads import was_too_large
 from experiments.access.permissions import why_not_use
-from experiments.execution import NotBrought, NothingToCarry, bring_results, write_jobs
+from experiments.execution import NotBrought, NothingToCarry, bring_uploaded_results, write_jobs
 from experiments.imports import LIMITS
 from experiments.models import Experiment
 
@@ -70,7 +70,7 @@ def results(request: Request, pk: int) -> HttpResponse:
         if form.is_valid():
             archive = form.cleaned_data["archive"]
             try:
-                context["brought"] = bring_results(
+                context["brought"] = bring_uploaded_results(
                     row,
                     archive.file,
                     request.user,

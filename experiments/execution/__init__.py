@@ -16,12 +16,14 @@ from experiments.execution.preflight_visits import check, fetch_host_key
 from experiments.execution.recurrences import launch_recurrence
 from experiments.execution.specs import explain_partition_problem
 from experiments.execution.tick import tick
+from experiments.execution.uploaded_results import bring_uploaded_results
 
 __all__ = [
     "LeaseLost",
     "NotBrought",
     "NothingToCarry",
     "bring_results",
+    "bring_uploaded_results",
     "check",
     "connect",
     "copy_file",

@@ -12,6 +12,7 @@ from experiments.execution.moves import record_event
 from experiments.execution.submitting import make_spec
 from experiments.models import Experiment, Job, Run, User
 from runners.by_hand import BEGINS, IDENTITY, Identity, stream_archive
+from runners.payload import hash_payload
 from runners.schedulers import SCHEDULERS
 from runners.scripts import render_own_files
 
@@ -47,12 +48,15 @@ def list_carried(experiment: Experiment) -> QuerySet[Job]:
 def write_jobs(experiment: Experiment, by: User | None) -> JobArchive:
     """Return the archive with all jobs of an experiment that wait to be carried.
 
-    It may be written as often as one likes: a job has the same name and token each time. Raises
-    NothingToCarry.
+    It may be written as often as one likes: a job has the same name and token each time, and the
+    archive has the same bytes until Tare itself is upgraded. Raises NothingToCarry.
     """
     cluster = experiment.cluster
     if not cluster.is_by_hand:
         raise NothingToCarry(f"{cluster} is reached by Tare itself: nothing is carried by hand.")
+    # Tare may have been upgraded since they were handed out: what travels is what is here now.
+    payload = hash_payload()
+    list_carried(experiment).exclude(payload_hash=payload).update(payload_hash=payload)
     rows = list(list_carried(experiment).values_list("pk", "directory"))
     if not rows:
         raise NothingToCarry("No job of this experiment waits to be carried.")

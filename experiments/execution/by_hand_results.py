@@ -28,15 +28,29 @@ from experiments.execution.own_failures import describe_failure
 from experiments.execution.run_ends import Ending
 from experiments.models import Experiment, Job, User
 from experiments.notify import enqueue_tick
-from runners.by_hand import BEGINS, IDENTITY, Unpacked, read_identity, unpack_results
+from runners.by_hand import (
+    BEGINS,
+    IDENTITY,
+    PAYLOAD_HASH,
+    TooMuch,
+    Unpacked,
+    add_left_there,
+    read_identity,
+    read_payload_hash,
+    unpack_results,
+)
 from runners.directories import Fetched, fetch_record, fetch_records
 from runners.errors import Refused
 from runners.job_failures import name_failure
 from runners.records import Record, read_record
 from runners.schedulers import SCHEDULERS
 from runners.transports import Local
+from runners.transports.base import MIB
 from runners.untrusted import Damaged, clean_text
 
+OTHERWISE = (
+    "Bring it in parts, or copy it to Tare’s host, and enter it there by manage.py bring_results."
+)
 MOST_WORDS = 2000  # characters of an event about what was refused
 
 
@@ -101,12 +115,18 @@ def describe_numbers(numbers: Iterable[int]) -> str:
 
 
 def bring_results(
-    experiment: Experiment, archive: BinaryIO, by: User | None, *, name: str, is_final: bool = False
+    experiment: Experiment,
+    archive: BinaryIO,
+    by: User | None,
+    *,
+    name: str,
+    is_final: bool = False,
+    most_bytes: int | None = None,
 ) -> Brought:
     """Enter the results in an archive, job by job. Raises NotBrought if it cannot be trusted.
 
     `is_final`: nothing runs there any more, so that jobs that began and have no end, or lack files,
-    end as they are.
+    end as they are. `most_bytes` of files are unpacked; None: as many as an archive may hold.
     """
     if not experiment.cluster.is_by_hand:
         raise NotBrought(f"{experiment.cluster} is reached by Tare itself.")
@@ -124,7 +144,9 @@ def bring_results(
 
     with TemporaryDirectory(prefix="tare-results-") as scratch:
         try:
-            unpacked = unpack_results(archive, Path(scratch), why_not)
+            unpacked = unpack_results(archive, Path(scratch), why_not, most_bytes=most_bytes)
+        except TooMuch as refusal:
+            raise NotBrought(f"{refusal} {OTHERWISE}") from None
         except Refused as refusal:
             raise NotBrought(str(refusal)) from None
         brought.sha256 = unpacked.sha256
@@ -192,8 +214,10 @@ def _enter_portion(
     for job, record in read_jobs(
         {job: folder / f"{job.uid}-{job.attempt}" for job in jobs}, brought
     ):
-        why = _why_not_its_own(job, folder / f"{job.uid}-{job.attempt}" / IDENTITY)
-        if why := why or why_not_whole(record, is_final=is_final):
+        place = folder / f"{job.uid}-{job.attempt}"
+        why = _why_not_its_own(job, place / IDENTITY)
+        why = why or why_not_whole(record, is_final=is_final)
+        if why := why or _take_payload_hash(job, place / PAYLOAD_HASH):
             brought.refused.append(_answer(job, why))
         else:
             whole.append((job, record))
@@ -243,6 +267,8 @@ def read_jobs(folders: Mapping[Job, Path], brought: Brought) -> Iterator[tuple[J
                 files: Fetched = fetched.get(place) or fetch_record(
                     transport, place, extra_files=extra[job.pk]
                 )
+                left = add_left_there(files, folders[job], extra[job.pk])
+                brought.notes += [_describe_left(job, *each) for each in left.items()]
                 yield job, read_record(files, extra_files=extra[job.pk])
             except FileNotFoundError:
                 brought.refused.append(_answer(job, "nothing but folders came of it"))
@@ -250,6 +276,11 @@ def read_jobs(folders: Mapping[Job, Path], brought: Brought) -> Iterator[tuple[J
                 if is_about_the_visit(error):
                     raise
                 brought.refused.append(_answer(job, describe_failure(error).message))
+
+
+def _describe_left(job: Job, name: str, size: int) -> str:
+    shown = clean_text(name)[:100]
+    return f"Block {job.number}: {shown} has {size / MIB:,.0f} MiB, too large to come whole."
 
 
 def why_not_whole(record: Record, *, is_final: bool) -> str:
@@ -287,6 +318,21 @@ def _why_not_its_own(job: Job, path: Path) -> str:
     return ""
 
 
+def _take_payload_hash(job: Job, path: Path) -> str:
+    """Give a job the hash of what measured it there; return why that is not known, "" if it is.
+
+    An archive from before an upgrade of Tare is as good as any other.
+    """
+    try:
+        with path.open("rb") as file:
+            job.payload_hash = read_payload_hash(file.read(100))
+    except (FileNotFoundError, IsADirectoryError):
+        return f"{PAYLOAD_HASH} is missing, which says what it was measured with"
+    except Damaged as problem:
+        return f"{PAYLOAD_HASH} cannot be read: {problem}"
+    return ""
+
+
 def _name_some(names: Sequence[str]) -> str:
     first = clean_text(names[0])[:100]
     return first if len(names) == 1 else f"{first} and {len(names) - 1} more"
@@ -305,6 +351,7 @@ def _keep(endings: Sequence[Ending], by: User | None) -> set[int]:
         columns = {
             "scheduler_id": started if scheduler.is_id(started) else ending.job.scheduler_id,
             "gone_at": now,
+            "payload_hash": ending.job.payload_hash,
         }
         moves.append(Move(ending.job, "brought back by hand", columns, by, known))
     try:

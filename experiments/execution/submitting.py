@@ -45,6 +45,7 @@ from experiments.execution.specs import (
 from experiments.models import Job, Operation, Pause, Run
 from runners.errors import NotNow, Refused, TryAgain
 from runners.jobs import JobSpec
+from runners.payload import hash_payload
 from runners.runner import Runner
 from runners.scripts import render
 from runners.submissions import NotReached, Outcome
@@ -133,6 +134,7 @@ def _prepare_and_submit(rows: Sequence[Row], runner: Runner) -> None:
                 gpus = resources.nodes * resources.gpus_per_node
                 columns["gpu_seconds"] = gpus * resources.time_limit_seconds
                 columns["excluded_nodes"] = row.excluded_nodes
+                columns["payload_hash"] = hash_payload()  # Tare may be newer than the launch
             moves.append(Move(row, columns=columns, known=known.get(row.pk, {})))
     if moved := move_each(moves, "planned", "submitting"):
         submit([(row, specs[row.pk]) for row in moved], runner)

@@ -17,12 +17,17 @@ NODES, PARTITION = Experiment.Estimand.NODES, Experiment.Estimand.PARTITION
 def propose_estimand(cluster: Cluster, partition: Partition | None) -> str:
     """Return the partition where blocks can be spread over enough of its nodes, else the nodes."""
     enough = partition is not None and partition.nodes >= FEWEST
-    can_spread = SCHEDULERS[cluster.scheduler].can_exclude_nodes
+    can_spread = not explain_why_not_spread(cluster, paired=True)
     return str(PARTITION if enough and can_spread else NODES)
 
 
 def explain_why_not_spread(cluster: Cluster, *, paired: bool) -> str:
     """Return why blocks cannot be kept off the nodes of earlier ones; "" if they can."""
+    if cluster.is_by_hand:
+        return (
+            f"Jobs are carried to {cluster} by hand: Tare learns the node of a block when its "
+            "results are brought, so that somebody would have to go there once for each block."
+        )
     scheduler = SCHEDULERS[cluster.scheduler]
     if not scheduler.can_exclude_nodes:
         return (

@@ -1,11 +1,17 @@
 """The file by which the results of a job are known: it travels with the job and comes back."""
 
 import json
+import re
 from dataclasses import asdict, dataclass
 
 from runners.untrusted import Damaged, Table, Text, Whole, parse_document
 
 IDENTITY = "identity.json"
+PAYLOAD_HASH = "payload-hash"
+"""The file that `run-all.sh` writes beside it: what measures the job, before it begins.
+
+Not in IDENTITY: an archive from after an upgrade of Tare may be unpacked over jobs that have run.
+"""
 LONGEST_IDENTITY = 4096
 SHAPE = Table(
     {
@@ -40,6 +46,13 @@ class Identity:
     def render(self) -> bytes:
         """Return the content of the file."""
         return (json.dumps({"schema": 1, **asdict(self)}, indent=2) + "\n").encode()
+
+
+def read_payload_hash(content: bytes) -> str:
+    """Return the hash of the payload that a job was measured with. Raises Damaged."""
+    if not re.fullmatch(rb"[0-9a-f]{64}\n", content):
+        raise Damaged("it is no sha256")
+    return content.decode().strip()
 
 
 def read_identity(content: bytes) -> Identity:

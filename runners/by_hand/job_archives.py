@@ -11,7 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from runners.by_hand.identities import PAYLOAD_HASH
+from runners.by_hand.left_there import LEFT_THERE
+from runners.directories import AROUND, END_COUNT, END_LIMIT, IN_RUNS, NO_ENDS
 from runners.jobs import JobSpec, Resources
+from runners.node_samples import PROCESSES, RAPL, SAMPLES
 from runners.payload import hash_payload
 from runners.schedulers import Scheduler
 from runners.schedulers.direct import BEGIN, Direct
@@ -20,6 +24,14 @@ from runners.submissions import list_payload_files
 START = Path(__file__).with_name("start.sh.template")
 PLACE = "/place/of/the/job"  # stands for a job's directory until the start script knows it
 
+# Both ends of these come where they are too large, as from clusters.
+NAMES_WITH_ENDS = [
+    each
+    for each in dict.fromkeys(
+        Path(name).name for name in (*AROUND, *IN_RUNS, *SAMPLES, PROCESSES, RAPL)
+    )
+    if each not in NO_ENDS
+]
 # The job is a session of its own: what ends the start script does not end it.
 DIRECT = """# Run one job and wait for its end. JOB
 start() {
@@ -122,6 +134,11 @@ def render_start_script(name: str, work: str, scheduler: Scheduler) -> str:
         "work": shlex.quote(work),
         "payload": hash_payload(),
         "start": direct if is_direct else _render_submit(scheduler),
+        "names": " -o ".join(f"-name {each}" for each in NAMES_WITH_ENDS),
+        "most": str(END_COUNT),
+        "size": str(END_LIMIT),
+        "list": LEFT_THERE,
+        "hash": PAYLOAD_HASH,
         **(RUNS if is_direct else SUBMITS),
     }
     return re.sub(r"@(\w+)@", lambda match: parts[match[1]], START.read_text())

@@ -42,6 +42,10 @@ NAME_ERRORS = (
 DAMAGED = (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError, ValueError)
 
 
+class TooMuch(Refused):
+    """An archive that may be good, and is too large to be unpacked by whoever was asked."""
+
+
 @dataclass
 class JobFiles:
     """One job's folder, and what is wrong with it; "" if nothing is."""
@@ -60,17 +64,30 @@ class Unpacked:
     jobs: dict[str, JobFiles] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # on what belongs to no job
     damage: str = ""  # where it could be read no further, and why
+    written: int = 0  # bytes of files
+    most_bytes: int | None = None  # of them
+
+    def take_room(self, size: int) -> None:
+        """Count what is about to be written. Raises TooMuch if it is more than may be."""
+        self.written += size
+        if self.most_bytes is not None and self.written > self.most_bytes:
+            raise TooMuch(f"Unpacked it has more than {self.most_bytes // MIB:,} MiB.")
 
 
 def unpack_results(
-    source: BinaryIO, folder: Path, why_not: Callable[[str], str] = lambda name: ""
+    source: BinaryIO,
+    folder: Path,
+    why_not: Callable[[str], str] = lambda name: "",
+    *,
+    most_bytes: int | None = None,
 ) -> Unpacked:
     """Unpack a tar, tar.gz or tar.xz below `folder`, which is empty. Raises Refused for a bomb.
 
     `why_not` says for the name of a job's folder why nothing of it is to be unpacked; "" if it is.
+    Raises TooMuch rather than write more than `most_bytes`.
     An archive that is cut off or damaged is unpacked up to there, and `damage` says so.
     """
-    unpacked = Unpacked()
+    unpacked = Unpacked(most_bytes=most_bytes)
     hashed = _Hashed(source)
     try:
         plain = _open(hashed)
@@ -120,6 +137,7 @@ def _unpack_member(
         return
     job.problem = _find_problem(job, member, path)
     if not job.problem:
+        unpacked.take_room(member.size)
         try:
             _write(tar, member, job.folder / path)
         except FileExistsError:

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
 from experiments import execution
 from experiments.execution import lifecycle
+from experiments.execution.uploaded_results import LOCK
 from experiments.models import Cluster, Experiment, Job, Partition
 from tests.factories import (
     AdminFactory,
@@ -109,6 +111,48 @@ def test_the_answer_names_what_did_not_enter(client: Client, carried: Experiment
     assert "no job of this site has this name" in page
     assert "odd belongs to no job and was left out." in page
     assert not carried.jobs.exclude(state=Job.State.QUEUED).exists()
+
+
+def test_one_archive_is_unpacked_at_a_time(client: Client, carried: Experiment) -> None:
+    client.force_login(carried.owner)
+    address = reverse("experiment_results", args=[carried.pk])
+    other = connection.copy()
+    try:
+        with other.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", [LOCK])
+        page = client.post(address, {"archive": pack(odd=b"")}).content.decode()
+        assert "Other results are being entered at this moment" in page
+        assert "Nothing of it was entered." in page
+    finally:
+        other.close()
+    for _ in range(2):  # it is let go, also where an archive is refused
+        page = client.post(address, {"archive": pack(odd=b"")}).content.decode()
+        assert "odd belongs to no job" in page
+
+
+def test_the_page_unpacks_less_than_the_command(
+    client: Client,
+    carried: Experiment,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    client.force_login(carried.owner)
+    monkeypatch.setattr("experiments.execution.uploaded_results.MOST_BYTES", 2 << 20)
+    first, second = carried.jobs.order_by("block")
+    large = {f"jobs/{job.uid}-1/output.txt": bytes(1_200_000) for job in (first, second)}
+    packed = pack(**large)
+    assert packed.size is not None
+    assert packed.size < 10_000
+    (tmp_path / "results.tar.gz").write_bytes(packed.read())
+    packed.seek(0)
+    address = reverse("experiment_results", args=[carried.pk])
+    page = client.post(address, {"archive": packed}).content.decode()
+    assert "Unpacked it has more than 2 MiB. Bring it in parts, or copy it to Tare’s host" in page
+    assert not carried.events.filter(what="results brought").exists()
+    with pytest.raises(CommandError, match="Not all of it was entered"):
+        call_command("bring_results", str(carried.pk), f"{tmp_path}/results.tar.gz")
+    assert capsys.readouterr().out.count("identity.json is missing") == 2
 
 
 def test_no_archive_is_said(client: Client, carried: Experiment) -> None:

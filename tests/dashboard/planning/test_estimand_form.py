@@ -12,7 +12,8 @@ from django.urls import reverse
 
 from dashboard.planning.experiment_forms import ExperimentForm
 from experiments.comparisons import compare_experiment
-from experiments.models import Experiment, Run
+from experiments.execution import lifecycle
+from experiments.models import Cluster, Experiment, Run
 from experiments.presets.own_presets import describe_definition
 from tests.dashboard.conftest import People, Site, measured
 from tests.dashboard.planning.test_form import HTMX, NEW, asked, problems
@@ -80,6 +81,26 @@ def test_blocks_are_not_spread_over_one_node(as_owner: Client, on_slurm: Site) -
     on_slurm.partition.save()
     wrong = problems(as_owner, on_slurm, **SPREAD)
     assert "has one node: every block runs there" in wrong["spreads_nodes"][0]
+
+
+def test_blocks_that_are_carried_by_hand_are_not_kept_off_the_nodes_of_others(
+    as_owner: Client, on_slurm: Site, people: People
+) -> None:
+    """Each would wait for the results of the one before: a way to the machine for each block."""
+    Cluster.objects.filter(pk=on_slurm.cluster.pk).update(transport="by_hand")
+    form = ExperimentForm(user=people.owner)
+    assert (form["estimand"].value(), form["spreads_nodes"].value()) == ("nodes", False)
+    why = "somebody would have to go there once for each block"
+    assert why in problems(as_owner, on_slurm, **SPREAD)["spreads_nodes"][0]
+    draft = ExperimentFactory(
+        cluster=Cluster.objects.get(pk=on_slurm.cluster.pk),
+        partition=on_slurm.partition,
+        owner=people.owner,
+        estimand="partition",
+        spreads_nodes=True,
+    )
+    with pytest.raises(lifecycle.NotLaunchable, match=why):
+        lifecycle.launch(draft, people.owner)
 
 
 def test_where_nothing_is_chosen_verdicts_speak_of_this_node(

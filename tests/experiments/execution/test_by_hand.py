@@ -16,7 +16,8 @@ import pytest
 from experiments import execution
 from experiments.execution import NotBrought, NothingToCarry, bring_results, lifecycle, write_jobs
 from experiments.execution.by_hand_results import Brought
-from experiments.models import Cluster, Experiment, Job, Run
+from experiments.models import Cluster, Experiment, Job, Run, StoredRecord
+from runners.payload import hash_payload
 from tests.conftest import pause_longer, tick_until
 from tests.factories import ClusterFactory, ExperimentFactory
 
@@ -183,6 +184,55 @@ def test_a_job_that_fails_stops_none_of_the_others(experiment: Callable[..., Exp
         ("bare metal", "succeeded", ""),
         ("other", "failed", "program missing"),
     }
+
+
+def test_of_output_that_is_too_large_both_ends_come(
+    experiment: Callable[..., Experiment],
+) -> None:
+    made = experiment()
+    script = carry(made)
+    run_there(script)
+    job = made.jobs.get()
+    run = job.runs.order_by("position")[0]
+    output = Path(job.directory) / run.folder / "output.txt"
+    with output.open("wb") as file:
+        file.write(b"the first line\n")
+        file.seek(80 << 20)
+        file.write(b"\nthe last line\n")
+    with (output.parent / "result.jsonl").open("wb") as file:
+        file.truncate(65 << 20)
+    run_there(script, "pack")
+    names = read_members(find_results(made).read_bytes())
+    assert f"jobs/{job.uid}-1/{run.folder}/output.txt" not in names
+
+    brought = bring(made)
+
+    assert (brought.entered_blocks, brought.refused) == ("1", [])
+    assert f"Block 1: {run.folder}/output.txt has 80 MiB, too large to come whole." in brought.notes
+    run.refresh_from_db()
+    assert run.output_tail.endswith("the last line")
+    content = StoredRecord.objects.get(run=run).read_output()
+    assert content.startswith(b"the first line\n")
+    assert content.endswith(b"\nthe last line\n")
+    job.refresh_from_db()
+    assert job.verified_at is None, "nobody has compared all of it"
+    assert not list(script.parent.glob(".ends*"))
+
+
+def test_what_is_said_to_be_too_large_and_is_not_is_still_missing(
+    experiment: Callable[..., Experiment],
+) -> None:
+    made = experiment()
+    run_there(carry(made))
+    members = read_members(find_results(made).read_bytes())
+    name = next(name for name in members if name.endswith("/output.txt"))
+    folder, path = name[: name.index("/runs/")], name[name.index("runs/") :]
+    without = {each: content for each, content in members.items() if each != name}
+    for size in (b"12", b"9" * 30, b"nan", b"-1", b"\xff"):
+        said = {f"{folder}/.left-there": size + b" " + path.encode() + b"\0\0 \0"}
+        assert "did not come" in bring(made, pack(without | said)).refused[0].why
+    outside = {f"{folder}/.left-there": b"99999999 snapshot/../../../../etc/passwd\0"}
+    assert bring(made, pack(members | outside)).entered_blocks == "1"
 
 
 def test_results_of_another_plan_are_refused(experiment: Callable[..., Experiment]) -> None:
@@ -362,3 +412,29 @@ def test_an_archive_is_the_same_each_time_it_is_written(
     hand_out(made)
     first = b"".join(write_jobs(made, made.owner).content)
     assert b"".join(write_jobs(made, made.owner).content) == first
+
+
+def test_a_job_is_stored_with_what_measured_it_whatever_tare_is_upgraded_to(
+    experiment: Callable[..., Experiment],
+) -> None:
+    made = experiment(repeats=2)
+    own = hash_payload()
+    made.jobs.update(payload_hash="1" * 64)  # an upgrade after the launch
+    hand_out(made)
+    assert set(made.jobs.values_list("payload_hash", flat=True)) == {own}
+    made.jobs.update(payload_hash="2" * 64)  # and one after they were handed out
+    script = carry(made)
+    first, second = made.jobs.order_by("block")
+    assert {first.payload_hash, second.payload_hash} == {own}
+    run_there(script)
+    members = read_members(find_results(made).read_bytes())
+    name = f"jobs/{first.uid}-1/payload-hash"
+    assert members[name].decode().strip() == own
+    made.jobs.update(payload_hash="3" * 64)  # the archive was written again, by another Tare
+    for content, why in ((b"\xff\x00\n", "it is no sha256"), (own.encode() * 3, "is no sha256")):
+        refused = bring(made, pack({name: content, **members} | {name: content})).refused
+        assert [why in answer.why for answer in refused] == [True]
+    first.refresh_from_db()
+    assert (first.state, first.payload_hash) == ("queued", "3" * 64)
+    assert bring(made, pack(members)).entered_blocks == "1"
+    assert set(made.jobs.values_list("payload_hash", flat=True)) == {own}
