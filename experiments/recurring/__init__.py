@@ -8,6 +8,7 @@ from experiments.recurring.recurrence_drafts import (
     PlanChanged,
     add_first_recurrence,
     copy_settings,
+    explain_why_not_recur,
     list_cluster_changes,
     make_draft,
 )
@@ -19,6 +20,7 @@ __all__ = [
     "add_first_recurrence",
     "copy_settings",
     "describe_state",
+    "explain_why_not_recur",
     "list_cluster_changes",
     "list_due",
     "list_unnoted",

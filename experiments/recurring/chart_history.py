@@ -15,11 +15,20 @@ from experiments.statistics.control_charts import (
     choose_alpha,
     judge_points,
 )
+from experiments.statistics.pooling import BIASED
+from experiments.statistics.values import Verdict
 
 NO_VALUE = "It has no value above 0."
 NOT_ENDED = "Its runs have not ended, or its comparison is not computed yet."
 MISSING = "Nothing of this configuration was compared in it."
-FEW_RUNS = "Fewer than half of the planned runs succeeded: it is not judged."
+FEW_RUNS = "Fewer than half of the planned runs were compared: it is not judged."
+INTERIM = (
+    "It was decided at an interim analysis, which favours large differences: it is not judged."
+)
+EXTENDED = "It was extended because its verdict was inconclusive: it is not judged."
+NOT_JUDGED = (Verdict.NOT_ATTRIBUTABLE.value, *(stamp.value for stamp in BIASED))
+"""Verdict and stamps of ratios that are another thing than the container's: shown, and neither
+judged nor counted in limits, as they are not pooled either."""
 
 Key = tuple[Any, ...]
 
@@ -130,5 +139,22 @@ def _make_point(row: Recurrence, point: Mapping[str, Any] | None, repeats: int) 
     value = point.get("value")
     if value is None:
         return ChartPoint(row.number, None, NO_VALUE)
-    is_small = 2 * int(point.get("runs") or 0) < repeats
-    return ChartPoint(row.number, float(value), FEW_RUNS if is_small else "")
+    return ChartPoint(
+        row.number,
+        float(value),
+        _explain_why_not_judged(point, repeats),
+        verdict=str(point.get("verdict") or ""),
+        stamps=tuple(point.get("stamps") or ()),
+    )
+
+
+def _explain_why_not_judged(point: Mapping[str, Any], repeats: int) -> str:
+    """Return why a value is shown, and neither judged nor counted in limits; "" if it is both."""
+    if point.get("interim"):
+        return INTERIM
+    if point.get("extended"):
+        return EXTENDED
+    marks = {point.get("verdict"), *(point.get("stamps") or ())}
+    if biased := [mark for mark in NOT_JUDGED if mark in marks]:
+        return f"{', '.join(biased)}: it is not judged."
+    return FEW_RUNS if 2 * int(point.get("runs") or 0) < repeats else ""

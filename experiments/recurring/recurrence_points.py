@@ -57,7 +57,8 @@ def list_unnoted() -> list[int]:
 def describe_points(comparison: Comparison, experiment: Experiment) -> list[dict[str, Any]]:
     """Return each value that a chart shows, as JSON: levels of all environments, and ratios.
 
-    Workloads and environments are named by their keys, which stay when names change.
+    Workloads and environments are named by their keys, which stay when names change. A ratio has
+    its verdict and stamps, for what is not judged over time (`chart_history`).
     """
     workloads = {row.name: row.pk for row in experiment.workloads.all()}
     environments = {row.name: row.pk for row in experiment.environments.all()}
@@ -67,6 +68,8 @@ def describe_points(comparison: Comparison, experiment: Experiment) -> list[dict
             "workload": workloads.get(group.configuration.get("workload", "")),
             "scale": group.configuration.get("scale", ""),
             "metric": group.metric.name,
+            "interim": experiment.looks > 1,
+            "extended": any(pair.extension for pair in group.pairs),
         }
         by_environment: dict[str, list[Sample]] = {}
         for sample in group.samples:
@@ -97,6 +100,8 @@ def _list_ratios(
                 "unit": "",
                 "value": _take_positive(pair.ratio),
                 "runs": min(pair.n_baseline, pair.n_environment) or pair.n_blocks,
+                "verdict": pair.verdict.value,
+                "stamps": [stamp.value for stamp in pair.stamps],
             }
 
 
