@@ -70,6 +70,7 @@ def describe_page(history: History) -> dict[str, Any]:
                 "changes": each.changes,
                 "outside": history.outside.get(each.number, []),
                 "problem": each.problem,
+                "computed_by": each.method,
             }
             for each in history.recurrences
         ],

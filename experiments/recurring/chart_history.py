@@ -30,6 +30,8 @@ NOT_JUDGED = (Verdict.NOT_ATTRIBUTABLE.value, *(stamp.value for stamp in BIASED)
 """Verdict and stamps of ratios that are another thing than the container's: shown, and neither
 judged nor counted in limits, as they are not pooled either."""
 
+OTHER_METHOD = "Another version of Tare computed it than the newest values: it is not judged."
+
 Key = tuple[Any, ...]
 
 
@@ -50,6 +52,12 @@ class History:
     @cached_property
     def configurations(self) -> list[str]:
         return list(dict.fromkeys(chart.configuration for chart in self.charts))
+
+    @cached_property
+    def of_another_method(self) -> list[int]:
+        """Return the recurrences with values of another version of Tare than the newest have."""
+        method = find_method(self.recurrences)
+        return [row.number for row in self.recurrences if row.points and row.method != method]
 
     @cached_property
     def outside(self) -> dict[int, list[str]]:
@@ -81,6 +89,11 @@ def read_history(recurring: RecurringExperiment) -> History:
         for key in keys
     ]
     return History(recurring, rows, charts)
+
+
+def find_method(rows: Sequence[Recurrence]) -> str:
+    """Return the hash of the code that computed the newest values; "" where there are none."""
+    return next((row.method for row in reversed(rows) if row.points), "")
 
 
 def _make_key(point: Mapping[str, Any]) -> Key:
@@ -120,6 +133,7 @@ def _make_chart(
     repeats: int,
 ) -> ControlChart:
     workload, scale, metric, _, environment, baseline, unit = key
+    method = find_method(rows)
     return ControlChart(
         configuration=f"{names.get(('workload', workload), 'a deleted workload')}, {scale}",
         environment=names.get(("environment", environment), "a deleted environment"),
@@ -127,12 +141,16 @@ def _make_chart(
         metric=str(metric),
         unit=str(unit or ""),
         points=judge_points(
-            [_make_point(row, values.get(row.number), repeats) for row in rows], alpha, first=first
+            [_make_point(row, values.get(row.number), repeats, method) for row in rows],
+            alpha,
+            first=first,
         ),
     )
 
 
-def _make_point(row: Recurrence, point: Mapping[str, Any] | None, repeats: int) -> ChartPoint:
+def _make_point(
+    row: Recurrence, point: Mapping[str, Any] | None, repeats: int, method: str
+) -> ChartPoint:
     if point is None:
         problem = row.problem or (NOT_ENDED if row.points is None else MISSING)
         return ChartPoint(row.number, None, problem)
@@ -142,7 +160,7 @@ def _make_point(row: Recurrence, point: Mapping[str, Any] | None, repeats: int) 
     return ChartPoint(
         row.number,
         float(value),
-        _explain_why_not_judged(point, repeats),
+        OTHER_METHOD if row.method != method else _explain_why_not_judged(point, repeats),
         verdict=str(point.get("verdict") or ""),
         stamps=tuple(point.get("stamps") or ()),
     )

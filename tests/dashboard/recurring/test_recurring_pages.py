@@ -58,6 +58,7 @@ def add_copies(row: RecurringExperiment, count: int, *, last_cost: float = 1.0) 
             reason=LaunchReason.TIME,
             launched_at=NOON + timedelta(days=7 * number),
             points=points,
+            method=first.method,
         )
     RecurringExperiment.objects.filter(pk=row.pk).update(last_number=count + 1)
 
