@@ -109,6 +109,11 @@ def enqueue_recur(recurring_pk: int) -> None:
     _enqueue_on_commit("recur", recurring_pk)
 
 
+def enqueue_find_changes(cluster_pk: int) -> None:
+    """Ask whether something is to recur because a cluster is another one; the clock asks again."""
+    _enqueue_on_commit("find_changes", cluster_pk, queue=BULK)
+
+
 def enqueue_deliver(person_pk: int) -> None:
     """Ask for what a person is to be told to be sent; the clock asks again."""
     _enqueue_on_commit("deliver", person_pk)

@@ -34,6 +34,8 @@ def list_point_rows(history: History) -> Iterator[dict[str, Any]]:
                 "limits_of": limits.values if limits else 0,
                 "outside": point.is_outside,
                 "problem": point.problem,
+                "verdict": point.verdict,
+                "stamps": "; ".join(point.stamps),
             }
 
 
@@ -68,6 +70,7 @@ def describe_page(history: History) -> dict[str, Any]:
                 "changes": each.changes,
                 "outside": history.outside.get(each.number, []),
                 "problem": each.problem,
+                "computed_by": each.method,
             }
             for each in history.recurrences
         ],

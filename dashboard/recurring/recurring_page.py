@@ -14,6 +14,7 @@ from experiments.models import Recurrence, RecurringExperiment
 from experiments.recurring import History
 from experiments.statistics import numbers
 from experiments.statistics.control_charts import ChartPoint, ControlChart
+from experiments.statistics.values import Stamp
 
 WIDTHS = (180, 88)
 SMALLEST, LARGEST = 1e-15, 1e15
@@ -47,6 +48,8 @@ class Cell:
     limits: str
     problem: str
     is_outside: bool
+    verdict: str
+    """Of a ratio, with its stamps."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,9 @@ def _make_cell(chart: ControlChart, point: ChartPoint) -> Cell:
     ends: tuple[float, ...] = (point.limits.low, point.limits.high) if point.limits else ()
     decimals = numbers.ratio_decimals(ends or None)
     value, *limits = (_write(chart, each, decimals) for each in (point.value, *ends))
-    return Cell(chart.name, value, _join(limits), point.problem, point.is_outside)
+    labels = [Stamp(stamp).label if stamp in list(Stamp) else stamp for stamp in point.stamps]
+    verdict = "; ".join(filter(None, (point.verdict, ", ".join(labels))))
+    return Cell(chart.name, value, _join(limits), point.problem, point.is_outside, verdict)
 
 
 def _join(limits: Sequence[str]) -> str:

@@ -38,7 +38,12 @@ from experiments.models.database_time import database_now
 from experiments.models.visibility import Visibility
 from experiments.notify import enqueue_keep, enqueue_recur
 from experiments.planning.rules import forecast
-from experiments.recurring import add_first_recurrence, describe_state, read_history
+from experiments.recurring import (
+    add_first_recurrence,
+    describe_state,
+    explain_why_not_recur,
+    read_history,
+)
 from experiments.statistics.control_charts import FALSE_ALARMS, FEWEST, MOST
 
 LIMITS = {"fewest": FEWEST, "most": MOST, "false_alarms": FALSE_ALARMS}
@@ -60,6 +65,9 @@ def new(request: Request, pk: int) -> HttpResponse:
     source = get_editable(request, pk)
     if source.launched_at is None:
         raise PermissionDenied("Only an experiment that was launched can recur: it has a plan.")
+    if why_not := explain_why_not_recur(source):
+        messages.error(request, why_not)
+        return redirect(source)
     visibility = source.visibility if source.visibility != Visibility.PUBLIC else "members"
     row = RecurringExperiment(
         source=source, question=source.question, owner=request.user, visibility=visibility

@@ -18,6 +18,7 @@ from experiments.models.database_time import database_now
 from experiments.notify import enqueue_tick
 from experiments.recurring import (
     PlanChanged,
+    explain_why_not_recur,
     list_cluster_changes,
     make_draft,
     move_due_time,
@@ -74,6 +75,8 @@ def _launch(row: RecurringExperiment, reason: str, now: datetime) -> Recurrence:
     """Launch a new experiment with the plan of the source. Raises NotLaunchable or PlanChanged."""
     if why_not := why_not_add(row.owner, Experiment):
         raise NotLaunchable({"": [f"{row.owner} is its owner. {why_not}"]})
+    if why_not := explain_why_not_recur(row.source):
+        raise NotLaunchable({"": [why_not]})
     number = row.last_number + 1
     draft = make_draft(row, number)
     launch(draft, row.owner)

@@ -35,6 +35,7 @@ TASKS = {
         tasks.keep,
         tasks.watch,
         tasks.recur,
+        tasks.find_changes,
         tasks.deliver,
     )
 }

@@ -9,8 +9,13 @@ from experiments.comparisons import keep_comparison
 from experiments.models import CheckReport, StagedImage
 from experiments.notifications import deliver as deliver_to
 from experiments.notifications import list_due_people, watch_experiment
-from experiments.notify import enqueue_deliver, enqueue_tick, hand_over_tick
-from experiments.recurring import note_points, request_after_changes, tell_of_limits
+from experiments.notify import (
+    enqueue_deliver,
+    enqueue_find_changes,
+    enqueue_tick,
+    hand_over_tick,
+)
+from experiments.recurring import note_and_tell, request_after_changes
 
 
 def tick(cluster_pk: int) -> str:
@@ -31,7 +36,7 @@ def check(pk: int) -> str:
     outcome = execution.check(pk)
     cluster_pk = CheckReport.objects.values_list("cluster_id", flat=True).get(pk=pk)
     enqueue_tick(cluster_pk)
-    request_after_changes(cluster_pk)
+    enqueue_find_changes(cluster_pk)
     return outcome
 
 
@@ -77,8 +82,7 @@ def keep(pk: int) -> str:
     """Compute an experiment's comparison and keep it, for the pages; tell of its verdicts."""
     close_old_connections()
     outcome = keep_comparison(pk)
-    if note_points(pk) == "noted":
-        tell_of_limits(pk)
+    note_and_tell(pk)
     watch_experiment(pk)
     return outcome
 
@@ -93,6 +97,13 @@ def recur(pk: int) -> str:
     """Launch a recurring experiment once more, if that is due."""
     close_old_connections()
     return execution.launch_recurrence(pk)
+
+
+def find_changes(cluster_pk: int) -> str:
+    """Ask for recurrences where a cluster is other than the last ones have seen it."""
+    close_old_connections()
+    asked = request_after_changes(cluster_pk)
+    return f"asked for {len(asked)}"
 
 
 def deliver(person_pk: int) -> str:

@@ -63,6 +63,7 @@ TASKS = {
     "watch": "looks for what owners are to be told",
     "deliver": "sends notifications",
     "recur": "launches a recurrence",
+    "find_changes": "looks for changes of a cluster",
 }
 """What a worker does in each task, in words."""
 

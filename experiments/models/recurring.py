@@ -134,12 +134,17 @@ class Recurrence(models.Model):
     points = models.JSONField(
         null=True, help_text="The value of each chart; empty until all runs have ended."
     )
+    method = models.CharField(
+        max_length=64, blank=True, help_text="A hash of the code that computed the values."
+    )
     problem = models.TextField(blank=True, help_text="Why it has no values.")
     changes = models.JSONField(
         default=list, help_text="Facts that differ from the recurrence before, as text."
     )
     told = models.JSONField(
-        default=list, help_text="The charts whose limits it left, of which its owner was told."
+        null=True,
+        help_text="The charts whose limits it left, of which its owner was told; empty until it is "
+        "judged.",
     )
 
     class Meta:

@@ -15,11 +15,22 @@ from experiments.statistics.control_charts import (
     choose_alpha,
     judge_points,
 )
+from experiments.statistics.pooling import BIASED
+from experiments.statistics.values import Verdict
 
 NO_VALUE = "It has no value above 0."
 NOT_ENDED = "Its runs have not ended, or its comparison is not computed yet."
 MISSING = "Nothing of this configuration was compared in it."
-FEW_RUNS = "Fewer than half of the planned runs succeeded: it is not judged."
+FEW_RUNS = "Fewer than half of the planned runs were compared: it is not judged."
+INTERIM = (
+    "It was decided at an interim analysis, which favours large differences: it is not judged."
+)
+EXTENDED = "It was extended because its verdict was inconclusive: it is not judged."
+NOT_JUDGED = (Verdict.NOT_ATTRIBUTABLE.value, *(stamp.value for stamp in BIASED))
+"""Verdict and stamps of ratios that are another thing than the container's: shown, and neither
+judged nor counted in limits, as they are not pooled either."""
+
+OTHER_METHOD = "Another version of Tare computed it than the newest values: it is not judged."
 
 Key = tuple[Any, ...]
 
@@ -41,6 +52,12 @@ class History:
     @cached_property
     def configurations(self) -> list[str]:
         return list(dict.fromkeys(chart.configuration for chart in self.charts))
+
+    @cached_property
+    def of_another_method(self) -> list[int]:
+        """Return the recurrences with values of another version of Tare than the newest have."""
+        method = find_method(self.recurrences)
+        return [row.number for row in self.recurrences if row.points and row.method != method]
 
     @cached_property
     def outside(self) -> dict[int, list[str]]:
@@ -72,6 +89,11 @@ def read_history(recurring: RecurringExperiment) -> History:
         for key in keys
     ]
     return History(recurring, rows, charts)
+
+
+def find_method(rows: Sequence[Recurrence]) -> str:
+    """Return the hash of the code that computed the newest values; "" where there are none."""
+    return next((row.method for row in reversed(rows) if row.points), "")
 
 
 def _make_key(point: Mapping[str, Any]) -> Key:
@@ -111,6 +133,7 @@ def _make_chart(
     repeats: int,
 ) -> ControlChart:
     workload, scale, metric, _, environment, baseline, unit = key
+    method = find_method(rows)
     return ControlChart(
         configuration=f"{names.get(('workload', workload), 'a deleted workload')}, {scale}",
         environment=names.get(("environment", environment), "a deleted environment"),
@@ -118,17 +141,38 @@ def _make_chart(
         metric=str(metric),
         unit=str(unit or ""),
         points=judge_points(
-            [_make_point(row, values.get(row.number), repeats) for row in rows], alpha, first=first
+            [_make_point(row, values.get(row.number), repeats, method) for row in rows],
+            alpha,
+            first=first,
         ),
     )
 
 
-def _make_point(row: Recurrence, point: Mapping[str, Any] | None, repeats: int) -> ChartPoint:
+def _make_point(
+    row: Recurrence, point: Mapping[str, Any] | None, repeats: int, method: str
+) -> ChartPoint:
     if point is None:
         problem = row.problem or (NOT_ENDED if row.points is None else MISSING)
         return ChartPoint(row.number, None, problem)
     value = point.get("value")
     if value is None:
         return ChartPoint(row.number, None, NO_VALUE)
-    is_small = 2 * int(point.get("runs") or 0) < repeats
-    return ChartPoint(row.number, float(value), FEW_RUNS if is_small else "")
+    return ChartPoint(
+        row.number,
+        float(value),
+        OTHER_METHOD if row.method != method else _explain_why_not_judged(point, repeats),
+        verdict=str(point.get("verdict") or ""),
+        stamps=tuple(point.get("stamps") or ()),
+    )
+
+
+def _explain_why_not_judged(point: Mapping[str, Any], repeats: int) -> str:
+    """Return why a value is shown, and neither judged nor counted in limits; "" if it is both."""
+    if point.get("interim"):
+        return INTERIM
+    if point.get("extended"):
+        return EXTENDED
+    marks = {point.get("verdict"), *(point.get("stamps") or ())}
+    if biased := [mark for mark in NOT_JUDGED if mark in marks]:
+        return f"{', '.join(biased)}: it is not judged."
+    return FEW_RUNS if 2 * int(point.get("runs") or 0) < repeats else ""

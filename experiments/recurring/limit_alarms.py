@@ -7,37 +7,58 @@ from django.db import transaction
 from experiments.models import NotificationKind, Recurrence, RecurringExperiment
 from experiments.notifications import Subject, notify_person
 from experiments.recurring.chart_history import read_history
+from experiments.recurring.recurrence_points import list_outdated, note_points
 
 MOST_NAMED = 3
 MOST_CHANGES = 5
+IS_KEPT = {"experiment__kept_comparison__isnull": False}
 
 
-def tell_of_limits(experiment_pk: int) -> list[str]:
-    """Tell the owners whose charts have left their limits in this experiment; return the charts.
+def note_and_tell(experiment_pk: int) -> str:
+    """Note what charts show of an experiment, and tell of limits; return what was done."""
+    outcome = note_points(experiment_pk)
+    if outcome in ("noted", "renewed"):
+        tell_of_limits(experiment_pk, is_new=outcome == "noted")
+    return outcome
+
+
+def tell_of_limits(experiment_pk: int, *, is_new: bool = True) -> list[str]:
+    """Tell the owners whose charts their newest recurrence has left; return the charts.
+
+    Of the recurring experiments of which this experiment is a recurrence. An older one is not
+    told: its values may have moved because another version of Tare has computed them. While some
+    of them are to be computed anew, nothing is told: the last of those has the newest judged.
+    If nothing but the version of Tare is new (`is_new` is False), one that was judged before is
+    not told: an upgrade tells nobody about last year.
 
     Each chart is told once for a recurrence: what was told stands with it, and changes in the same
     transaction as the notification.
     """
     told: list[str] = []
     rows = Recurrence.objects.filter(experiment=experiment_pk, points__isnull=False)
-    for pk, recurring in rows.order_by("pk").values_list("pk", "recurring"):
+    for recurring in rows.order_by("recurring").values_list("recurring", flat=True):
+        noted = Recurrence.objects.filter(recurring=recurring, points__isnull=False)
+        pk = noted.order_by("-number").values_list("pk", flat=True)[0]
         with transaction.atomic():
             locked = RecurringExperiment.objects.select_for_update(of=("self",), no_key=True)
             owner_row = (
                 locked.select_related("source", "owner").defer("source__plan").get(pk=recurring)
             )
-            told += _tell(owner_row, pk)
+            if not list_outdated().filter(recurring=recurring, **IS_KEPT).exists():
+                told += _tell(owner_row, pk, is_new)
     return told
 
 
-def _tell(row: RecurringExperiment, pk: int) -> list[str]:
+def _tell(row: RecurringExperiment, pk: int, is_new: bool) -> list[str]:
     recurrence = (
         Recurrence.objects.select_related("experiment").defer("experiment__plan").get(pk=pk)
     )
+    if recurrence.told is not None and not is_new:
+        return []
     outside = read_history(row).outside.get(recurrence.number, [])
     if outside == recurrence.told:
         return []
-    news = [name for name in outside if name not in recurrence.told]
+    news = [name for name in outside if name not in (recurrence.told or [])]
     Recurrence.objects.filter(pk=pk).update(told=outside)
     if news:
         facts = {

@@ -7,7 +7,13 @@ from typing import Any
 
 from django.db import transaction
 
-from experiments.models import Experiment, LaunchReason, Recurrence, RecurringExperiment
+from experiments.models import (
+    Experiment,
+    LaunchReason,
+    Recurrence,
+    RecurringExperiment,
+    Waiver,
+)
 from experiments.models.visibility import Visibility
 from experiments.planning.variants import copy_workloads
 from experiments.presets.own_presets import SETTINGS
@@ -29,8 +35,20 @@ that is what a chart over time is to show. They are named beside the recurrence.
 NAMES = {"label", "name"}
 
 
+INTERIM_PLAN = (
+    "A plan with interim analyses does not recur: it ends where a difference looks large, so its "
+    "ratios are biased, and no chart can judge them. Launch it with one analysis, and let that "
+    "recur."
+)
+
+
 class PlanChanged(Exception):
     """Launched now, the plan would be another one, for the reasons that the text gives."""
+
+
+def explain_why_not_recur(source: Experiment) -> str:
+    """Return why an experiment that was launched cannot recur, in words; "" if it can."""
+    return INTERIM_PLAN if source.looks > 1 else ""
 
 
 def add_first_recurrence(row: RecurringExperiment) -> Recurrence:
@@ -67,9 +85,24 @@ def make_draft(row: RecurringExperiment, number: int) -> Experiment:
     )
     copy_workloads(source, draft)
     draft.environments.set(source.environments.all())
+    _copy_waivers(source, draft)
     if row.visibility == Visibility.GROUPS:
         draft.groups.set(row.groups.all())
     return draft
+
+
+def _copy_waivers(source: Experiment, draft: Experiment) -> None:
+    """Let the differences pass that were waived for the source, with who did, when and why.
+
+    A waiver holds for its two values alone: a difference with others stands against the launch.
+    """
+    waivers = list(source.waivers.all())
+    times = [waiver.at for waiver in waivers]
+    for waiver in waivers:
+        waiver.pk, waiver.experiment = None, draft
+    for waiver, at in zip(Waiver.objects.bulk_create(waivers), times, strict=True):
+        waiver.at = at  # adding it has written the time of now
+    Waiver.objects.bulk_update(waivers, ["at"])
 
 
 def list_cluster_changes(first: Mapping[str, Any], plan: Mapping[str, Any]) -> list[str]:

@@ -52,6 +52,10 @@ class ChartPoint:
     """Why there is no value, or why it is not judged."""
     limits: Limits | None = None
     """The limits by which it was judged; None where it was not."""
+    verdict: str = ""
+    """Of a ratio: the verdict of its recurrence."""
+    stamps: tuple[str, ...] = ()
+    """The values of the stamps beside that verdict."""
 
     @property
     def is_outside(self) -> bool:

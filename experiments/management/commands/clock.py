@@ -45,6 +45,7 @@ from experiments.notifications import (
 from experiments.notify import (
     enqueue_copy,
     enqueue_deliver,
+    enqueue_find_changes,
     enqueue_keep,
     enqueue_receive,
     enqueue_recur,
@@ -58,7 +59,6 @@ from experiments.recurring import (
     list_due,
     list_unnoted,
     list_watched_clusters,
-    request_after_changes,
 )
 
 # How long a requested check or host key may wait before the clock enqueues it again.
@@ -209,7 +209,7 @@ def enqueue_recurrences(retried_at: dict[str, float], now: float) -> None:
     if now - retried_at.get("changes", float("-inf")) >= CHANGES_SECONDS:
         retried_at["changes"] = now
         for pk in list_watched_clusters():
-            request_after_changes(pk)
+            enqueue_find_changes(pk)
 
 
 def enqueue_deliveries(retried_at: dict[str, float], now: float) -> None:

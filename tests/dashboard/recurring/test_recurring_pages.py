@@ -58,6 +58,7 @@ def add_copies(row: RecurringExperiment, count: int, *, last_cost: float = 1.0) 
             reason=LaunchReason.TIME,
             launched_at=NOON + timedelta(days=7 * number),
             points=points,
+            method=first.method,
         )
     RecurringExperiment.objects.filter(pk=row.pk).update(last_number=count + 1)
 
@@ -109,6 +110,14 @@ class TestMaking:
         as_owner, as_other = people.client("owner"), people.client("other")
         assert as_owner.post(reverse("recurring_new", args=[draft.pk]), RULE).status_code == 403
         assert as_other.post(reverse("recurring_new", args=[results.pk]), RULE).status_code == 403
+        assert not RecurringExperiment.objects.exists()
+
+    def test_a_plan_with_interim_analyses_does_not(
+        self, results: Experiment, as_owner: Client
+    ) -> None:
+        Experiment.objects.filter(pk=results.pk).update(looks=2)
+        answer = as_owner.post(reverse("recurring_new", args=[results.pk]), RULE, follow=True)
+        assert "A plan with interim analyses does not recur" in answer.content.decode()
         assert not RecurringExperiment.objects.exists()
 
     def test_a_changed_rule_is_due_by_the_new_one(
@@ -166,6 +175,23 @@ class TestThePage:
         assert "No value is judged yet" not in page
         assert page.count("not judged</span>") == 8
         assert re.search(r">22\.\d+ to 22\.\d+ ms<", page), "the unit stands once"
+
+    def test_shows_verdict_and_stamps_and_why_a_value_is_not_judged(
+        self, row: RecurringExperiment, as_owner: Client
+    ) -> None:
+        add_copies(row, 1)
+        last = row.recurrences.get(number=2)
+        marks = {"verdict": "NOT ATTRIBUTABLE", "stamps": ["TAIL", "NOT AFTER HOLM"]}
+        last.points = [point | (marks if point["kind"] == "ratio" else {}) for point in last.points]
+        last.save()
+        page = fetch(as_owner, row.get_absolute_url()).decode()
+        assert "NOT ATTRIBUTABLE; TAIL, NOT SIGNIFICANT AFTER HOLM CORRECTION" in page
+        assert "NOT ATTRIBUTABLE: it is not judged." in page
+        text = fetch(as_owner, reverse("recurring_csv", args=[row.pk])).decode()
+        rows = list(csv.DictReader(io.StringIO(text)))
+        assert [line["stamps"] for line in rows if line["verdict"] == "NOT ATTRIBUTABLE"] == [
+            "TAIL; NOT AFTER HOLM"
+        ]
 
     def test_says_why_it_was_not_launched(self, row: RecurringExperiment, as_owner: Client) -> None:
         RecurringExperiment.objects.filter(pk=row.pk).update(

@@ -6,15 +6,14 @@ import math
 
 from experiments.comparisons import keep_comparison
 from experiments.models import Experiment, Recurrence, RecurringExperiment
-from experiments.recurring import note_points, tell_of_limits
+from experiments.recurring import note_and_tell, note_points
 from tests.factories import NOON, LaunchedFactory, block
 
 
 def keep(experiment: Experiment) -> None:
     """Do what the task does once runs have ended; it closes connections, too."""
     keep_comparison(experiment.pk)
-    if note_points(experiment.pk) == "noted":
-        tell_of_limits(experiment.pk)
+    note_and_tell(experiment.pk)
 
 
 def add_recurrence(row: RecurringExperiment, number: int, cost: float = 1.1) -> Recurrence:

@@ -11,9 +11,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from experiments.execution import launch_recurrence
+from experiments.management.commands import clock
 from experiments.models import (
     Cluster,
     Experiment,
+    KeptComparison,
     Notification,
     Recurrence,
     RecurringExperiment,
@@ -21,7 +23,15 @@ from experiments.models import (
     Snapshot,
 )
 from experiments.notifications import describe_notification
-from experiments.recurring import list_due, request_after_changes, tell_of_limits
+from experiments.recurring import (
+    list_due,
+    list_unnoted,
+    note_points,
+    read_history,
+    request_after_changes,
+    tell_of_limits,
+)
+from experiments.recurring.chart_history import OTHER_METHOD
 from experiments.recurring.recurrence_facts import MOST_SHOWN, compare_facts
 from experiments.statistics.control_charts import FEWEST
 from tests.experiments.recurring.ended_recurrences import add_recurrence, keep
@@ -105,6 +115,64 @@ class TestAlarms:
         for number in range(2, 3 + FEWEST):
             recurrence = add_recurrence(row, number)
             assert tell_of_limits(recurrence.experiment_id) == []
+        assert not Notification.objects.exists()
+
+    def test_an_older_one_whose_values_move_is_not_told(self, row: RecurringExperiment) -> None:
+        last = leave_limits(row)
+        newest = add_recurrence(row, 3 + FEWEST)
+        keep(last.experiment)  # as a visit to its page has it done
+        assert not Notification.objects.exists()
+        keep(newest.experiment)
+        assert not Notification.objects.exists()
+        assert 2 + FEWEST in read_history(row).outside  # the page shows it all the same
+
+    def test_after_an_upgrade_values_are_computed_anew_and_then_the_newest_is_told(
+        self, row: RecurringExperiment
+    ) -> None:
+        note_points(row.source_id)
+        last = leave_limits(row)
+        row.recurrences.exclude(pk=last.pk).update(method="an earlier one")
+        history = read_history(row)
+        assert len(history.of_another_method) == FEWEST
+        assert history.outside == {}
+        problems = {point.problem for point in history.charts[0].points if point.value}
+        assert problems == {OTHER_METHOD, ""}
+        assert tell_of_limits(last.experiment_id) == []
+        waiting = list_unnoted()
+        earlier = row.recurrences.exclude(pk=last.pk).order_by("experiment")
+        assert waiting == list(earlier.values_list("experiment", flat=True))
+        for experiment in Experiment.objects.filter(pk__in=waiting).order_by("pk"):
+            assert not Notification.objects.exists()
+            keep(experiment)
+        assert list_unnoted() == []
+        assert read_history(row).of_another_method == []
+        notification = Notification.objects.get(kind="recurring")
+        assert notification.facts["number"] == 2 + FEWEST
+
+    def test_one_that_cannot_be_computed_anew_holds_up_no_other(
+        self, row: RecurringExperiment
+    ) -> None:
+        for number in range(2, 3 + FEWEST):
+            add_recurrence(row, number)
+        old = row.recurrences.get(number=2)
+        row.recurrences.filter(pk=old.pk).update(method="an earlier one")
+        newest = add_recurrence(row, 3 + FEWEST, cost=1.5)
+        assert list_unnoted() == [row.source_id, old.experiment_id]
+        assert tell_of_limits(newest.experiment_id) == []
+        KeptComparison.objects.filter(pk=old.experiment_id).update(failed_at=NOON)
+        assert list_unnoted() == [row.source_id]
+        assert len(tell_of_limits(newest.experiment_id)) == 2
+
+    def test_an_upgrade_tells_nobody_again_of_what_was_judged_before(
+        self, row: RecurringExperiment
+    ) -> None:
+        note_points(row.source_id)
+        last = leave_limits(row)
+        row.recurrences.update(method="an earlier one")
+        row.recurrences.filter(pk=last.pk).update(told=[])  # by that one nothing was outside
+        for pk in list_unnoted():
+            keep(Experiment.objects.get(pk=pk))
+        assert 2 + FEWEST in read_history(row).outside
         assert not Notification.objects.exists()
 
     def test_a_refusal_is_told_once_for_each_reason(self, row: RecurringExperiment) -> None:
@@ -236,6 +304,42 @@ class TestChangesOfTheCluster:
         assert request_after_changes(cluster.pk) == [watching.pk]
         watching.refresh_from_db()
         assert watching.requested_detail == f"version of {name} (Runtimes): 1.3.4 → 1.4.0"
+
+    def test_the_clock_leaves_that_to_a_worker_however_many_watch(
+        self, watching: RecurringExperiment, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.run_later(watching, {"GPU driver": "550", "kernel": "5.14"})
+        source = watching.source
+        copies = RecurringExperiment.objects.bulk_create(
+            RecurringExperiment(
+                source=source,
+                question="q",
+                owner=source.owner,
+                on_changes=True,
+                last_number=1,
+                due_at=timezone.now() + timedelta(days=1),
+            )
+            for _ in range(300)
+        )
+        last = watching.recurrences.get(number=2).experiment
+        Recurrence.objects.bulk_create(
+            Recurrence(
+                recurring=each,
+                number=1,
+                experiment=last,
+                reason="first",
+                launched_at=NOON,
+                points=[],
+            )
+            for each in copies
+        )
+        asked: list[int] = []
+        monkeypatch.setattr(clock, "enqueue_find_changes", asked.append)
+        monkeypatch.setattr(clock, "list_unnoted", list)
+        with CaptureQueriesContext(connection) as captured:
+            clock.enqueue_recurrences({}, 0.0)
+        assert len(captured) == 3  # the time, what is due, and clusters to be looked at
+        assert asked == [source.cluster_id]
 
     def test_without_any_it_is_one_statement(self) -> None:
         cluster = ExperimentFactory().cluster

@@ -11,6 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from experiments.comparisons import compare_experiment
 from experiments.execution import launch_recurrence
 from experiments.management.commands import clock
 from experiments.models import (
@@ -21,6 +22,7 @@ from experiments.models import (
     RecurringExperiment,
     Role,
     Run,
+    Waiver,
     Workload,
 )
 from experiments.recurring import (
@@ -31,8 +33,9 @@ from experiments.recurring import (
     note_points,
     read_history,
 )
-from experiments.recurring.chart_history import NOT_ENDED
+from experiments.recurring.chart_history import EXTENDED, INTERIM, NOT_ENDED
 from experiments.recurring.recurrence_points import CANCELLED, NO_RUN
+from experiments.software import inspections
 from experiments.statistics.control_charts import FEWEST
 from tests.conftest import finish
 from tests.experiments.recurring.ended_recurrences import add_recurrence, keep
@@ -230,6 +233,61 @@ class TestRefusals:
             row.save()
         assert launch_recurrence(weekly.pk) == "launched"
 
+    def test_a_plan_with_interim_analyses(self, weekly: RecurringExperiment) -> None:
+        Experiment.objects.filter(pk=weekly.source_id).update(looks=2)
+        assert "A plan with interim analyses does not recur" in self.refuse(weekly)
+
+    def test_a_difference_in_software_that_was_waived_is_waived_again_with_its_reason(
+        self, weekly: RecurringExperiment
+    ) -> None:
+        source, other = weekly.source, Environment.objects.get(name="other")
+        python: dict[str, Any] = {"python": {"version": "3.11"}}
+        for environment, facts in (
+            (source.baseline, python),
+            (other, {"python": {"version": "3.13"}}),
+        ):
+            fingerprint = inspections.compute_fingerprint(environment)
+            inspections.keep_inspection(environment, facts, fingerprint)
+        assert "differs from bare metal in Python" in self.refuse(weekly)
+        given = Waiver.objects.create(
+            experiment=source,
+            environment=other,
+            what="Python",
+            on_baseline="3.11",
+            in_environment="3.13",
+            reason="meant so",
+            by=source.owner,
+        )
+        Waiver.objects.update(at=NOON)
+        assert launch_recurrence(weekly.pk) == "launched"
+        made = weekly.recurrences.get(number=2).experiment
+        copied = made.waivers.get()
+        assert (copied.what, copied.on_baseline, copied.in_environment) == (
+            "Python",
+            "3.11",
+            "3.13",
+        )
+        assert (copied.reason, copied.by, copied.at) == ("meant so", given.by, NOON)
+        assert source.waivers.get() == given  # it stays where it was
+
+    def test_a_difference_with_other_values_than_the_waived_ones(
+        self, weekly: RecurringExperiment
+    ) -> None:
+        source, other = weekly.source, Environment.objects.get(name="other")
+        for environment, version in ((source.baseline, "3.11"), (other, "3.14")):
+            fingerprint = inspections.compute_fingerprint(environment)
+            inspections.keep_inspection(environment, {"python": {"version": version}}, fingerprint)
+        Waiver.objects.create(
+            experiment=source,
+            environment=other,
+            what="Python",
+            on_baseline="3.11",
+            in_environment="3.13",
+            reason="meant so",
+            by=source.owner,
+        )
+        assert "differs from bare metal in Python" in self.refuse(weekly)
+
     def test_is_tried_again_after_an_hour_and_works_once_it_may(
         self, weekly: RecurringExperiment, here: Cluster
     ) -> None:
@@ -373,6 +431,60 @@ class TestPoints:
             point["runs"] = 2
         last.save()
         assert read_history(row).outside == {}
+
+    def test_have_the_verdict_and_the_stamps_of_their_ratio(self) -> None:
+        recurrence = add_recurrence(RecurringExperimentFactory(), 2)
+        (ratio,) = [point for point in recurrence.points if point["kind"] == "ratio"]
+        (pair,) = compare_experiment(recurrence.experiment).pairs
+        assert ratio["verdict"] == pair.verdict.value
+        assert ratio["stamps"] == [stamp.value for stamp in pair.stamps]
+        assert {point["interim"] for point in recurrence.points} == {False}
+        assert {point["extended"] for point in recurrence.points} == {False}
+
+    @pytest.mark.parametrize(
+        ("facts", "problem"),
+        [
+            ({"verdict": "NOT ATTRIBUTABLE"}, "NOT ATTRIBUTABLE: it is not judged."),
+            ({"stamps": ["TAIL", "CONFOUNDED"]}, "CONFOUNDED: it is not judged."),
+            ({"stamps": ["TRAINED DIFFERENTLY"]}, "TRAINED DIFFERENTLY: it is not judged."),
+            ({"stamps": ["REJECTIONS DIFFER"]}, "REJECTIONS DIFFER: it is not judged."),
+            ({"interim": True, "runs": 2}, INTERIM),
+            ({"extended": True}, EXTENDED),
+        ],
+    )
+    def test_of_another_thing_than_the_container_are_neither_judged_nor_counted(
+        self, facts: dict[str, Any], problem: str
+    ) -> None:
+        row = RecurringExperimentFactory()
+        odd = [2, 3 + FEWEST]  # one of those that limits come from, and one that would leave them
+        for number in range(2, 3 + FEWEST):
+            add_recurrence(row, number)
+        add_recurrence(row, 3 + FEWEST, cost=3.0)
+        assert 3 + FEWEST in read_history(row).outside
+        for recurrence in row.recurrences.filter(number__in=odd):
+            recurrence.points = [
+                point | (facts if point["kind"] == "ratio" else {}) for point in recurrence.points
+            ]
+            recurrence.save()
+        add_recurrence(row, 4 + FEWEST)
+        ratio = next(chart for chart in read_history(row).charts if chart.is_ratio)
+        points = {point.number: point for point in ratio.points}
+        assert [points[number].problem for number in odd] == [problem, problem]
+        assert all(points[number].value for number in odd)  # shown all the same
+        assert ratio.outside == []
+        assert (points[2 + FEWEST].limits, points[3 + FEWEST].limits) == (None, None)
+        assert ratio.limits
+        assert ratio.limits.values == FEWEST
+
+    def test_other_stamps_are_judged(self) -> None:
+        row = RecurringExperimentFactory()
+        recurrence = add_recurrence(row, 2)
+        recurrence.points = [
+            point | {"verdict": "INCONCLUSIVE", "stamps": ["TAIL"]} for point in recurrence.points
+        ]
+        recurrence.save()
+        ratio = next(chart for chart in read_history(row).charts if chart.is_ratio)
+        assert (ratio.points[1].problem, ratio.points[1].stamps) == ("", ("TAIL",))
 
     def test_leaving_the_limits_is_found_and_names_the_charts(self) -> None:
         row = RecurringExperimentFactory()
