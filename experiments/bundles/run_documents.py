@@ -15,9 +15,11 @@ from django.db.models import F, Func, IntegerField, Prefetch, Sum, TextField
 from django.db.models.functions import Cast
 
 from experiments.bundles.plain_json import make_canonical, make_document, make_number
+from experiments.bundles.stored_documents import describe_left
 from experiments.comparisons.exclusions import list_exclusions
 from experiments.comparisons.rows_by_key import iterate_rows
 from experiments.models import Experiment, Job, MeasureNotes, Run, RunFile, Series, Snapshot
+from experiments.snapshot_facts import list_facts
 from runners.ends import name_cause
 
 AT_ONCE = 100
@@ -26,6 +28,7 @@ MOST_BYTES = 2_000_000
 MEANS_AGREE = 1e-9
 """How far the mean of the steps may be from a reported one to be called the same."""
 SUMMARY = ("shape", "block_steps", "warm_up", "settled_mean")
+AS_STORED = "facts_as_stored.json"
 NOT_FINITE = re.compile(r"-?(?:NaN|Infinity)")
 
 
@@ -43,7 +46,8 @@ class RunFacts:
     ended_at: str | None
     job: str
     has_steps: bool
-    has_output: bool
+    left: tuple[str, ...]
+    """The names of the files in its folder about what it printed and left."""
     reason: str
 
 
@@ -122,8 +126,9 @@ def write_runs(
         yield f"{folder}/run.json", iter([make_document(document)])
         if texts:
             yield f"{folder}/steps.json", _write_steps(texts)
-        if run.output_tail:
-            yield f"{folder}/output.txt", iter([run.output_tail.encode()])
+        left = describe_left(run)
+        for name, content in left.items():
+            yield f"{folder}/{name}", iter([content])
         facts.append(
             RunFacts(
                 uid=run.uid,
@@ -136,7 +141,7 @@ def write_runs(
                 ended_at=_write_time(run.ended_at),
                 job=run.job.uid,
                 has_steps=bool(texts),
-                has_output=bool(run.output_tail),
+                left=tuple(left),
                 reason=run.reason,
             )
         )
@@ -237,7 +242,12 @@ def write_jobs(experiment: Experiment) -> Iterator[tuple[str, Iterator[bytes]]]:
 
 
 def write_snapshots(experiment: Experiment) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Yield each snapshot that a run or its job refers to: their names are their hashes."""
+    """Yield each snapshot that a run or its job refers to: their names are their hashes.
+
+    Then the facts of those that an earlier version of Tare has stored otherwise than this one
+    would: comparisons rest on what is stored.
+    """
+    as_stored: dict[str, Any] = {}
     keys = {
         *experiment.runs.exclude(snapshot=None).values_list("snapshot", flat=True).distinct(),
         *Job.objects.filter(experiment=experiment)
@@ -249,6 +259,10 @@ def write_snapshots(experiment: Experiment) -> Iterator[tuple[str, Iterator[byte
     for snapshot in iterate_rows(rows, AT_ONCE):
         name = f"data/snapshots/{snapshot.content_hash}.json"
         yield name, iter([make_canonical(snapshot.content)])
+        if snapshot.facts != list_facts(snapshot.content):
+            as_stored[snapshot.content_hash] = snapshot.facts
+    if as_stored:
+        yield f"data/{AS_STORED}", iter([make_document(as_stored)])
 
 
 def _write_time(moment: datetime | None) -> str | None:
