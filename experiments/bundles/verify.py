@@ -1806,13 +1806,13 @@ def check(path: str, show_all: bool) -> int:
     check_runs(study, report)
     check_pairs(study, report)
     print("\nNot recomputed: which steps are warm-up (each mean after it is); the stamps")
-    print("  %s; sentences, but for the" % OTHER_STAMPS)
-    print("  beginning of those that are NOT ATTRIBUTABLE; summaries over configurations; verdicts")
-    print("  and curves of training; error rates of an extension; the figure; files that runs left")
+    print("  %s; sentences, of some all" % OTHER_STAMPS)
+    print("  but the beginning; summaries over configurations; verdicts and curves of training;")
+    print("  error rates of an extension; the figure; files that runs left on the cluster. That")
     print(
-        "  on the cluster. That nobody made up the runs themselves no check sum can show: compare"
+        "  nobody made up the runs themselves no check sum can show: compare the hash of the plan"
     )
-    print("  the hash of the plan and of this bundle with what was published.")
+    print("  and of this bundle with what was published.")
     if report.disagreed:
         print(
             "\nWRONG: %d of %d do not agree." % (report.disagreed, report.agreed + report.disagreed)
