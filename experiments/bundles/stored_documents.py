@@ -8,13 +8,11 @@ from experiments.bundles.plain_json import make_document
 from experiments.models import Run, StoredRecord
 
 
-def describe_left(run: Run) -> dict[str, bytes]:
-    """Return the files of a run's folder about what it printed and left, by name; one query.
+def describe_left(run: Run, stored: StoredRecord | None) -> dict[str, bytes]:
+    """Return the files of a run's folder about what it printed and left, by name.
 
-    Of a run of before records were kept it is the end of its output. Read for one run at a time:
-    outputs are of some MiB each.
+    Of a run of before records were kept it is the end of its output.
     """
-    stored = StoredRecord.objects.filter(run=run.pk).first()
     if stored is None:
         return {"output.txt": run.output_tail.encode()} if run.output_tail else {}
     files = {"record.json": make_document(_describe_record(stored))}

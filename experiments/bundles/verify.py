@@ -881,6 +881,11 @@ class Side:
         groups = (row for row in table.compared if row.patterns and row.parent in self.parents)
         self.titles = {row.fact for row in rows} | {row.fact for row in groups}
 
+    @property
+    def is_from_before(self) -> bool:
+        """Return whether an earlier version of Tare stored it, by which nothing was blocking."""
+        return "CPUs at hand" in self.values and "CPUs of the affinity mask" not in self.values
+
     def read(self, name: str, row: Row) -> FrozenSet[str]:
         """Return the values of a fact, `NOTHING` for one that is absent; empty for unknown."""
         is_absent = row.patterns and row.parent in self.parents
@@ -912,7 +917,9 @@ class Differences:
             if answer is None:
                 titles.discard(row.fact)
                 grade = row.grade_of_one_side
-            if grade == "blocking" and is_waived(name, both, waived):
+            if grade == "blocking" and (
+                is_waived(name, both, waived) or first.is_from_before or second.is_from_before
+            ):
                 grade = "likely"
             self.grades.setdefault(name, set()).add(grade)
             self.counts[name] = self.counts.get(name, 0) + count
@@ -1136,17 +1143,21 @@ class Study:
         self.facts: Dict[Tuple[str, bool], Facts] = {}
 
     def read_facts(self, digest: str, as_stored: bool) -> Facts:
-        """Return the facts of a snapshot, or those that an earlier version of Tare stored."""
-        is_old = as_stored and digest in self.as_stored
-        if (digest, is_old) not in self.facts:
-            self.facts[digest, is_old] = (
-                {name: str(text) for name, text in self.as_stored[digest].items()}
-                if is_old
-                else read_facts(
-                    self.table, self.bundle.read_json("data/snapshots/%s.json" % digest)
-                )
-            )
-        return self.facts[digest, is_old]
+        """Return the facts of a snapshot: as an earlier version of Tare stored them, if it did.
+
+        If not `as_stored`, only of snapshots that it recorded too, which lack what came later.
+        """
+        is_old = digest in self.as_stored
+        if (digest, is_old and as_stored) not in self.facts:
+            snapshot = self.bundle.read_json("data/snapshots/%s.json" % digest)
+            inside = snapshot.get("inside") or {}
+            recorded_later = "cpus" not in inside or "limits" in inside or "scheduling" in inside
+            if is_old and (as_stored or not recorded_later):
+                facts = {name: str(text) for name, text in self.as_stored[digest].items()}
+            else:
+                facts = read_facts(self.table, snapshot)
+            self.facts[digest, is_old and as_stored] = facts
+        return self.facts[digest, is_old and as_stored]
 
     def compare_facts(
         self, place: Place, name: str, with_excluded: bool, as_stored: bool = True
@@ -1767,7 +1778,7 @@ def check_attribution(
     for fact in by_snapshots.list_by_grade()["blocking"]:
         if fact not in known:
             report.fail("not compared, and its snapshots differ: " + by_snapshots.describe(fact))
-            print("  An earlier version of Tare did not compare it, or somebody has taken it out.")
+            print("  Another version of Tare has not compared it, or somebody has taken it out.")
 
 
 def add_overalls(study: Study, pairs: Dict[Key, Dict[str, Any]]) -> None:

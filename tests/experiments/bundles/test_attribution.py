@@ -208,31 +208,39 @@ class TestBundles:
         assert "NOT ATTRIBUTABLE" not in text
 
     def test_facts_of_an_earlier_version_are_taken_and_named(self, tmp_path: Path) -> None:
+        """What it recorded never was blocking, and what it did not compare still is not."""
         experiment = launch()
         end_runs(experiment)
-        give_facts(experiment, {"kernel": "6.1"}, {"kernel": "6.2"})
-        store_without(experiment, "kernel")
+        cpus = {"cpus": [0, 1]}
+        give_facts(experiment, FULL | cpus, SLOWED | cpus | {"packages": {"numpy": "1.26"}})
+        store_without(experiment, "GPU power limit", "CPUs of the affinity mask")
         bundle = make_bundle(experiment)
+        (row,) = json.loads(unpack(bundle)["data/comparison.json"])["comparison"]
+        assert (row["facts_blocking"], row["facts_likely"]) == ("", "package numpy")
         assert "data/facts_as_stored.json" in unpack(bundle)
         status, text = verify(bundle, tmp_path, "--all")
         assert status == 0, text
         assert "not recomputed: facts of 2 snapshots" in text
 
-    def test_what_they_hide_is_said(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("recorded", [{}, {"cpus": [0, 1], "limits": {"stack": "8 MiB"}}])
+    def test_an_earlier_version_hides_nothing_that_only_later_ones_record(
+        self, recorded: dict[str, Any], tmp_path: Path
+    ) -> None:
         experiment = launch()
         end_runs(experiment)
-        give_facts(experiment, FULL, SLOWED)
-        store_without(experiment, "GPU power limit")
+        give_facts(experiment, FULL | recorded, SLOWED | recorded)
+        store_without(experiment, "GPU power limit", "CPUs of the affinity mask")
         status, text = verify(make_bundle(experiment), tmp_path)
         assert status == 1
         assert "not compared, and its snapshots differ: GPU power limit: 700.00 W" in text
         assert "DISAGREES" not in text
 
 
-def store_without(experiment: Experiment, fact: str) -> None:
-    """Have the snapshots as a version of Tare stored them that did not know this fact."""
+def store_without(experiment: Experiment, *facts: str) -> None:
+    """Have the snapshots as a version of Tare stored them that did not know these facts."""
     for snapshot in Snapshot.objects.filter(runs__experiment=experiment).distinct():
-        del snapshot.facts[fact]
+        for fact in facts:
+            snapshot.facts.pop(fact, None)
         snapshot.save()
 
 
