@@ -155,7 +155,7 @@ ROOMS = {
         "presets": "access design models planning software",
         "comparisons": "design fact_comparison models notify planning program_files software "
         "statistics",
-        "bundles": "comparisons models planning statistics",
+        "bundles": "comparisons confounder_table models planning snapshot_facts statistics",
         "notifications": "access comparisons encryption models",
         "recurring": "comparisons models notifications notify planning presets statistics",
         "execution": "access clusters comparisons design encryption images liveness loaded_files "

@@ -14,9 +14,16 @@ from typing import Any
 from experiments.bundles.bag import PAYLOAD, BagWriter
 from experiments.bundles.crate import METADATA, make_crate
 from experiments.bundles.plain_json import make_canonical, make_document
-from experiments.bundles.run_documents import RunFacts, write_jobs, write_runs, write_snapshots
+from experiments.bundles.run_documents import (
+    AS_STORED,
+    RunFacts,
+    write_jobs,
+    write_runs,
+    write_snapshots,
+)
 from experiments.bundles.study_documents import (
     describe_comparison,
+    describe_confounders,
     describe_experiment,
     describe_images,
     describe_waivers,
@@ -38,8 +45,9 @@ which agree. It needs Python 3.8 or newer and nothing else. `python3 verify.py -
 data/experiment.json     what explains the rest: names, versions, metrics
 data/plan.json           the plan as it was frozen before the first run; its sha256 is its hash
 data/comparison.json     the full results, as they were printed
-data/runs/RUN/           a run: its numbers, its steps, the end of its output
+data/runs/RUN/           a run: its numbers, its steps, its output, the files that it left
 data/jobs/JOB/job.sh     the script of a job, as it was sent
+data/confounders.json    which facts of snapshots are compared, and how grave a difference is
 data/snapshots/          what was true where runs ran; the names are the check sums
 data/events.jsonl        what happened, by whom, when and why
 data/ro-crate-metadata.json   all of this for programs (Workflow Run RO-Crate)
@@ -50,6 +58,8 @@ DESCRIPTIONS = {
     "extension.json": "The repeats that were added after the verdict, as they were frozen",
     "comparison.json": "The full results: ratios, intervals, p values, verdicts, stamps",
     "events.jsonl": "What happened, by whom, when and why",
+    "confounders.json": "Which facts of snapshots are compared, how, and how grave differences are",
+    AS_STORED: "Facts of snapshots that an earlier version of Tare stored otherwise",
     "images.json": "The images by digest, the hashes of their files, and what they were made of",
     "parity.json": "The software of both sides, as it was compared before the launch",
     "waivers.json": "Differences in software that a person let pass, and why",
@@ -153,6 +163,7 @@ def _list_documents(
     if extension:
         yield "extension.json", [make_canonical(extension.plan)]
     yield "comparison.json", [make_document(describe_comparison(comparison))]
+    yield "confounders.json", [make_canonical(describe_confounders())]
     yield "images.json", [make_document(describe_images(experiment))]
     yield "waivers.json", [make_document(describe_waivers(experiment))]
     yield "events.jsonl", write_events(experiment)

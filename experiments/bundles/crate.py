@@ -209,7 +209,8 @@ def _describe_actions(
 def _describe_run(run: RunFacts, about: Mapping[str, Any]) -> Iterator[Entity]:
     folder = f"runs/{run.uid}"
     results = [f"{folder}/run.json"]
-    results += [f"{folder}/steps.json"] * run.has_steps + [f"{folder}/output.txt"] * run.has_output
+    results += [f"{folder}/steps.json"] * run.has_steps
+    results += [f"{folder}/{name}" for name in run.left]
     is_good = run.state in ("succeeded", "excluded")
     yield {
         "@id": f"#control-{run.uid}",

@@ -5,27 +5,44 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
 from itertools import islice
+from operator import add
 from typing import Any
 
 from django.db.models import F, Func, IntegerField, Prefetch, Sum, TextField
 from django.db.models.functions import Cast
 
 from experiments.bundles.plain_json import make_canonical, make_document, make_number
+from experiments.bundles.stored_documents import describe_left
 from experiments.comparisons.exclusions import list_exclusions
 from experiments.comparisons.rows_by_key import iterate_rows
-from experiments.models import Experiment, Job, MeasureNotes, Run, RunFile, Series, Snapshot
+from experiments.models import (
+    Experiment,
+    Job,
+    MeasureNotes,
+    Run,
+    RunFile,
+    Series,
+    Snapshot,
+    StoredRecord,
+)
+from experiments.snapshot_facts import list_facts
 from runners.ends import name_cause
 
 AT_ONCE = 100
 MOST_BYTES = 2_000_000
-"""Of steps that are read at once, as the database keeps them; or of a single run."""
+"""Of steps and records that are read at once, as the database keeps them; or of a single run."""
 MEANS_AGREE = 1e-9
 """How far the mean of the steps may be from a reported one to be called the same."""
 SUMMARY = ("shape", "block_steps", "warm_up", "settled_mean")
+AS_STORED = "facts_as_stored.json"
+PARTS = ((Series.objects, ("values",)), (StoredRecord.objects, ("output", "files")))
+"""What is measured before it is read, and in which columns it is large."""
 NOT_FINITE = re.compile(r"-?(?:NaN|Infinity)")
 
 
@@ -43,7 +60,8 @@ class RunFacts:
     ended_at: str | None
     job: str
     has_steps: bool
-    has_output: bool
+    left: tuple[str, ...]
+    """The names of the files in its folder about what it printed and left."""
     reason: str
 
 
@@ -52,7 +70,7 @@ def write_runs(
 ) -> Iterator[tuple[str, Iterator[bytes]]]:
     """Yield the name and the pieces of each run's documents; `facts` gets an entry for each run.
 
-    Steps are read of a few runs at a time.
+    Steps and records are read of a few runs at a time.
     """
     exclusions = {exclusion.run: exclusion for exclusion in list_exclusions(experiment)}
     frozen = (experiment.plan or {}).get("workloads", {})
@@ -63,7 +81,7 @@ def write_runs(
         .prefetch_related("measurements", Prefetch("files", RunFile.objects.order_by("path")))
         .order_by("job__block", "position", "pk")
     )
-    for run, series in _add_steps(iterate_rows(runs, AT_ONCE)):
+    for run, series, stored in _add_parts(iterate_rows(runs, AT_ONCE)):
         folder = f"data/runs/{run.uid}"
         measured = {row.metric: row.value for row in run.measurements.all()}
         burn_in = frozen.get(str(run.workload_id), {}).get("parameters", {}).get("burn_in")
@@ -122,8 +140,9 @@ def write_runs(
         yield f"{folder}/run.json", iter([make_document(document)])
         if texts:
             yield f"{folder}/steps.json", _write_steps(texts)
-        if run.output_tail:
-            yield f"{folder}/output.txt", iter([run.output_tail.encode()])
+        left = describe_left(run, stored)
+        for name, content in left.items():
+            yield f"{folder}/{name}", iter([content])
         facts.append(
             RunFacts(
                 uid=run.uid,
@@ -136,26 +155,36 @@ def write_runs(
                 ended_at=_write_time(run.ended_at),
                 job=run.job.uid,
                 has_steps=bool(texts),
-                has_output=bool(run.output_tail),
+                left=tuple(left),
                 reason=run.reason,
             )
         )
 
 
-def _add_steps(runs: Iterable[Run]) -> Iterator[tuple[Run, list[dict[str, Any]]]]:
-    """Yield each run with its series, their arrays as texts."""
-    rows = Series.objects.order_by()
-    size = Func(F("values"), function="pg_column_size", output_field=IntegerField())
+RunParts = tuple[Run, list[dict[str, Any]], StoredRecord | None]
+"""A run, its series with their arrays as texts, and its record."""
+
+
+def _add_parts(runs: Iterable[Run]) -> Iterator[RunParts]:
+    """Yield each run with its series and its record."""
     for part in _split(runs, AT_ONCE):
         keys = [run.pk for run in part]
-        sizes = dict(rows.filter(run__in=keys).values_list("run").annotate(size=Sum(size)))
+        sizes = Counter[int]()
+        for rows, columns in PARTS:
+            size = Sum(reduce(add, map(_measure, columns)))
+            parts = rows.order_by().filter(run__in=keys).values_list("run")
+            sizes.update(dict(parts.annotate(size=size)))
         waiting: list[Run] = []
         for run in part:
             waiting.append(run)
-            if sum(sizes.get(row.pk, 0) for row in waiting) > MOST_BYTES:
-                yield from _read_steps(waiting)
+            if sum(sizes[row.pk] for row in waiting) > MOST_BYTES:
+                yield from _read_parts(waiting)
                 waiting = []
-        yield from _read_steps(waiting)
+        yield from _read_parts(waiting)
+
+
+def _measure(column: str) -> Func:
+    return Func(F(column), function="pg_column_size", output_field=IntegerField())
 
 
 def _split(runs: Iterable[Run], count: int) -> Iterator[list[Run]]:
@@ -164,7 +193,7 @@ def _split(runs: Iterable[Run], count: int) -> Iterator[list[Run]]:
         yield part
 
 
-def _read_steps(runs: list[Run]) -> Iterator[tuple[Run, list[dict[str, Any]]]]:
+def _read_parts(runs: list[Run]) -> Iterator[RunParts]:
     rows = (
         Series.objects.filter(run__in=[run.pk for run in runs])
         .order_by("metric")
@@ -174,8 +203,9 @@ def _read_steps(runs: list[Run]) -> Iterator[tuple[Run, list[dict[str, Any]]]]:
     by_run: dict[int, list[dict[str, Any]]] = {}
     for row in rows if runs else ():
         by_run.setdefault(row["run"], []).append(dict(row))
+    stored = {row.run_id: row for row in StoredRecord.objects.filter(run__in=runs)}
     for run in runs:
-        yield run, by_run.pop(run.pk, [])
+        yield run, by_run.pop(run.pk, []), stored.pop(run.pk, None)
 
 
 def _describe_steps(
@@ -237,7 +267,12 @@ def write_jobs(experiment: Experiment) -> Iterator[tuple[str, Iterator[bytes]]]:
 
 
 def write_snapshots(experiment: Experiment) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Yield each snapshot that a run or its job refers to: their names are their hashes."""
+    """Yield each snapshot that a run or its job refers to: their names are their hashes.
+
+    Then the facts of those that an earlier version of Tare has stored otherwise than this one
+    would: comparisons rest on what is stored.
+    """
+    as_stored: dict[str, Any] = {}
     keys = {
         *experiment.runs.exclude(snapshot=None).values_list("snapshot", flat=True).distinct(),
         *Job.objects.filter(experiment=experiment)
@@ -249,6 +284,10 @@ def write_snapshots(experiment: Experiment) -> Iterator[tuple[str, Iterator[byte
     for snapshot in iterate_rows(rows, AT_ONCE):
         name = f"data/snapshots/{snapshot.content_hash}.json"
         yield name, iter([make_canonical(snapshot.content)])
+        if snapshot.facts != list_facts(snapshot.content):
+            as_stored[snapshot.content_hash] = snapshot.facts
+    if as_stored:
+        yield f"data/{AS_STORED}", iter([make_document(as_stored)])
 
 
 def _write_time(moment: datetime | None) -> str | None:

@@ -17,6 +17,7 @@ from experiments.comparisons import (
 from experiments.comparisons.comparison_keys import LIBRARIES, identify_method
 from experiments.comparisons.judged_together import list_decisive
 from experiments.comparisons.rows_by_key import iterate_rows
+from experiments.confounder_table import TREATMENT, read_table
 from experiments.models import Environment, Event, Experiment, Extension, Image
 from experiments.planning.decisive_metrics import list_further
 from experiments.statistics.interim_analyses import schedule
@@ -105,6 +106,20 @@ def describe_comparison(comparison: ExperimentComparison) -> dict[str, Any]:
             for group in comparison.unsteady_groups
         ],
     }
+
+
+def describe_confounders() -> list[dict[str, str]]:
+    """Return the table of confounders, row by row, without its reasons."""
+    return [
+        {
+            "key": row.key,
+            "fact": row.title,
+            "compared": row.compared,
+            "grade": str(row.grade or TREATMENT),
+            "known_on_one_side": str(row.grade_if_unknown) if row.grade else row.compared,
+        }
+        for row in read_table().rows
+    ]
 
 
 def write_events(experiment: Experiment) -> Iterator[bytes]:

@@ -8,24 +8,46 @@
 It needs Python 3.8 or newer and nothing else, reads nothing but the bundle, and changes nothing. It
 ends with 0 only if all check sums and all numbers agree, and says what it did not compute.
 
-In order: what a bundle is (BagIt), Student's t, the estimate of one pair, verdicts and stamps, the
-correction for many pairs, and the comparison of what is printed with what was computed.
+In order:
+
+1. the bundle: names, sizes and check sums (BagIt)
+2. Student's t
+3. the estimate of one pair
+4. the verdict and its stamps
+5. facts of snapshots: what may not be put down to the container
+6. many pairs: Holm's correction, and several decisive metrics
+7. the study: which runs are judged, when, and with which values
+8. what is printed, beside what was computed
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import fnmatch
 import hashlib
 import json
 import math
 import os
 import posixpath
+import re
 import statistics
 import sys
 import zipfile
 from functools import lru_cache
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Dict,
+    FrozenSet,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 RULES = 1
 """The version of the rules by which this file computes; a bundle says by which it was made."""
@@ -430,9 +452,9 @@ COMPUTED_STAMPS = {
     *("PROVISIONAL", "FEW NODES", "OUTLIER-SENSITIVE", "TAIL", "NO STEADY STATE"),
     *("NOT AFTER HOLM", "EXTENDED", "STOPPED EARLY", "TRIED AGAIN AFTER A VERDICT"),
     *("COLLECTED AFTER A VERDICT", "DIFFERENCES WAIVED", "EXCLUDED BY HAND"),
-    "EXCLUDED AFTER A VERDICT",
+    *("EXCLUDED AFTER A VERDICT", "CONFOUNDED"),
 }
-OTHER_STAMPS = "CONFOUNDED by snapshots, PAIRED ACROSS JOBS, TRAINED DIFFERENTLY, REJECTIONS DIFFER"
+OTHER_STAMPS = "PAIRED ACROSS JOBS, TRAINED DIFFERENTLY, REJECTIONS DIFFER"
 
 
 class Question(NamedTuple):
@@ -598,7 +620,399 @@ def find_extension_level(first: int, added: int) -> float:
     return round((low + high) / 2, 4)
 
 
-# -- 5. Many pairs: Holm's correction, and several decisive metrics -------------------------------
+# -- 5. Facts of snapshots: what may not be put down to the container -----------------------------
+
+TABLE_SHA256 = "1126f201407ed530d2bccd99e858bc4282fab351179383474163b1158e2059db"
+"""Of data/confounders.json, the table by whose grades this file computes. It is known here, as a
+forger could grade a difference as cosmetic in the bundle."""
+GRADES = ("blocking", "likely", "cosmetic")
+NOTHING = "nothing"
+"""Stands for what is absent, such as a package, where others of its kind were recorded."""
+NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?")
+MOST_DIFFERENCES = 200
+"""That are printed of a pair, the gravest first."""
+LIBRARIES = {"BLAS that answered": "BLAS", "cuDNN that was loaded": "cuDNN"}
+"""What runs had loaded, and how a waiver names the library."""
+VERSIONS = {
+    "cudnn": r"libcudnn[a-z_0-9]*\.so\.?([0-9.]*)",
+    "cublas": r"libcublas(?:Lt)?\.so\.?([0-9.]*)",
+    "cuda_runtime": r"libcudart\.so\.?([0-9.]*)",
+    "cuda_driver": r"libcuda\.so\.?([0-9.]*)",
+    "nccl": r"libnccl\.so\.?([0-9.]*)",
+    "openmp": r"(lib(?:gomp|iomp5|omp)(?:-[0-9a-f]+)?\.so[0-9.]*)",
+    "allocator": r"(lib(?:jemalloc|tcmalloc|mimalloc)[a-z_]*\.so[0-9.]*)",
+}
+"""What tells the version of a loaded library in the name of its file."""
+STARTERS = re.compile(
+    r"(ba|da|a|k|z|c|tc)?sh|busybox|coreutils|env|nice|ionice|nohup|setsid|stdbuf|time|timeout"
+    r"|taskset|numactl|chrt|prlimit|xargs"
+)
+"""Programs that only start another one."""
+C_LIBRARY = re.compile(
+    r"(ld-|linux-vdso|lib(c|m|mvec|pthread|dl|rt|resolv|util|nsl|anl|crypt|c\.musl.*)\.so).*"
+)
+Facts = Dict[str, str]
+Values = Dict[str, FrozenSet[str]]
+
+
+class Row:
+    """A row of the table: a fact, or all facts whose names begin alike, and how it is compared."""
+
+    def __init__(self, row: Dict[str, str]) -> None:
+        self.key, self.fact, self.compared = row["key"], row["fact"], row["compared"]
+        self.grade, self.grade_of_one_side = row["grade"], row["known_on_one_side"]
+        self.parent, _, rest = self.key.partition("/")
+        self.patterns = rest.strip("{}").split() if "{" in rest else [rest] if "*" in rest else []
+        self.beginning = self.fact.partition("*")[0]
+        if self.patterns and "{" not in rest and rest != "*":
+            self.beginning = self.fact.rpartition(" ")[0] + " "
+        self.members = re.compile("|".join(map(fnmatch.translate, self.patterns)) or "(?!)")
+        within = re.match(r"within ([0-9]+) %$", self.compared)
+        self.tolerance = int(within.group(1)) / 100 if within else 0.0
+
+    def is_about(self, name: str) -> bool:
+        if not self.patterns:
+            return name == self.fact
+        is_of_group = name.startswith(self.beginning)
+        return is_of_group and bool(self.members.match(name[len(self.beginning) :]))
+
+
+class Table:
+    """The rows in their order: the first that is about a fact counts."""
+
+    def __init__(self, rows: List[Dict[str, str]]) -> None:
+        self.rows = [Row(row) for row in rows]
+        self.compared = [row for row in self.rows if row.grade != "treatment"]
+        self.parents = list(dict.fromkeys(row.parent for row in self.rows if row.patterns))
+        self.known: Dict[Tuple[str, str], Optional[Row]] = {}
+
+    def find(self, name: str) -> Row:
+        if ("", name) not in self.known:
+            rows = sorted(self.rows, key=lambda row: bool(row.patterns))
+            unlisted = {"key": "?", "fact": name, "compared": "equal"}
+            unlisted.update(grade="likely", known_on_one_side="likely")
+            about = (row for row in rows if row.is_about(name))
+            self.known["", name] = next(about, None) or Row(unlisted)
+        return self.known["", name]  # type: ignore[return-value]
+
+    def find_member(self, parent: str, name: str) -> Optional[Row]:
+        if (parent, name) not in self.known:
+            key = "%s/%s" % (parent, name)
+            rows = [row for row in self.rows if row.parent == parent]
+            rows = [row for row in rows if row.key == key or row.members.match(name)]
+            self.known[parent, name] = rows[0] if rows else None
+        return self.known[parent, name]
+
+
+def read_facts(table: Table, snapshot: Any) -> Facts:
+    """Return the facts of a snapshot by their names; those that it does not know are left out."""
+    inside = snapshot.get("inside")
+    if not isinstance(inside, dict):
+        return {}
+    known = derive_facts(inside)
+    facts: Facts = {}
+    for row in table.compared:
+        if not row.patterns:
+            text = cut_fact(write_fact(look_up(known, row.key))) or name_absent(inside, row.parent)
+            if text:
+                facts[row.fact] = text
+    for parent in table.parents:
+        members = known.get(parent)
+        for name, value in sorted(members.items())[:10_000] if isinstance(members, dict) else ():
+            member = table.find_member(parent, name)
+            text = cut_fact(write_fact(value))
+            if member and member.patterns and member.grade != "treatment" and text:
+                facts[member.beginning + name[:200]] = text
+    return facts
+
+
+def name_absent(inside: Dict[str, Any], parent: str) -> str:
+    """Return what stands for a fact that was looked for and is not there; "" if nobody looked."""
+    part, text = {"variables": ("variables", "not set"), "loaded": ("libraries", "none")}.get(
+        parent, ("", "")
+    )
+    return text if isinstance(inside.get(part), (dict, list)) else ""
+
+
+def derive_facts(inside: Dict[str, Any]) -> Dict[str, Any]:
+    """Return what a snapshot says, with what the table takes from several of its parts."""
+    known = dict(inside)
+    cpus, gpus, blas = (inside.get(name) for name in ("cpus", "gpus", "blas_loaded"))
+    if isinstance(cpus, list) and cpus:
+        known.update(cpu_count=len(cpus), cpu_list=write_ranges(cpus))
+    gpus = [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
+    if gpus:
+        known["gpus"] = gpus
+        known.setdefault("gpu_model", join_facts(write_fact(gpu.get("name")) for gpu in gpus))
+        known["gpu_by_index"] = {
+            write_fact(gpu.get("index")) or "?": gpu.get("uuid") or gpu.get("name") for gpu in gpus
+        }
+    if isinstance(blas, list):
+        libraries = [describe_blas(library) for library in blas if isinstance(library, dict)]
+        known["blas_answered"] = join_facts(libraries)
+    if "variables" not in inside and "tensorflow_variables" in inside:  # of imported logs
+        known["variables"] = inside["tensorflow_variables"]
+    loaded = inside.get("loaded")
+    files = loaded.get("files") if isinstance(loaded, dict) else None
+    if isinstance(files, dict):
+        known["loaded"] = find_versions(files)
+        known["loaded_sums"] = {
+            write_fact(file.get("soname")) or path.rpartition("/")[2]: shorten_sum(digest)
+            for path, file in files.items()
+            for digest in [isinstance(file, dict) and (file.get("sha256") or file.get(ENDS))]
+            if digest
+        }
+    else:
+        first = inside.get("libraries")
+        known["loaded"] = find_versions(first) if isinstance(first, list) else None
+    known.update(describe_program(inside.get("program")))
+    return known
+
+
+ENDS = "ends_sha256"
+"""The check sum of both ends of a file that is too large to be summed up."""
+
+
+def describe_program(program: Any) -> Dict[str, Facts]:
+    """Return check sums of the files of a user's program, and of what they are linked with."""
+    described: Dict[str, Facts] = {"programs": {}, "linked": {}}
+    if not isinstance(program, dict):
+        return described
+    files, libraries = program.get("files"), program.get("libraries")
+    for file in files if isinstance(files, list) else []:
+        if not isinstance(file, dict):
+            continue
+        if not STARTERS.fullmatch(str(file.get("path", "")).rpartition("/")[2]):
+            text = "the environment\u2019s Python" if file.get("is_python") else identify(file)
+            described["programs"][str(file.get("word", ""))[:80]] = text
+    for name, file in libraries.items() if isinstance(libraries, dict) else ():
+        if isinstance(file, dict) and not C_LIBRARY.fullmatch(name):
+            described["linked"][name[:80]] = identify(file)
+    return described
+
+
+def identify(file: Dict[str, Any]) -> str:
+    if file.get("sha256"):
+        return shorten_sum(str(file["sha256"]))
+    where = " (%s, %s bytes)" % (file["path"], file.get("bytes")) if file.get("path") else ""
+    return ("not read: %s%s" % (file.get("problem", "no reason"), where))[:200]
+
+
+def shorten_sum(digest: Any) -> str:
+    return "sha256 %s" % write_fact(digest)[:12]
+
+
+def find_versions(paths: Iterable[Any]) -> Facts:
+    """Return the versions in the names of loaded libraries: of 9 and 9.1.0 the longer one."""
+    names = {str(path).rpartition("/")[2] for path in paths}
+    versions: Facts = {}
+    for library, pattern in VERSIONS.items():
+        matches = [re.fullmatch(pattern, name) for name in names]
+        texts = {match.group(1).strip(".") for match in matches if match}
+        longest = {
+            text for text in texts if not any(other.startswith(text + ".") for other in texts)
+        }
+        if texts:
+            versions[library] = join_facts(text or "without a version" for text in longest)
+    return versions
+
+
+def describe_blas(library: Dict[str, Any]) -> str:
+    text = " ".join(str(library[key]) for key in ("name", "version") if library.get(key))
+    text += " (%s)" % library["kernels"] if library.get("kernels") else ""
+    return text + (", threads %s" % library["threads"] if library.get("threads") else "")
+
+
+def look_up(known: Dict[str, Any], key: str) -> Any:
+    """Return the value at a key of the table; of several GPUs all values that differ."""
+    parent, _, rest = key.partition("/")
+    value = known.get(parent)
+    if rest and isinstance(value, list):
+        return join_facts(write_fact(item.get(rest)) for item in value if isinstance(item, dict))
+    if rest:
+        return value.get(rest) if isinstance(value, dict) else None
+    return value
+
+
+def write_fact(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, dict):
+        parts = sorted((key, write_fact(item)) for key, item in value.items())
+        return ", ".join("%s %s" % part for part in parts)
+    return ", ".join(map(write_fact, value)) if isinstance(value, list) else str(value)
+
+
+def write_ranges(numbers: List[Any]) -> str:
+    """Return whole numbers as Linux writes them: "0-3,8"; anything else as it is."""
+    if not all(type(number) is int for number in numbers):
+        return write_fact(numbers)
+    ranges: List[List[int]] = []
+    for number in sorted(set(numbers)):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ",".join("%d-%d" % (low, high) if high > low else str(low) for low, high in ranges)
+
+
+def cut_fact(text: str) -> str:
+    if len(text) <= 200:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+    return "%s... (sha256 %s)" % (text[:160], digest[:12])
+
+
+def join_facts(texts: Iterable[str]) -> str:
+    return ", ".join(sorted(set(filter(None, texts))))
+
+
+class Side:
+    """What one side knows: the values of each fact, and of which facts it would know the lack."""
+
+    def __init__(self, table: Table, runs: Iterable[Facts]) -> None:
+        values: Dict[str, Set[str]] = {}
+        for facts in runs:
+            for name, value in facts.items():
+                values.setdefault(name, set()).add(value)
+        self.values: Values = {name: frozenset(texts) for name, texts in values.items()}
+        rows = [table.find(name) for name in values]
+        self.parents = {row.parent for row in rows}
+        groups = (row for row in table.compared if row.patterns and row.parent in self.parents)
+        self.titles = {row.fact for row in rows} | {row.fact for row in groups}
+
+    @property
+    def is_from_before(self) -> bool:
+        """Return whether an earlier version of Tare stored it, by which nothing was blocking."""
+        return "CPUs at hand" in self.values and "CPUs of the affinity mask" not in self.values
+
+    def read(self, name: str, row: Row) -> FrozenSet[str]:
+        """Return the values of a fact, `NOTHING` for one that is absent; empty for unknown."""
+        is_absent = row.patterns and row.parent in self.parents
+        return self.values.get(name) or frozenset([NOTHING] if is_absent else [])
+
+
+class Differences:
+    """Which facts differ between both sides, by the blocks of a pair or by all of its runs."""
+
+    def __init__(self, table: Table) -> None:
+        self.table, self.blocks = table, 0
+        self.titles: Optional[Set[str]] = None
+        self.grades: Dict[str, Set[str]] = {}
+        self.counts: Dict[str, int] = {}
+        self.values: Dict[str, Tuple[Set[str], Set[str]]] = {}
+
+    def add(
+        self, first: Side, second: Side, count: int, waived: Dict[str, Tuple[str, str]]
+    ) -> None:
+        """Compare both sides of so many blocks."""
+        titles = first.titles & second.titles
+        for name in set(first.values) | set(second.values):
+            row = self.table.find(name)
+            both = first.read(name, row), second.read(name, row)
+            answer = compare_values(row, *both) if all(both) else None
+            if answer:
+                continue
+            grade = row.grade
+            if answer is None:
+                titles.discard(row.fact)
+                grade = row.grade_of_one_side
+            if grade == "blocking" and (
+                is_waived(name, both, waived) or first.is_from_before or second.is_from_before
+            ):
+                grade = "likely"
+            self.grades.setdefault(name, set()).add(grade)
+            self.counts[name] = self.counts.get(name, 0) + count
+            for known, values in zip(self.values.setdefault(name, (set(), set())), both):
+                known.update(values)
+        self.titles = titles if self.titles is None else self.titles & titles
+        self.blocks += count
+
+    def list_by_grade(self) -> Dict[str, List[str]]:
+        named = [(min(map(GRADES.index, self.grades[name])), name) for name in self.grades]
+        kept = sorted(named)[:MOST_DIFFERENCES]
+        return {grade: [name for i, name in kept if GRADES[i] == grade] for grade in GRADES}
+
+    @property
+    def columns(self) -> Dict[str, Any]:
+        known = {row.fact for row in self.table.compared}
+        columns = {"facts_compared": len(known & (self.titles or set())), "facts_of": len(known)}
+        names = self.list_by_grade()
+        return {**columns, **{"facts_" + grade: "; ".join(names[grade]) for grade in GRADES}}
+
+    def describe(self, name: str) -> str:
+        """Return a difference as the sentence of a pair prints it."""
+        where = "" if self.counts[name] == self.blocks else " (in %d of %d blocks)"
+        sides = []
+        for values in self.values[name]:
+            more = " and %d more" % (len(values) - 3) if len(values) > 3 else ""
+            sides.append(", ".join(sorted(values)[:3])[:300] + more or "not known")
+        where = where and where % (self.counts[name], self.blocks)
+        return "%s: %s on the baseline, %s here%s" % (name, *sides, where)
+
+
+def compare_values(row: Row, first: FrozenSet[str], second: FrozenSet[str]) -> Optional[bool]:
+    """Return whether two sides have the same values of a fact; None where that cannot be told."""
+    answers: Set[Optional[bool]] = set()
+    for values, others in ((first, second), (second, first)):
+        for value in values:
+            best = {is_same_fact(row, value, other) for other in others}
+            answers.add(True if True in best else None if None in best else False)
+    return False if False in answers else None if None in answers else True
+
+
+def is_same_fact(row: Row, first: str, second: str) -> Optional[bool]:
+    if first == second:
+        return True
+    if row.compared == "version":  # 9 and 9.1.0 may be the same
+        may_be = first.startswith(second + ".") or second.startswith(first + ".")
+        return None if may_be else False
+    both = first.split(", "), second.split(", ")
+    if not row.tolerance or len(both[0]) != len(both[1]):
+        return False
+    for texts in zip(*both):
+        numbers = [
+            float(match.group()) for match in map(NUMBER.match, map(str.strip, texts)) if match
+        ]
+        if len(numbers) < 2 or not all(map(math.isfinite, numbers)):
+            return False
+        if abs(numbers[0] - numbers[1]) > row.tolerance * max(map(abs, numbers)):
+            return False
+    return True
+
+
+def is_waived(
+    name: str, both: Tuple[FrozenSet[str], FrozenSet[str]], waived: Dict[str, Tuple[str, str]]
+) -> bool:
+    """Return whether a person let a difference pass before the launch, with these very values."""
+    if LIBRARIES.get(name) in waived:
+        threads = [set(re.findall("threads [0-9]+", ", ".join(values))) for values in both]
+        return threads[0] == threads[1]
+    known = waived.get(name[len("package ") :] if name.startswith("package ") else name)
+    if known is None:
+        return False
+    return both == tuple(frozenset([NOTHING if text == "none" else text]) for text in known)
+
+
+def attribute(pair: Dict[str, Any], facts: Differences, name: str, baseline: str) -> None:
+    """Make a verdict NOT ATTRIBUTABLE where a blocking fact differs, and begin its sentence."""
+    pair.update(facts.columns)
+    blocking = facts.list_by_grade()["blocking"]
+    if not blocking or pair["verdict"] == "NO INFERENCE":
+        return
+    names = blocking[:3] + ["%d more" % (len(blocking) - 3)] * (len(blocking) > 3)
+    named = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    detail = "%s differ%s" % (named, "s" * (len(blocking) == 1))
+    sentence = (
+        "%s against %s is not attributable to the container: %s (%s). The numbers alone would"
+    )
+    sentence += " say %s: "
+    first = facts.describe(blocking[0])
+    pair["sentence_begins"] = sentence % (name, baseline, detail, first, pair["verdict"])
+    pair.update(verdict="NOT ATTRIBUTABLE", detail=detail)
+
+
+# -- 6. Many pairs: Holm's correction, and several decisive metrics -------------------------------
 
 Ps = Sequence[Optional[float]]
 
@@ -659,7 +1073,7 @@ def correct(rows: List[List[Optional[Dict[str, Any]]]], rule: str, goal: str) ->
                 take_adjusted(pair, differences[i * width + k], adjusted[i][k], goal)
             elif pair is not None:
                 kept = ("ratio", "log_se", "df", "ci95", "ci90", "ci_difference", "alpha")
-                for name in [name for name in pair if not name.startswith("n_")]:
+                for name in [name for name in pair if not name.startswith(("n_", "facts_"))]:
                     if name not in kept and not name.endswith(("_mean", "_sd")):
                         del pair[name]
                 pair.update(verdict="NOT JUDGED BY THE PLAN", stamps=set(), detail="")
@@ -678,7 +1092,7 @@ def take_adjusted(pair: Any, difference: Any, p_goal: Any, goal: str) -> None:
         pair["stamps"].add("NOT AFTER HOLM")
 
 
-# -- 6. The study: which runs are judged, when, and with which values -----------------------------
+# -- 7. The study: which runs are judged, when, and with which values -----------------------------
 
 FINAL = ("succeeded", "failed", "cancelled", "excluded")
 EXCLUDED, INCLUDED = "succeeded → excluded", "excluded → succeeded"
@@ -722,6 +1136,75 @@ class Study:
         self.metrics: List[Dict[str, Any]] = self.about["metrics"]
         self.means: Dict[Tuple[str, str, Optional[int]], Optional[float]] = {}
         self.added = self.about["extended_repeats"] or 0
+        self.table = Table(bundle.read_json("data/confounders.json"))
+        self.as_stored: Dict[str, Facts] = {}
+        if "data/facts_as_stored.json" in bundle.sizes:
+            self.as_stored = bundle.read_json("data/facts_as_stored.json")
+        self.facts: Dict[Tuple[str, bool], Facts] = {}
+
+    def read_facts(self, digest: str, as_stored: bool) -> Facts:
+        """Return the facts of a snapshot: as an earlier version of Tare stored them, if it did.
+
+        If not `as_stored`, only of snapshots that it recorded too, which lack what came later.
+        """
+        is_old = digest in self.as_stored
+        if (digest, is_old and as_stored) not in self.facts:
+            snapshot = self.bundle.read_json("data/snapshots/%s.json" % digest)
+            inside = snapshot.get("inside") or {}
+            recorded_later = "cpus" not in inside or "limits" in inside or "scheduling" in inside
+            if is_old and (as_stored or not recorded_later):
+                facts = {name: str(text) for name, text in self.as_stored[digest].items()}
+            else:
+                facts = read_facts(self.table, snapshot)
+            self.facts[digest, is_old and as_stored] = facts
+        return self.facts[digest, is_old and as_stored]
+
+    def compare_facts(
+        self, place: Place, name: str, with_excluded: bool, as_stored: bool = True
+    ) -> Differences:
+        """Compare the snapshots of an environment's runs with those of the baseline's."""
+        snapshots: Dict[str, Dict[str, str]] = {name: {}, self.baseline: {}}
+        for run in self.list_counted(with_excluded):
+            side = snapshots.get(self.environments[run["environment_key"]])
+            if (
+                (run["workload_key"], run["scale"]) == place
+                and run["snapshot"]
+                and side is not None
+            ):
+                is_paired = self.definition["design"] == "paired"
+                side[str(run["block"]) if is_paired else run["run"]] = run["snapshot"]
+        first, second = snapshots[self.baseline], snapshots[name]
+        differences = Differences(self.table)
+        if self.definition["design"] != "paired":
+            sides = [
+                [self.read_facts(digest, as_stored) for digest in sorted(set(side.values()))]
+                for side in (first, second)
+            ]
+            if any(sides[0]) and any(sides[1]):
+                both = [Side(self.table, side) for side in sides]
+                differences.add(both[0], both[1], 1, self.read_waived(name))
+            return differences
+        counts: Dict[Tuple[str, str], int] = {}
+        for block in set(first) & set(second):
+            pair = first[block], second[block]
+            counts[pair] = counts.get(pair, 0) + 1
+        for pair, count in counts.items():
+            facts = [self.read_facts(digest, as_stored) for digest in pair]
+            if all(facts):
+                both = [Side(self.table, [known]) for known in facts]
+                differences.add(both[0], both[1], count, self.read_waived(name))
+        return differences
+
+    def read_waived(self, name: str) -> Dict[str, Tuple[str, str]]:
+        """Return the values of the differences that were waived with a reason, by the plan."""
+        parity = (self.plan or {}).get("parity", {})
+        keys = [key for key, known in self.environments.items() if known == name]
+        return {
+            row["what"]: (str(row["here"]), str(row["there"]))
+            for key in keys
+            for row in parity.get(key, {}).get("differences", [])
+            if row["reason"]
+        }
 
     def read_events(self) -> List[Dict[str, Any]]:
         lines = self.bundle.read("data/events.jsonl").decode("utf-8").split("\n")
@@ -867,6 +1350,7 @@ def read_time(text: Optional[str]) -> Optional[datetime.datetime]:
 def compute_pairs(study: Study, with_excluded: bool) -> Dict[Key, Dict[str, Any]]:
     """Return all pairs of a study, corrected for each other."""
     pairs: Dict[Key, Dict[str, Any]] = {}
+    facts: Dict[Tuple[str, str, str], Differences] = {}
     extended = {
         (run["workload_key"], run["scale"])
         for run in study.runs
@@ -881,12 +1365,33 @@ def compute_pairs(study: Study, with_excluded: bool) -> Dict[Key, Dict[str, Any]
                 found = judge_place(
                     study, rank, place, samples.get(place, []), analyses, place in extended
                 )
-                pairs.update(((rank, *place, name), pair) for name, pair in found.items())
+                for name, pair in found.items():
+                    key = (*place, name)
+                    if key not in facts:
+                        facts[key] = study.compare_facts(place, name, with_excluded)
+                    stamp_confounded(study, pair, samples.get(place, []), facts[key])
+                    attribute(pair, facts[key], name, study.baseline)
+                    pairs[(rank, *key)] = pair
     places = list(dict.fromkeys(key[1:] for key in pairs))
     ranks = range(1, len(study.metrics) + 1)
     rows = [[pairs.get((rank, *place)) for rank in ranks] for place in places]
     correct(rows, study.definition["metrics_rule"], study.definition["goal"])
     return pairs
+
+
+def stamp_confounded(
+    study: Study, pair: Dict[str, Any], samples: List[Sample], facts: Differences
+) -> None:
+    """Stamp a pair whose runs differ in nodes, times or facts that are not cosmetic."""
+    names = facts.list_by_grade()
+    has_no_times = study.about["imported_at"] and any(run.started is None for run in samples)
+    differs = pair.get("confounded") or names["blocking"] or names["likely"] or has_no_times
+    if "confounded" in pair and differs:
+        pair["stamps"].add("CONFOUNDED")
+
+
+MORE_NODES = re.compile(r"0*([2-9]|[1-9]\d+)[x\u00d7]\d+([x\u00d7]\d+)?( +(srun|mpirun))?$")
+"""Scales of jobs on several nodes."""
 
 
 def judge_place(
@@ -931,6 +1436,12 @@ def judge_place(
             pair = compare(until_then, both, question, definition, analysis.alpha)
             if planned > 1:
                 pair["look_number"], pair["look_alpha"] = analysis.number, analysis.alpha
+            if (
+                MORE_NODES.match(place[1].strip())
+                and pair["n_nodes"] > 1
+                and pair.get("ratio") is not None
+            ):
+                pair["stamps"].add("FEW NODES")  # a job counts by its first node alone
             if not analysis.number:
                 pair["stamps"].add("STOPPED EARLY")
             earlier = pairs.get(name)
@@ -998,7 +1509,7 @@ def stamp_exclusions(study: Study, pairs: Any, before: Any) -> None:
             pair["before_exclusion_" + column] = known.get(column)
 
 
-# -- 7. What is printed, beside what was computed -------------------------------------------------
+# -- 8. What is printed, beside what was computed -------------------------------------------------
 
 P_COLUMNS = (
     *("p_difference", "p_equivalence", "p_difference_holm", "p_equivalence_holm"),
@@ -1006,6 +1517,7 @@ P_COLUMNS = (
 )
 FIRST = ("verdict", "ratio", "ci95", "p_equivalence", "p_not_slower", "p_difference", "stamps")
 """What is shown of each pair where it agrees; all others are counted."""
+BLOCKING = "facts_blocking"
 COLUMNS = (
     *("detail", "n_baseline", "n_environment", "n_blocks", "n_nodes", "log_se", "df", "ci90"),
     *("baseline_mean", "baseline_sd", "environment_mean", "environment_sd"),
@@ -1014,6 +1526,7 @@ COLUMNS = (
     *("look_ci_difference", "look_ci_equivalence", "margin", "margin_faster", "goal"),
     *("before_exclusion_" + name for name in ("verdict", "ratio", "ci_difference", *P_COLUMNS)),
     *("overall_verdict", "overall_p", "overall_p_holm"),
+    *("facts_compared", "facts_of", *("facts_" + grade for grade in GRADES)),
 )
 
 
@@ -1061,6 +1574,8 @@ def check_definition(study: Study, report: Report) -> None:
     info = study.bundle.read("bag-info.txt").decode("utf-8", "replace").splitlines()
     if len(methods) > 1 or "Tare-Method: %s" % about["method"] not in info:
         report.fail("the files are not all of one version of the method.")
+    table = hashlib.sha256(study.bundle.read("data/confounders.json")).hexdigest()
+    report.add("table of confounders", table, TABLE_SHA256)
     if plan is None:
         print("  not recomputed: a plan, as these are imported logs")
         return
@@ -1121,8 +1636,11 @@ def check_runs(study: Study, report: Report) -> None:
     for event in study.events:
         if event["run"] and event["what"] in (EXCLUDED, INCLUDED):
             excluded[event["run"]] = event["what"] == EXCLUDED
-    steps = unexplained = 0
+    steps = unexplained = without_record = without_output = 0
     for run in study.runs:
+        has_record, has_output = check_record(study, run, report)
+        without_record += not has_record
+        without_output += has_record and not has_output
         is_excluded = run["state"] == "excluded"
         if is_excluded != bool(run["exclusion"]) or is_excluded != excluded.get(run["run"], False):
             report.fail("run %s: its state and its exclusion contradict." % run["run"])
@@ -1147,6 +1665,42 @@ def check_runs(study: Study, report: Report) -> None:
     print("  %d runs, %d recorded steps" % (len(study.runs), steps))
     if unexplained:
         print("  not recomputed: %d reported means, whose steps are not known" % unexplained)
+    if without_record:
+        print("  not checked: output and files of %d runs without a record" % without_record)
+    if without_output:
+        print("  not checked: output of %d runs, of which parts were not kept" % without_output)
+    if study.as_stored:
+        print(
+            "  not recomputed: facts of %d snapshots, as an earlier version of Tare stored them"
+            % len(study.as_stored)
+        )
+
+
+PROCESS = re.compile(r"(instance-\d{1,6}|rank-[1-9]\d{0,5})/output\.txt")
+
+
+def check_record(study: Study, run: Dict[str, Any], report: Report) -> Tuple[bool, bool]:
+    """Check a run's output by the check sum that its job wrote; return if it has a record, and if
+    all of its output is there to be checked."""
+    folder = "data/runs/%s/" % run["run"]
+    if folder + "record.json" not in study.bundle.sizes:
+        return False, False
+    record = study.bundle.read_json(folder + "record.json")
+    files = {row["path"]: row for row in record["files"]}
+    output, listed = record["output"], files.get("output.txt")
+    if listed:
+        report.add("output as listed", listed["sha256"], output["sha256"])
+    # Of several processes each has its own file, and what is kept is of all.
+    is_of_one = not any(PROCESS.fullmatch(path) and files[path]["bytes"] for path in files)
+    if not output["sha256"] or output["left_out_bytes"] or not is_of_one:
+        return True, not output["bytes"]
+    digest, size = hashlib.sha256(), 0
+    if folder + "output.txt" in study.bundle.sizes:
+        for piece in study.bundle.read_pieces(folder + "output.txt"):
+            digest.update(piece)
+            size += len(piece)
+    report.add("output", (output["sha256"], output["bytes"]), (digest.hexdigest(), size))
+    return True, True
 
 
 def check_pairs(study: Study, report: Report) -> None:
@@ -1191,8 +1745,6 @@ def check_pair(study: Study, key: Key, row: Any, pair: Any, report: Report) -> N
         computed = pair.get(column)
         if column == "stamps":
             stamps = set(filter(None, row["stamps"].split("; ")))
-            if pair.get("confounded") and "CONFOUNDED" not in stamps:
-                report.fail("nodes or times confound both, and it is not stamped CONFOUNDED.")
             known, ours = (sorted(some & COMPUTED_STAMPS) for some in (stamps, pair["stamps"]))
             report.add("stamps", "; ".join(known), "; ".join(ours), True)
             continue
@@ -1206,7 +1758,27 @@ def check_pair(study: Study, key: Key, row: Any, pair: Any, report: Report) -> N
         if "ci" in column or "ci95" in column or "ci90" in column:
             value = row.get(column + "_low"), row.get(column + "_high")
             value = None if value[0] is None else value
-        report.add(column, value, computed, column in FIRST and computed is not None)
+        is_shown = column in FIRST and computed is not None
+        report.add(column, value, computed, is_shown or bool(column == BLOCKING and computed))
+    check_attribution(study, (workload, scale), name, row, pair, report)
+
+
+def check_attribution(
+    study: Study, place: Place, name: str, row: Any, pair: Any, report: Report
+) -> None:
+    """Check what a sentence prints of the first blocking difference, and what older facts hide."""
+    if pair["verdict"] == "NOT ATTRIBUTABLE":
+        begins = pair["sentence_begins"]
+        report.add("sentence", row["sentence"][: len(begins)], begins)
+        print("  %s" % begins.strip(" :"))
+    if not study.as_stored:
+        return
+    known = str(pair.get(BLOCKING) or "").split("; ")
+    by_snapshots = study.compare_facts(place, name, False, as_stored=False)
+    for fact in by_snapshots.list_by_grade()["blocking"]:
+        if fact not in known:
+            report.fail("not compared, and its snapshots differ: " + by_snapshots.describe(fact))
+            print("  Another version of Tare has not compared it, or somebody has taken it out.")
 
 
 def add_overalls(study: Study, pairs: Dict[Key, Dict[str, Any]]) -> None:
@@ -1224,6 +1796,8 @@ def add_overalls(study: Study, pairs: Dict[Key, Dict[str, Any]]) -> None:
     for row, p, p_holm in zip(rows, largest, adjusted):
         is_shown = all(pair is not None and pair["verdict"] in PROVED.values() for pair in row)
         verdict = PROVED[study.definition["goal"]] if is_shown else "NOT SHOWN"
+        if any(pair is not None and pair["verdict"] == "NOT ATTRIBUTABLE" for pair in row):
+            verdict = "NOT ATTRIBUTABLE"
         for pair in filter(None, row):
             pair.update(overall_verdict=verdict, overall_p=p, overall_p_holm=p_holm)
 
@@ -1243,10 +1817,13 @@ def check(path: str, show_all: bool) -> int:
     check_runs(study, report)
     check_pairs(study, report)
     print("\nNot recomputed: which steps are warm-up (each mean after it is); the stamps")
-    print("  %s; sentences; summaries over" % OTHER_STAMPS)
-    print("  configurations; verdicts and curves of training; error rates of an extension; the")
-    print("  figure. That nobody made up the runs themselves no check sum can show: compare the")
-    print("  hash of the plan and of this bundle with what was published.")
+    print("  %s; sentences, of some all" % OTHER_STAMPS)
+    print("  but the beginning; summaries over configurations; verdicts and curves of training;")
+    print("  error rates of an extension; the figure; files that runs left on the cluster. That")
+    print(
+        "  nobody made up the runs themselves no check sum can show: compare the hash of the plan"
+    )
+    print("  and of this bundle with what was published.")
     if report.disagreed:
         print(
             "\nWRONG: %d of %d do not agree." % (report.disagreed, report.agreed + report.disagreed)

@@ -32,8 +32,11 @@ LAST_COLUMNS = (
 )
 """Fields of a pair that files have after all others: those that came to them later."""
 
-NEWER_COLUMNS = ("extension_", "decisive_rank", "judged_by_plan", "metrics_rule", "overall_")
-"""How columns begin that a table has after all others, also after those of all configurations."""
+NEWER_COLUMNS = (
+    *("extension_", "decisive_rank", "judged_by_plan", "metrics_rule", "overall_", "facts_"),
+)
+"""How columns begin that a table has after all others, also after those of all configurations: in
+this order."""
 
 
 @dataclass(frozen=True)
@@ -269,7 +272,7 @@ def put_newer_columns_last(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     configurations follow those of pairs. The first row gets all of them, in order.
     """
     columns = dict.fromkeys(column for row in rows for column in row)
-    newer = [column for column in columns if column.startswith(NEWER_COLUMNS)]
+    newer = [column for prefix in NEWER_COLUMNS for column in columns if column.startswith(prefix)]
     if not newer:
         return rows
     order = [*(column for column in columns if column not in newer), *newer]

@@ -17,7 +17,7 @@ from experiments.bundles import bundle_writer
 from experiments.models import Cluster, Credential, Event, Experiment, Run
 from tests.dashboard.access.test_links import link_to, visitor
 from tests.dashboard.conftest import fetch
-from tests.experiments.bundles.studies import end_runs, launch, verify
+from tests.experiments.bundles.studies import end_runs, keep_records, launch, verify
 from tests.factories import CredentialFactory, UserFactory
 from tests.secrets_search import places_of
 
@@ -34,6 +34,7 @@ def not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
 def ended() -> Experiment:
     experiment = launch(containers=2, owner=UserFactory(username="maxine", email="me@example.org"))
     end_runs(experiment, steps=120)
+    keep_records(experiment)
     return experiment
 
 
@@ -150,7 +151,9 @@ def test_nothing_secret_is_in_it(ended: Experiment, as_owner: Client) -> None:
     as_owner.force_login(ended.owner)
     row = Credential.objects.get(pk=key.pk)
     with zipfile.ZipFile(BytesIO(fetch(as_owner, reverse("bundle_zip", args=[ended.pk])))) as file:
-        texts = {name: file.read(name).decode() for name in file.namelist()}
+        texts = {name: file.read(name).decode(errors="replace") for name in file.namelist()}
+    for ending in ("record.json", "output.txt", "job.sh", "confounders.json", "events.jsonl"):
+        assert any(name.endswith(ending) for name in texts), ending
     secrets = places_of(str(row.private_key), str(row.passphrase), ended.owner.password)
     for name, text in texts.items():
         for what, secret in secrets.items():

@@ -155,7 +155,10 @@ def test_methods_files_and_the_printed_report_tell_of_it(
     tex = fetch(as_owner, reverse("comparison_tex", args=[experiment.pk])).decode()
     assert "EXTENDED: After 5 planned repeats the verdict was open" in tex
     table = fetch(as_owner, reverse("comparison_csv", args=[experiment.pk])).decode()
-    assert table.splitlines()[0].endswith("extension_error_goal")
+    columns = table.splitlines()[0].split(",")
+    newer = [name for name in columns if name.startswith(("extension_", "facts_"))]
+    assert columns[-len(newer) :] == newer
+    assert newer[-6:-4] == ["extension_error_goal", "facts_compared"]
     listed = fetch(as_owner, f"{reverse('experiments')}?column=repeats&sort=-repeats").decode()
     assert 'data-label="Repeats">10</td>' in listed, "with what was added"
     file = fetch(as_owner, f"{reverse('experiments_file')}?column=repeats").decode()

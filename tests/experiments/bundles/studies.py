@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import random
 import subprocess
 import sys
 import zipfile
+import zlib
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +19,7 @@ from experiments.bundles import write_bundle
 from experiments.bundles.bundle_writer import VERIFY
 from experiments.comparisons.step_summaries import add_step_summary
 from experiments.execution import lifecycle
-from experiments.models import Experiment, Job, Run, Series, Snapshot
+from experiments.models import Experiment, Job, Run, Series, Snapshot, StoredRecord
 from tests.factories import ContainerFactory, ExperimentFactory, MeasurementFactory, WorkloadFactory
 
 MADE_AT = datetime(2026, 11, 26, 12, tzinfo=UTC)
@@ -87,6 +91,34 @@ def add_steps(run: Run, numbers: random.Random, level: float, steps: int) -> flo
     Series.objects.create(run=run, metric="loss", unit="1", values=[2.0, float("nan"), 1e-20])
     rest = values[burn_in:]
     return sum(rest) / len(rest)
+
+
+def give_facts(
+    experiment: Experiment, baseline: Mapping[str, Any], others: Mapping[str, Any], *, last: int = 0
+) -> None:
+    """Have runs of both sides find these facts, of the first blocks, or only of the `last` ones."""
+    blocks = sorted(set(experiment.jobs.values_list("block", flat=True)))[-last:]
+    runs = experiment.runs.filter(job__block__in=blocks)
+    is_bare = {"environment": experiment.baseline_id}
+    common = {"hostname": "node0", "packages": {"numpy": "2.0"}}
+    for rows, facts in ((runs.filter(**is_bare), baseline), (runs.exclude(**is_bare), others)):
+        rows.update(snapshot=Snapshot.objects.keep({"inside": common | dict(facts)}))
+
+
+def keep_records(experiment: Experiment, output: bytes = b"step 1 \xff\0\r\nstep 2\n") -> None:
+    """Have all that the runs printed and the names of their files kept, as after a real end."""
+    digest = hashlib.sha256(output).hexdigest()
+    files = [["output.txt", len(output), digest], ["result.json", 2, "ab" * 32]]
+    for run in experiment.runs.all():
+        StoredRecord.objects.create(
+            run=run,
+            output=zlib.compress(output),
+            output_bytes=len(output),
+            output_sha256=digest,
+            files=zlib.compress(json.dumps(files).encode()),
+            files_listed=len(files),
+            facts={"argv": ["python3", "train.py"], "loaded": {"readings": 1}},
+        )
 
 
 def make_bundle(experiment: Experiment, **options: Any) -> bytes:

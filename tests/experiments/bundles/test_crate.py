@@ -158,6 +158,6 @@ def test_the_program_is_one_for_python_3_8() -> None:
         for name in node.names
     }
     assert imported == {
-        *("__future__", "argparse", "datetime", "functools", "hashlib", "json", "math", "os"),
-        *("posixpath", "statistics", "sys", "typing", "zipfile"),
+        *("__future__", "argparse", "datetime", "fnmatch", "functools", "hashlib", "json", "math"),
+        *("os", "posixpath", "re", "statistics", "sys", "typing", "zipfile"),
     }
