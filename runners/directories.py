@@ -51,6 +51,14 @@ AROUND = (
 )
 NO_ENDS = ("result.json", "result.jsonl", "spec.json", "inside.json")
 """Files of which the end alone is useless."""
+NAMES_WITH_ENDS = [
+    name
+    for name in dict.fromkeys(
+        PurePosixPath(path).name for path in (*AROUND, *IN_RUNS, *SAMPLES, PROCESSES, RAPL)
+    )
+    if name not in NO_ENDS
+]
+"""What the files are called of which both ends come, where they are carried by hand."""
 SNAPSHOT = re.compile(r"snapshot/|scheduler[^/]*\.out$")
 PLACE = re.compile(r"runs/[^/]+/(?:(?:rank|instance)-\d{1,6}/)?(.+)", re.DOTALL)
 ENTRY = re.compile(rb"([0-9]{1,20}) (.*)", re.DOTALL)  # a file in a list: its size and its name

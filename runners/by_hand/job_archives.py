@@ -13,9 +13,8 @@ from typing import BinaryIO, cast
 
 from runners.by_hand.identities import PAYLOAD_HASH
 from runners.by_hand.left_there import LEFT_THERE
-from runners.directories import AROUND, END_COUNT, END_LIMIT, IN_RUNS, NO_ENDS
+from runners.directories import END_COUNT, END_LIMIT, NAMES_WITH_ENDS
 from runners.jobs import JobSpec, Resources
-from runners.node_samples import PROCESSES, RAPL, SAMPLES
 from runners.payload import hash_payload
 from runners.schedulers import Scheduler
 from runners.schedulers.direct import BEGIN, Direct
@@ -24,14 +23,6 @@ from runners.submissions import list_payload_files
 START = Path(__file__).with_name("start.sh.template")
 PLACE = "/place/of/the/job"  # stands for a job's directory until the start script knows it
 
-# Both ends of these come where they are too large, as from clusters.
-NAMES_WITH_ENDS = [
-    each
-    for each in dict.fromkeys(
-        Path(name).name for name in (*AROUND, *IN_RUNS, *SAMPLES, PROCESSES, RAPL)
-    )
-    if each not in NO_ENDS
-]
 # The job is a session of its own: what ends the start script does not end it.
 DIRECT = """# Run one job and wait for its end. JOB
 start() {
