@@ -8,6 +8,7 @@ whoever brings an archive twice, or two people at once, enter it once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,6 +53,9 @@ OTHERWISE = (
     "Bring it in parts, or copy it to Tare’s host, and enter it there by manage.py bring_results."
 )
 MOST_WORDS = 2000  # characters of an event about what was refused
+MOST_SHOWN = 200  # refused jobs on a page
+MOST_LOOKED_UP = 1000  # names of no job of the experiment: of further ones it is not said whose
+FOLDER = re.compile(r"([0-9a-f]{32})-([0-9]{1,7})")
 
 
 class NotBrought(Exception):
@@ -82,6 +86,16 @@ class Brought:
     refused: list[Answer] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # on the archive itself
     left: int = 0  # jobs whose results are still to come
+
+    @property
+    def shown(self) -> list[Answer]:
+        """Return the refused jobs that a page names: those of blocks of this plan first."""
+        return sorted(self.refused, key=lambda answer: not answer.block)[:MOST_SHOWN]
+
+    @property
+    def not_shown(self) -> int:
+        """Return how many refused jobs a page does not name."""
+        return max(0, len(self.refused) - MOST_SHOWN)
 
     @property
     def entered_blocks(self) -> str:
@@ -138,9 +152,15 @@ def bring_results(
     for job in jobs.values():
         job.experiment, job.cluster = experiment, experiment.cluster
 
+    unknown: set[str] = set()
+
     def why_not(folder: str) -> str:
-        job = jobs.get(folder)
-        return _why_unknown(experiment, folder) if job is None else _why_not_now(job)
+        if job := jobs.get(folder):
+            return _why_not_now(job)
+        unknown.add(folder)
+        if len(unknown) > MOST_LOOKED_UP:
+            return "no job of this experiment has this name"
+        return _why_unknown(experiment, folder)
 
     with TemporaryDirectory(prefix="tare-results-") as scratch:
         try:
@@ -169,13 +189,13 @@ def _list_awaited(experiment: Experiment) -> int:
 
 def _why_unknown(experiment: Experiment, folder: str) -> str:
     """Return why a folder's name is that of no job of this experiment as it is now."""
-    uid, _, attempt = folder.partition("-")
-    job = Job.objects.filter(uid=uid[:32]).only("experiment", "attempt").first()
-    if job is None:
+    match = FOLDER.fullmatch(folder)  # what no database takes is no name of a job either
+    job = match and Job.objects.filter(uid=match[1]).only("experiment", "attempt").first()
+    if match is None or job is None:
         return "no job of this site has this name"
     if job.experiment_id != experiment.pk:
         return f"it is of another experiment ({job.experiment_id})"
-    return f"it is attempt {attempt[:10]} of a job that has attempt {job.attempt} now"
+    return f"it is attempt {match[2]} of a job that has attempt {job.attempt} now"
 
 
 def _why_not_now(job: Job) -> str:
@@ -308,6 +328,8 @@ def _why_not_its_own(job: Job, path: Path) -> str:
             identity = read_identity(file.read(1 << 16))
     except FileNotFoundError:
         return f"{IDENTITY} is missing, by which results are known"
+    except IsADirectoryError:
+        return f"{IDENTITY} is a folder"
     except Damaged as problem:
         return f"{IDENTITY} cannot be read: {problem}"
     own = make_identity(job)

@@ -6,8 +6,6 @@ What is wrong with one job's files is said of that job; the others are unpacked 
 from __future__ import annotations
 
 import errno
-import gzip
-import hashlib
 import lzma
 import re
 import shutil
@@ -18,22 +16,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from runners.by_hand.archive_streams import CHUNK, HashedStream, PlainTar, decompress
 from runners.errors import Refused
 from runners.transports.base import MIB
 from runners.untrusted import clean_text
 
 MOST_MEMBERS = 1_000_000
-MOST_BYTES = 4096 * MIB  # of all files, unpacked
+MOST_JOBS = 100_000  # folders with names of jobs
 MOST_FILES_EACH = 20_000  # of one job
 MOST_BYTES_EACH = 1024 * MIB  # of one job
-MOST_EXTENDED_HEADER = 1 << 16  # bytes: the tar reader takes such a header into memory whole
+MOST_FOLDERS = 64  # within each other, of one job
+MOST_SHARED = 1 << 20  # characters of headers that hold for all files after them
 MOST_NOTES = 100  # on members of no job
-LZMA_MEMORY = 256 * MIB
-CHUNK = MIB
-EXTENDED_HEADERS = (
-    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
-    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
-)
+OF_A_JOB = re.compile(r"(?:.*?/)?jobs/([0-9a-f]{32}-[0-9]{1,7})/(.+)", re.DOTALL)
+"""A folder of a run may be called jobs, too."""
 MEMBER = re.compile(r"(?:.*/)?jobs/([^/]+)/(.+)", re.DOTALL)
 NAME_ERRORS = (
     *(errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL),
@@ -88,24 +84,38 @@ def unpack_results(
     An archive that is cut off or damaged is unpacked up to there, and `damage` says so.
     """
     unpacked = Unpacked(most_bytes=most_bytes)
-    hashed = _Hashed(source)
+    hashed = HashedStream(source)
     try:
-        plain = _open(hashed)
-        with tarfile.open(fileobj=plain, mode="r|", tarinfo=_Header) as tar:  # type: ignore[call-overload]
-            for count, member in enumerate(tar, start=1):
-                if count > MOST_MEMBERS:
-                    raise Refused(f"The archive holds more than {MOST_MEMBERS:,} files.")
-                _unpack_member(tar, member, folder, unpacked, why_not)
-        if not plain.has_end:
-            unpacked.damage = "The archive is cut off: its end is missing."
-        while plain.read(CHUNK):  # the check sum of a gzip comes last
-            pass
+        plain = PlainTar(decompress(hashed))
+        with tarfile.TarFile(fileobj=cast(BinaryIO, plain)) as tar:
+            _unpack_members(tar, plain, folder, unpacked, why_not)
+        unpacked.damage = plain.find_damage()
     except DAMAGED as error:
         if isinstance(error, OSError) and error.errno:  # of our own disk
             raise Refused(f"The archive cannot be unpacked here: {error.strerror}.") from None
         unpacked.damage = f"The archive is damaged or cut off: {clean_text(str(error))[:200]}."
     unpacked.sha256 = hashed.finish()
     return unpacked
+
+
+def _unpack_members(
+    tar: tarfile.TarFile,
+    plain: PlainTar,
+    folder: Path,
+    unpacked: Unpacked,
+    why_not: Callable[[str], str],
+) -> None:
+    count = 0
+    while member := tar.next():
+        tar.members.clear()  # it keeps them all, for those who ask for one by its name
+        count += 1
+        if count > MOST_MEMBERS:
+            raise Refused(f"The archive holds more than {MOST_MEMBERS:,} files.")
+        if sum(len(key) + len(text) for key, text in tar.pax_headers.items()) > MOST_SHARED:
+            raise Refused("The archive's headers for all files are larger than any name.")
+        plain.begin_content()
+        _unpack_member(tar, member, folder, unpacked, why_not)
+        plain.begin_headers()
 
 
 def _unpack_member(
@@ -116,23 +126,26 @@ def _unpack_member(
     why_not: Callable[[str], str],
 ) -> None:
     name = member.name
-    match = MEMBER.fullmatch(name)
+    match = OF_A_JOB.fullmatch(name) or MEMBER.fullmatch(name)
     if match is None:
         if not member.isdir() and len(unpacked.notes) < MOST_NOTES:
             unpacked.notes.append(f"{_show(name)} belongs to no job and was left out.")
         return
     job_name, path = match.groups()
     if job_name in (".", ".."):
-        unpacked.notes.append(f"{_show(name)} leads out of the archive and was left out.")
+        if len(unpacked.notes) < MOST_NOTES:
+            unpacked.notes.append(f"{_show(name)} leads out of the archive and was left out.")
         return
     job = unpacked.jobs.get(job_name)
     if job is None:
+        if len(unpacked.jobs) >= MOST_JOBS:
+            raise Refused(f"The archive names more than {MOST_JOBS:,} jobs.")
         job = JobFiles(folder / "jobs" / job_name, why_not(job_name))
         unpacked.jobs[job_name] = job
     if member.isdir() or path.startswith("payload/"):
         return
     job.count += 1
-    job.size += member.size
+    job.size += max(member.size, 0)
     if job.problem:
         return
     job.problem = _find_problem(job, member, path)
@@ -156,6 +169,10 @@ def _find_problem(job: JobFiles, member: tarfile.TarInfo, path: str) -> str:
         return f"{_show(path)} is a link"
     if not member.isreg() or member.issparse():
         return f"{_show(path)} is no regular file"
+    if member.size < 0:
+        return f"{_show(path)} has a size below 0"
+    if path.count("/") > MOST_FOLDERS:
+        return f"{_show(path)} lies in more than {MOST_FOLDERS} folders"
     if job.count > MOST_FILES_EACH:
         return f"it has more than {MOST_FILES_EACH:,} files"
     if job.size > MOST_BYTES_EACH:
@@ -176,90 +193,3 @@ def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
 
 def _show(name: str) -> str:
     return clean_text(name)[:200]
-
-
-class _Header(tarfile.TarInfo):
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Header:
-        """Read a header. Raises Refused for one that the tar reader could not handle safely."""
-        header = super().frombuf(buf, encoding, errors)
-        if header.type in EXTENDED_HEADERS and header.size > MOST_EXTENDED_HEADER:
-            raise Refused("A header of the archive is larger than any name.")
-        return header
-
-
-class _Hashed:
-    """The archive as it comes, hashed."""
-
-    def __init__(self, source: BinaryIO) -> None:
-        self._source, self._hash = source, hashlib.sha256()
-        self._begin = b""
-
-    def read(self, count: int = -1) -> bytes:
-        if self._begin:
-            begin, self._begin = self._begin[:count], self._begin[count:]
-            return begin
-        content = self._source.read(CHUNK if count < 0 else count)
-        self._hash.update(content)
-        return content
-
-    def peek(self, count: int) -> bytes:
-        """Return its first bytes, which are read again."""
-        self._begin = self.read(count)
-        return self._begin
-
-    def finish(self) -> str:
-        """Return the sha256 of all of it, in hex."""
-        while self.read(CHUNK):
-            pass
-        return self._hash.hexdigest()
-
-
-class _Plain:
-    """The tar inside, as it comes out of the decompressor. Raises Refused for a bomb."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._size = 0
-        self._end = b""
-
-    def read(self, count: int) -> bytes:
-        content = self._stream.read(count)
-        self._size += len(content)
-        self._end = (self._end + content[-2 * tarfile.BLOCKSIZE :])[-2 * tarfile.BLOCKSIZE :]
-        if self._size > MOST_BYTES:
-            raise Refused(f"The archive holds more than {MOST_BYTES // MIB:,} MiB.")
-        return content
-
-    @property
-    def has_end(self) -> bool:
-        """Return whether the two empty blocks that end a tar have been read."""
-        return self._end == bytes(2 * tarfile.BLOCKSIZE)
-
-
-def _open(packed: _Hashed) -> _Plain:
-    begin = packed.peek(6)
-    source = cast(BinaryIO, packed)
-    if begin.startswith(b"\x1f\x8b"):
-        return _Plain(cast(BinaryIO, gzip.GzipFile(fileobj=source, mode="rb")))
-    if begin == b"\xfd7zXZ\x00":
-        return _Plain(cast(BinaryIO, _Xz(packed)))
-    return _Plain(source)
-
-
-class _Xz:
-    """The plain bytes of an xz stream, in bounded memory."""
-
-    def __init__(self, packed: _Hashed) -> None:
-        self._packed = packed
-        self._decompressor = lzma.LZMADecompressor(memlimit=LZMA_MEMORY)
-
-    def read(self, count: int) -> bytes:
-        chunks, wanted = [], count
-        while wanted > 0 and not self._decompressor.eof:
-            more = self._packed.read(CHUNK) if self._decompressor.needs_input else b""
-            if self._decompressor.needs_input and not more:
-                raise EOFError("the compressed file ended before its end was reached")
-            chunks.append(self._decompressor.decompress(more, wanted))
-            wanted -= len(chunks[-1])
-        return b"".join(chunks)

@@ -15,12 +15,9 @@ from pathlib import Path
 import pytest
 
 from runners.by_hand import BEGINS, CarriedRunner, Identity, read_identity, stream_archive
+from runners.by_hand.archive_streams import MOST_HEADER
 from runners.by_hand.job_archives import render_start_script
-from runners.by_hand.result_archives import (
-    MOST_EXTENDED_HEADER,
-    Unpacked,
-    unpack_results,
-)
+from runners.by_hand.result_archives import Unpacked, unpack_results
 from runners.errors import Refused, TryAgain
 from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec, Step
 from runners.schedulers import SCHEDULERS
@@ -210,7 +207,7 @@ def test_too_much_of_one_job_is_said_of_it_alone(
 
 def test_a_header_larger_than_any_name_is_refused(tmp_path: Path) -> None:
     long = tarfile.TarInfo("jobs/a-1/x")
-    long.pax_headers = {"comment": "c" * (2 * MOST_EXTENDED_HEADER)}
+    long.pax_headers = {"comment": "c" * (2 * MOST_HEADER)}
     with pytest.raises(Refused, match="larger than any name"):
         unpack(pack((long, b"")), tmp_path)
 
