@@ -23,6 +23,8 @@ MOST_KEPT = 200
 """Differences of a pair that are kept; further ones are counted."""
 MOST_NAMED = 3
 """Values of one fact that are named."""
+MOST_VALUES = 2000
+"""Values of one fact on one side; where there are more they are the same, or they differ."""
 LONGEST = 300
 UNBALANCED = 0.5
 """Independent runs may have the same values on both sides, and one of them mostly on one side: by
@@ -167,19 +169,27 @@ def _agree(row: Row, first: frozenset[str], second: frozenset[str]) -> bool | No
     """Return whether the values of both sides are the same; None where that cannot be told."""
     if first == second:
         return True
-    answers = [
-        _find_best(_is_same(row, value, other) for other in others)
-        for values, others in ((first, second), (second, first))
-        for value in values
-    ]
-    if False in answers:
+    # Each value is compared with each of the other side: thousands would take minutes.
+    is_exact = not row.tolerance and row.compared != VERSION
+    if is_exact or max(len(first), len(second)) > MOST_VALUES:
         return False
-    return None if None in answers else True
+    agree: bool | None = True
+    for values, others in ((first, second), (second, first)):
+        for value in values:
+            best = _find_best(_is_same(row, value, other) for other in others)
+            if best is False:
+                return False
+            agree = agree and best
+    return agree
 
 
 def _find_best(answers: Iterator[bool | None]) -> bool | None:
-    known = set(answers)
-    return True if True in known else None if None in known else False
+    best: bool | None = False
+    for answer in answers:
+        if answer:
+            return True
+        best = None if answer is None else best
+    return best
 
 
 def _is_same(row: Row, first: str, second: str) -> bool | None:

@@ -52,6 +52,15 @@ LOADED_FILE = Table(
 )
 """A program or library that a run had loaded: payload/loaded.py."""
 
+PROGRAM = Table(
+    {
+        "files": Rows(Table()),
+        "libraries": Table(),
+        "checkouts": Table(others=Table({"changed_files": Rows(Text(4096)), "changed": Whole()})),
+    }
+)
+"""The files that a run's program consists of: payload/programs.py and checkouts.py."""
+
 INSIDE = Table(
     {
         "hostname": Text(),
@@ -69,6 +78,7 @@ INSIDE = Table(
         "blas_loaded": Rows(Table()),
         "libraries": Rows(Text()),
         "memory": Table(),
+        "program": PROGRAM,
         "loaded": Table({"files": Table(others=LOADED_FILE), "unlisted": Whole()}),
         "run": Table({"argv": Rows(Text()), "loaded": Table()}),
     }

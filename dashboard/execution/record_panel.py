@@ -71,11 +71,11 @@ def describe_record_panel(run: Run, content: Mapping[str, Any]) -> RecordPanel |
     in_container = bool(run.spec.get("environment", {}).get("image_path"))
     loaded = read_loaded(inside, in_container=in_container)
     listed = loaded.listed if loaded else []
-    program = inside.get("program") or {}
+    program = _take_table(inside.get("program"))
     return RecordPanel(
         command=shlex.join(list_inside_command(stored)),
         program=_list_program_files(program.get("files")),
-        linked_count=len(program.get("libraries") or {}),
+        linked_count=len(_take_table(program.get("libraries"))),
         checkouts=describe_checkouts(program.get("checkouts") or {}),
         loaded=[LoadedRow(file, "; ".join(loaded.list_marks(file))) for file in listed]
         if loaded
@@ -87,6 +87,11 @@ def describe_record_panel(run: Run, content: Mapping[str, Any]) -> RecordPanel |
         stored=stored,
         missing=list_missing(run, content, stored),
     )
+
+
+def _take_table(value: Any) -> Mapping[str, Any]:
+    """Return a part of a snapshot; an empty one if an older or an imported one has another type."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _list_program_files(files: Any) -> list[ProgramFile]:
@@ -120,15 +125,17 @@ def leave_out_checkouts(content: Mapping[str, Any]) -> dict[str, Any]:
 def describe_checkouts(checkouts: Any) -> list[str]:
     """Return of each checkout its commit, and whether its files were as they were committed."""
     sentences = []
-    for folder, facts in sorted(checkouts.items()) if isinstance(checkouts, Mapping) else ():
-        facts = facts if isinstance(facts, Mapping) else {}
+    for folder, facts in sorted(_take_table(checkouts).items()):
+        facts = _take_table(facts)
         commit = str(facts.get("commit") or "unknown")[:12]
         branch = f" ({facts['branch']})" if facts.get("branch") else ""
         count = facts.get("changed")
         if not isinstance(count, int):
             state = f"not compared: {facts.get('not_compared', 'no reason')}"
         elif count:
-            names = [str(name) for name in facts.get("changed_files") or []][:MOST_NAMED]
+            listed = facts.get("changed_files")
+            names = [str(name) for name in listed if name] if isinstance(listed, list) else []
+            names = names[:MOST_NAMED]
             more = f" and {count - len(names)} more" if count > len(names) else ""
             state = f"{numbers.count(count, 'file')} changed since: {', '.join(names)}{more}"
         else:

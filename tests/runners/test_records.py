@@ -309,6 +309,23 @@ def test_what_a_run_saw_is_no_book():
     assert (run.snapshot, run.damage) == ({}, "inside.json: it has 6 MiB")
 
 
+@pytest.mark.parametrize(
+    ("program", "problem"),
+    [
+        ("[]", "program is a list, not a table"),
+        ('{"libraries": 3}', "program.libraries is a number, not a table"),
+        ('{"files": [1]}', "program.files[0] is a number, not a table"),
+        ('{"checkouts": {"/a": {"changed_files": 7}}}', "changed_files is a number, not a list"),
+        ('{"checkouts": {"/a": {"changed": -1}}}', "changed is -1"),
+    ],
+)
+def test_a_program_of_another_shape_is_damage(program: str, problem: str) -> None:
+    content = f'{{"program": {program}}}'.encode()
+    run = read_record({**WHOLE, "runs/0-b-b/inside.json": content}).runs["b-b"]
+    assert run.snapshot == {}
+    assert problem in run.damage
+
+
 def test_what_many_processes_saw_is_bounded_in_sum_the_largest_last(monkeypatch):
     monkeypatch.setattr(records, "ALL_DOCUMENTS", 5_000)
     small, large = b'{"cpu": "small"}', b'{"cpu": "%s"}' % (b"x" * 1_000)

@@ -142,3 +142,23 @@ def test_loaded_files_are_found_by_the_search_and_not_listed_twice(
     found = as_owner.get(f"{address}?facts=libcudnn", headers=htmx).content.decode()
     assert "loaded./home/smith/lib/libcudnn.so.8" in found
     assert f"sha256 {DIGEST[:12]}" in found
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        True,
+        ["x"],
+        "x",
+        {"libraries": 3, "files": {"a": 1}, "checkouts": ["x"]},
+        {"checkouts": {"/a": 3, "/b": {"changed": 2, "changed_files": 7}, "/c": {"changed": "x"}}},
+    ],
+)
+def test_a_program_of_another_shape_leaves_a_page(
+    run: Run, as_owner: Client, program: object
+) -> None:
+    snapshot = Snapshot.objects.keep({"inside": {"program": program}})
+    Run.objects.filter(pk=run.pk).update(snapshot=snapshot)
+
+    for name in ("run", "run_record"):
+        assert as_owner.get(reverse(name, args=[run.uid])).status_code == 200

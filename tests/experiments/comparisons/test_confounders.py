@@ -288,6 +288,22 @@ def test_numbers_within_the_tolerance_count_together() -> None:
     assert compare_runs(*mixed).differences == ()
 
 
+def test_a_fact_with_another_value_in_each_of_20_000_runs_is_compared_at_once() -> None:
+    ours, theirs = ([{"kernel": f"{side}.{n}"} for n in range(20_000)] for side in (5, 6))
+    assert [row.fact for row in compare_runs(ours, theirs).differences] == ["kernel"]
+    assert compare_runs(ours, list(reversed(ours))).differences == ()
+
+
+def test_of_a_thousand_numbers_each_may_have_its_own_within_the_tolerance() -> None:
+    row = next(row for row in read_table().compared if row.tolerance and not row.patterns)
+    ours, theirs = (
+        [{row.title: f"{1000 * (1 + n * row.tolerance / 2) + part:.6f}"} for n in range(1000)]
+        for part in (0, row.tolerance)
+    )
+    assert compare_runs(ours, theirs).differences == ()
+    assert len(compare_runs(ours, [*theirs, {row.title: "1"}]).differences) == 1
+
+
 def test_a_waiver_of_blas_covers_what_answered_and_not_its_threads() -> None:
     waived = Waived({"BLAS": ("libopenblas 0.3.21", "none")})
     name = "BLAS that answered"
