@@ -19,7 +19,9 @@ MOST_AT_ONCE = 200
 def list_due(now: datetime) -> list[int]:
     """Return those to be launched now, those first that were tried longest ago."""
     asked = Q(due_at__lte=now) | Q(requested_at__isnull=False)
-    may_be_tried = Q(problem="") | Q(tried_at=None) | Q(tried_at__lte=now - RETRY)
+    # What lies ahead was written before the clock was turned back.
+    is_long_ago = Q(tried_at__lte=now - RETRY) | Q(tried_at__gt=now)
+    may_be_tried = Q(problem="") | Q(tried_at=None) | is_long_ago
     rows = (
         RecurringExperiment.objects.filter(asked, may_be_tried, stopped_at=None)
         .filter(Q(ends_at=None) | Q(ends_at__gt=now), last_number__lt=F("most_recurrences"))

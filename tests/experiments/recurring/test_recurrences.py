@@ -349,6 +349,13 @@ class TestTheClock:
             clock.enqueue_recurrences({}, 0.0)
         assert set(asked) == {row.pk for row in rows}
 
+    def test_what_was_tried_before_the_clock_was_turned_back_is_tried_again(self) -> None:
+        row = make_due(RecurringFactory(last_number=1))
+        for away, is_due in ((-10, False), (-70, True), (500_000, True)):
+            tried_at = timezone.now() + timedelta(minutes=away)
+            RecurringExperiment.objects.filter(pk=row.pk).update(problem="no", tried_at=tried_at)
+            assert (list_due(timezone.now()) == [row.pk]) is is_due
+
     def test_asks_once_a_minute(self, monkeypatch: pytest.MonkeyPatch) -> None:
         make_due(RecurringExperimentFactory())
         asked: list[int] = []
