@@ -64,8 +64,11 @@ class HashedStream:
 class _Decompressor(Protocol):
     """What zlib, lzma and bz2 have in common."""
 
-    eof: bool
-    unused_data: bytes
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
 
     def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
 

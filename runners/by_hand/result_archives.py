@@ -107,7 +107,8 @@ def _unpack_members(
 ) -> None:
     count = 0
     while member := tar.next():
-        tar.members.clear()  # it keeps them all, for those who ask for one by its name
+        # It keeps them all, for those who ask for one by its name.
+        tar.members.clear()  # type: ignore[attr-defined]
         count += 1
         if count > MOST_MEMBERS:
             raise Refused(f"The archive holds more than {MOST_MEMBERS:,} files.")

@@ -139,3 +139,31 @@ class TestAsking:
             headers={"Authorization": f"Bearer {token}"},
         )
         assert answer.status_code == 400
+
+
+def test_odd_requests_are_refused_in_words_and_ask_for_nothing(
+    row: RecurringExperiment, token: str
+) -> None:
+    client = Client(enforce_csrf_checks=True, raise_request_exception=False)
+    form = "application/x-www-form-urlencoded"
+    bodies = [
+        (b"commit=" + b"a" * 1_000_000, form),
+        (b"commit=" + b"a" * 5_000_000, form),
+        *(
+            (body, form)
+            for body in (b"commit=a%00b", b"commit=\xff\xfe", b"commit=%ff", b"a&" * 5000)
+        ),
+        (b"no parts", "multipart/form-data; boundary=x"),
+        (b"no parts", "multipart/form-data"),
+        (b'{"commit": "abc"}', "application/json"),
+    ]
+    address, headers = reverse("recurring_trigger"), {"Authorization": f"Bearer {token}"}
+    for body, kind in bodies:
+        answer = client.post(address, data=body, content_type=kind, headers=headers)
+        assert 400 <= answer.status_code < 500, (body[:20], kind, answer.status_code)
+    for odd in ("Bearer ", "Bearer \xff", "Bearer " + "a" * 5000, "bearer x", "Basic eDp5"):
+        answer = client.post(address, {"commit": "abc"}, headers={"Authorization": odd})
+        assert answer.status_code == 401
+    assert client.get(address, headers=headers).status_code == 405
+    row.refresh_from_db()
+    assert (row.requested_at, row.requested_commit) == (None, "")
