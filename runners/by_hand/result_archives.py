@@ -151,7 +151,7 @@ def _unpack_member(
         return
     job.problem = _find_problem(job, member, path)
     if not job.problem:
-        unpacked.take_room(member.size)
+        unpacked.take_room(max(member.size, 0))
         try:
             _write(tar, member, job.folder / path)
         except FileExistsError:
