@@ -928,6 +928,22 @@ class Differences:
         self.titles = titles if self.titles is None else self.titles & titles
         self.blocks += count
 
+    def add_unbalanced(self, first: List[Facts], second: List[Facts]) -> None:
+        """Note facts of independent runs whose values lie mostly on one side: they are likely."""
+        sides = [count_values(runs) for runs in (first, second)]
+        for name in set(sides[0]) & set(sides[1]) - set(self.values):
+            row, both = self.table.find(name), [side[name] for side in sides]
+            values = set(both[0]) | set(both[1])
+            if len(values) < 2 or row.grade not in ("blocking", "likely"):
+                continue
+            shares = [[find_share(row, value, counts) for counts in both] for value in values]
+            if any(abs(here - there) > UNBALANCED for here, there in shares):
+                self.grades[name] = {"likely"}
+                self.counts[name] = 1
+                named = "%s (%d of %d runs)"
+                texts = [{named % (v, n, sum(c.values())) for v, n in c.items()} for c in both]
+                self.values[name] = (texts[0], texts[1])
+
     def list_by_grade(self) -> Dict[str, List[str]]:
         named = [(min(map(GRADES.index, self.grades[name])), name) for name in self.grades]
         kept = sorted(named)[:MOST_DIFFERENCES]
@@ -949,6 +965,27 @@ class Differences:
             sides.append(", ".join(sorted(values)[:3])[:300] + more or "not known")
         where = where and where % (self.counts[name], self.blocks)
         return "%s: %s on the baseline, %s here%s" % (name, *sides, where)
+
+
+UNBALANCED = 0.5
+
+
+def count_values(runs: List[Facts]) -> Dict[str, Dict[str, int]]:
+    """Return how many runs have each value of each fact."""
+    counts: Dict[str, Dict[str, int]] = {}
+    for facts in runs:
+        for name, value in facts.items():
+            known = counts.setdefault(name, {})
+            known[value] = known.get(value, 0) + 1
+    return counts
+
+
+def find_share(row: Row, value: str, counts: Dict[str, int]) -> float:
+    """Return the share of runs with this value, or with one within the tolerance."""
+    same = counts.get(value, 0)
+    if row.tolerance:
+        same = sum(n for other, n in counts.items() if is_same_fact(row, value, other))
+    return same / sum(counts.values())
 
 
 def compare_values(row: Row, first: FrozenSet[str], second: FrozenSet[str]) -> Optional[bool]:
@@ -996,7 +1033,7 @@ def is_waived(
 
 def attribute(pair: Dict[str, Any], facts: Differences, name: str, baseline: str) -> None:
     """Make a verdict NOT ATTRIBUTABLE where a blocking fact differs, and begin its sentence."""
-    pair.update(facts.columns)
+    pair.update(facts.columns, facts_verdict_by_numbers=None)
     blocking = facts.list_by_grade()["blocking"]
     if not blocking or pair["verdict"] == "NO INFERENCE":
         return
@@ -1009,6 +1046,7 @@ def attribute(pair: Dict[str, Any], facts: Differences, name: str, baseline: str
     sentence += " say %s: "
     first = facts.describe(blocking[0])
     pair["sentence_begins"] = sentence % (name, baseline, detail, first, pair["verdict"])
+    pair["facts_verdict_by_numbers"] = pair["verdict"]
     pair.update(verdict="NOT ATTRIBUTABLE", detail=detail)
 
 
@@ -1077,6 +1115,7 @@ def correct(rows: List[List[Optional[Dict[str, Any]]]], rule: str, goal: str) ->
                     if name not in kept and not name.endswith(("_mean", "_sd")):
                         del pair[name]
                 pair.update(verdict="NOT JUDGED BY THE PLAN", stamps=set(), detail="")
+                pair["facts_verdict_by_numbers"] = None
             is_shown = pair is not None and pair["verdict"] in PROVED.values()
             goes_on = goes_on and (is_shown or not several or rule != "in order")
 
@@ -1085,9 +1124,10 @@ def take_adjusted(pair: Any, difference: Any, p_goal: Any, goal: str) -> None:
     pair["p_difference_holm"] = difference
     pair["p_not_slower_holm" if goal == "not slower" else "p_equivalence_holm"] = p_goal
     pair["p_goal_holm"] = p_goal
-    is_of_difference = pair["verdict"] in ("SLOWER", "FASTER")
+    verdict = pair["facts_verdict_by_numbers"] or pair["verdict"]
+    is_of_difference = verdict in ("SLOWER", "FASTER")
     deciding = difference if is_of_difference else p_goal
-    is_decided = is_of_difference or pair["verdict"] in PROVED.values()
+    is_decided = is_of_difference or verdict in PROVED.values()
     if is_decided and deciding is not None and deciding > pair["alpha"]:
         pair["stamps"].add("NOT AFTER HOLM")
 
@@ -1160,9 +1200,17 @@ class Study:
         return self.facts[digest, is_old and as_stored]
 
     def compare_facts(
-        self, place: Place, name: str, with_excluded: bool, as_stored: bool = True
+        self,
+        place: Place,
+        name: str,
+        with_excluded: bool,
+        repeats: Optional[int],
+        as_stored: bool = True,
     ) -> Differences:
-        """Compare the snapshots of an environment's runs with those of the baseline's."""
+        """Compare the snapshots of an environment's runs with those of the baseline's.
+
+        Those of the first `repeats`, or all (None).
+        """
         snapshots: Dict[str, Dict[str, str]] = {name: {}, self.baseline: {}}
         for run in self.list_counted(with_excluded):
             side = snapshots.get(self.environments[run["environment_key"]])
@@ -1170,6 +1218,7 @@ class Study:
                 (run["workload_key"], run["scale"]) == place
                 and run["snapshot"]
                 and side is not None
+                and (repeats is None or run["repeat"] <= repeats)
             ):
                 is_paired = self.definition["design"] == "paired"
                 side[str(run["block"]) if is_paired else run["run"]] = run["snapshot"]
@@ -1177,12 +1226,13 @@ class Study:
         differences = Differences(self.table)
         if self.definition["design"] != "paired":
             sides = [
-                [self.read_facts(digest, as_stored) for digest in sorted(set(side.values()))]
+                [self.read_facts(digest, as_stored) for digest in side.values()]
                 for side in (first, second)
             ]
             if any(sides[0]) and any(sides[1]):
                 both = [Side(self.table, side) for side in sides]
                 differences.add(both[0], both[1], 1, self.read_waived(name))
+                differences.add_unbalanced(sides[0], sides[1])
             return differences
         counts: Dict[Tuple[str, str], int] = {}
         for block in set(first) & set(second):
@@ -1194,6 +1244,12 @@ class Study:
                 both = [Side(self.table, [known]) for known in facts]
                 differences.add(both[0], both[1], count, self.read_waived(name))
         return differences
+
+    def find_repeats(self, pair: Dict[str, Any], is_extended: bool) -> Optional[int]:
+        """Return the number of repeats on which a pair's verdict rests; None for all."""
+        after = list(self.definition["after_repeats"]) + [0] * (self.added > 0 and is_extended)
+        number = pair.get("look_number") or 0
+        return int(after[number - 1]) if 0 < number < len(after) else None
 
     def read_waived(self, name: str) -> Dict[str, Tuple[str, str]]:
         """Return the values of the differences that were waived with a reason, by the plan."""
@@ -1350,7 +1406,7 @@ def read_time(text: Optional[str]) -> Optional[datetime.datetime]:
 def compute_pairs(study: Study, with_excluded: bool) -> Dict[Key, Dict[str, Any]]:
     """Return all pairs of a study, corrected for each other."""
     pairs: Dict[Key, Dict[str, Any]] = {}
-    facts: Dict[Tuple[str, str, str], Differences] = {}
+    facts: Dict[Tuple[str, str, str, Optional[int]], Differences] = {}
     extended = {
         (run["workload_key"], run["scale"])
         for run in study.runs
@@ -1366,12 +1422,12 @@ def compute_pairs(study: Study, with_excluded: bool) -> Dict[Key, Dict[str, Any]
                     study, rank, place, samples.get(place, []), analyses, place in extended
                 )
                 for name, pair in found.items():
-                    key = (*place, name)
+                    key = (*place, name, study.find_repeats(pair, place in extended))
                     if key not in facts:
-                        facts[key] = study.compare_facts(place, name, with_excluded)
+                        facts[key] = study.compare_facts(place, name, with_excluded, key[-1])
                     stamp_confounded(study, pair, samples.get(place, []), facts[key])
                     attribute(pair, facts[key], name, study.baseline)
-                    pairs[(rank, *key)] = pair
+                    pairs[(rank, *place, name)] = pair
     places = list(dict.fromkeys(key[1:] for key in pairs))
     ranks = range(1, len(study.metrics) + 1)
     rows = [[pairs.get((rank, *place)) for rank in ranks] for place in places]
@@ -1774,7 +1830,12 @@ def check_attribution(
     if not study.as_stored:
         return
     known = str(pair.get(BLOCKING) or "").split("; ")
-    by_snapshots = study.compare_facts(place, name, False, as_stored=False)
+    is_extended = any(
+        (run["workload_key"], run["scale"]) == place and run["repeat"] > study.definition["repeats"]
+        for run in study.runs
+    )
+    repeats = study.find_repeats(pair, is_extended)
+    by_snapshots = study.compare_facts(place, name, False, repeats, as_stored=False)
     for fact in by_snapshots.list_by_grade()["blocking"]:
         if fact not in known:
             report.fail("not compared, and its snapshots differ: " + by_snapshots.describe(fact))

@@ -137,6 +137,7 @@ STUDIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "interim": ({"looks": 2, "repeats": 10}, {"spread": 0.02}),
     "decided early": ({"looks": 2, "repeats": 10}, {"cost": 1.1}),
     "not slower": ({"goal": "not slower"}, {"cost": 0.97}),
+    "lost by Holm": ({"containers": 3, "repeats": 5}, {"spread": 0.02, "cost": 1.03}),
     "one block": ({"repeats": 1}, {}),
     "several metrics": (
         {"further_metrics": [{"metric": "gflops", "margin": 0.05}], "metrics_rule": "in order"},
@@ -169,6 +170,26 @@ class TestBundles:
         status, text = verify(make_bundle(experiment), tmp_path)
         assert status == 0, text
         assert "300.00 W here (in 2 of 6 blocks)" in text
+
+    def test_a_verdict_rests_on_the_blocks_alone_that_decided_it(self, tmp_path: Path) -> None:
+        experiment = launch(looks=2, repeats=10)
+        end_runs(experiment, cost=1.1)
+        give_facts(experiment, FULL, FULL)
+        give_facts(experiment, FULL, SLOWED, last=2)
+        status, text = verify(make_bundle(experiment), tmp_path, "--all")
+        assert status == 0, text
+        assert "NOT ATTRIBUTABLE" not in text
+
+    def test_independent_runs_are_compared_by_shares_too(self, tmp_path: Path) -> None:
+        experiment = launch(design="independent", repeats=6)
+        end_runs(experiment)
+        give_facts(experiment, FULL, SLOWED)
+        give_facts(experiment, SLOWED, FULL, last=2)
+        bundle = make_bundle(experiment)
+        (row,) = json.loads(unpack(bundle)["data/comparison.json"])["comparison"]
+        assert (row["facts_blocking"], row["facts_likely"]) == ("", "GPU power limit")
+        status, text = verify(bundle, tmp_path, "--all")
+        assert status == 0, text
 
     def test_excluded_runs_take_their_facts_along(self, tmp_path: Path) -> None:
         experiment = launch(repeats=6)
