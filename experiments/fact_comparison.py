@@ -26,6 +26,8 @@ MOST_NAMED = 3
 MOST_VALUES = 2000
 """Values of one fact on one side; where there are more they are the same, or they differ."""
 LONGEST = 300
+MOST_TOLERATED = 100
+"""Values of a fact of independent runs that are compared within its tolerance; more are not."""
 UNBALANCED = 0.5
 """Independent runs may have the same values on both sides, and one of them mostly on one side: by
 more than this in its share of the runs that know the fact, it is likely to matter.
@@ -230,7 +232,15 @@ def _find_unbalanced(baseline: Sequence[Facts], environment: Sequence[Facts], fo
         values = counts[0] | counts[1]
         if len(values) < 2 or (row.grade or Grade.COSMETIC) is Grade.COSMETIC:
             continue
-        shares = ([_find_share(row, value, side) for side in counts] for value in values)
+        totals = [side.total() for side in counts]
+        is_exact = len(values) > MOST_TOLERATED
+        shares = (
+            [
+                _count_same(row, value, side, is_exact=is_exact) / total
+                for side, total in zip(counts, totals, strict=True)
+            ]
+            for value in values
+        )
         if any(abs(here - there) > UNBALANCED for here, there in shares):
             found.counts[name, Grade.LIKELY] += 1
             found.baseline[name], found.environment[name] = map(_name_counts, counts)
@@ -246,12 +256,11 @@ def _count_values(runs: Sequence[Facts]) -> dict[str, Counter[str]]:
     return counts
 
 
-def _find_share(row: Row, value: str, counts: Counter[str]) -> float:
-    """Return the share of runs with this value, or with one that is the same by the table."""
-    same = counts[value]
-    if row.tolerance:
-        same = sum(count for other, count in counts.items() if _is_same(row, value, other))
-    return same / counts.total()
+def _count_same(row: Row, value: str, counts: Counter[str], *, is_exact: bool) -> int:
+    """Return how many runs have this value, or one that is the same by the table."""
+    if not row.tolerance or is_exact:
+        return counts[value]
+    return sum(count for other, count in counts.items() if _is_same(row, value, other))
 
 
 def _name_counts(counts: Counter[str]) -> set[str]:

@@ -936,7 +936,11 @@ class Differences:
             values = set(both[0]) | set(both[1])
             if len(values) < 2 or row.grade not in ("blocking", "likely"):
                 continue
-            shares = [[find_share(row, value, counts) for counts in both] for value in values]
+            totals = [sum(counts.values()) for counts in both]
+            is_exact = len(values) > MOST_TOLERATED
+            shares = [
+                [count_same(row, v, c, is_exact) / n for c, n in zip(both, totals)] for v in values
+            ]
             if any(abs(here - there) > UNBALANCED for here, there in shares):
                 self.grades[name] = {"likely"}
                 self.counts[name] = 1
@@ -968,6 +972,7 @@ class Differences:
 
 
 UNBALANCED = 0.5
+MOST_TOLERATED = 100
 
 
 def count_values(runs: List[Facts]) -> Dict[str, Dict[str, int]]:
@@ -980,12 +985,11 @@ def count_values(runs: List[Facts]) -> Dict[str, Dict[str, int]]:
     return counts
 
 
-def find_share(row: Row, value: str, counts: Dict[str, int]) -> float:
-    """Return the share of runs with this value, or with one within the tolerance."""
-    same = counts.get(value, 0)
-    if row.tolerance:
-        same = sum(n for other, n in counts.items() if is_same_fact(row, value, other))
-    return same / sum(counts.values())
+def count_same(row: Row, value: str, counts: Dict[str, int], is_exact: bool) -> int:
+    """Return how many runs have this value, or one within the tolerance."""
+    if not row.tolerance or is_exact:
+        return counts.get(value, 0)
+    return sum(n for other, n in counts.items() if is_same_fact(row, value, other))
 
 
 def compare_values(row: Row, first: FrozenSet[str], second: FrozenSet[str]) -> Optional[bool]:
