@@ -25,7 +25,7 @@ from pathlib import Path
 COSTS = Path(__file__).with_name("costs.txt")
 CHEAP_S = 0.1
 BUDGET_S = 0.3
-QUICK_CASES = 10
+QUICK_CASES = 20
 # What Chromium takes for a test is no time of the test's own process or of children it waits for.
 BROWSER_S = 0.3
 

@@ -19,6 +19,9 @@ from tests.factories import (
 )
 
 pytestmark = pytest.mark.django_db
+
+ANOTHER_REPEAT = 32_000
+"""More repeats than the jobs that factories number in one process."""
 Asked = list[tuple[str, int]]
 
 
@@ -143,7 +146,7 @@ def test_operations_have_no_events(asked: Asked) -> None:
 
 def test_all_that_are_in_a_state_move_and_are_counted(person: User, asked: Asked) -> None:
     first, second = two_runs("failed")
-    ended = RunFactory(job=first.job, repeat=99, state="succeeded")
+    ended = RunFactory(job=first.job, repeat=ANOTHER_REPEAT, state="succeeded")
     rows = Run.objects.filter(experiment=first.experiment)
     assert move_all(rows, "failed", "planned", why="w", by=person, node="") == 2
     assert move_all(rows, "failed", "planned") == 0
@@ -172,7 +175,7 @@ def test_all_jobs_of_several_experiments_move_with_their_events(asked: Asked) ->
 
 def test_each_moves_with_its_own_columns_reason_and_person(person: User) -> None:
     first, second = two_runs("running")
-    ended = RunFactory(job=first.job, repeat=99, state="succeeded")
+    ended = RunFactory(job=first.job, repeat=ANOTHER_REPEAT, state="succeeded")
     changes = [
         Move(first, "a", {"node": "n1", "exit_code": 1}, person),
         Move(second, "b", {"node": "n2", "exit_code": None}),
