@@ -41,7 +41,7 @@ AT_HAND, AFFINITY = "CPUs at hand", "CPUs of the affinity mask"
 
 
 @dataclass
-class Found:
+class NotedDifferences:
     """What differs in any block: values by fact, in how many, and which facts were compared."""
 
     baseline: dict[str, set[str]] = field(default_factory=dict)
@@ -86,14 +86,14 @@ def compare_blocks(
 
     `facts` are those of each snapshot. Blocks that share both snapshots are compared once.
     """
-    found = Found()
+    noted = NotedDifferences()
     compared: set[str] | None = None
     known = {pair: count for pair, count in pairs.items() if all(facts.get(key) for key in pair)}
     sides = {key: Side.of(facts[key]) for key in {key for pair in known for key in pair}}
     for (first, second), count in known.items():
-        titles = _compare(sides[first], sides[second], found, count, waived)
+        titles = _compare(sides[first], sides[second], noted, count, waived)
         compared = titles if compared is None else compared & titles
-    return _sum_up(found, compared or set(), sum(known.values()), paired=True)
+    return _sum_up(noted, compared or set(), sum(known.values()), paired=True)
 
 
 def compare_runs(
@@ -103,13 +103,13 @@ def compare_runs(
 
     Where these are the same, by how often they occur.
     """
-    found = Found()
+    noted = NotedDifferences()
     first, second = Side.of(_merge(baseline)), Side.of(_merge(environment))
     if not first.values or not second.values:
-        return _sum_up(found, set(), 0, paired=False)
-    compared = _compare(first, second, found, 1, waived)
-    _find_unbalanced(baseline, environment, found)
-    return _sum_up(found, compared, 1, paired=False)
+        return _sum_up(noted, set(), 0, paired=False)
+    compared = _compare(first, second, noted, 1, waived)
+    _find_unbalanced(baseline, environment, noted)
+    return _sum_up(noted, compared, 1, paired=False)
 
 
 def list_differences(baseline: Sequence[Facts], environment: Sequence[Facts]) -> list[str]:
@@ -141,7 +141,7 @@ class Waived:
 
 
 def _compare(
-    first: Side, second: Side, found: Found, count: int, waived: Waived | None
+    first: Side, second: Side, noted: NotedDifferences, count: int, waived: Waived | None
 ) -> set[str]:
     """Note the differences between two sides; return the titles of the rows that both know."""
     compared = set(first.titles & second.titles)
@@ -158,12 +158,12 @@ def _compare(
         is_waived = bool(waived and waived.covers(name, on_baseline, in_environment))
         if grade is Grade.BLOCKING and is_waived:
             grade = Grade.LIKELY
-            found.waived.add(name)
+            noted.waived.add(name)
         if grade is Grade.BLOCKING and (first.is_from_before or second.is_from_before):
             grade = Grade.LIKELY  # a verdict that was published stays what it was
-        found.baseline.setdefault(name, set()).update(on_baseline)
-        found.environment.setdefault(name, set()).update(in_environment)
-        found.counts[name, grade] += count
+        noted.baseline.setdefault(name, set()).update(on_baseline)
+        noted.environment.setdefault(name, set()).update(in_environment)
+        noted.counts[name, grade] += count
     return compared
 
 
@@ -224,10 +224,12 @@ def read_number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _find_unbalanced(baseline: Sequence[Facts], environment: Sequence[Facts], found: Found) -> None:
+def _find_unbalanced(
+    baseline: Sequence[Facts], environment: Sequence[Facts], noted: NotedDifferences
+) -> None:
     """Note the facts of which both sides know the same values in plainly different shares."""
     first, second = _count_values(baseline), _count_values(environment)
-    for name in first.keys() & second.keys() - found.baseline.keys():
+    for name in first.keys() & second.keys() - noted.baseline.keys():
         counts, row = (first[name], second[name]), _find_row(name)
         values = counts[0] | counts[1]
         if len(values) < 2 or (row.grade or Grade.COSMETIC) is Grade.COSMETIC:
@@ -242,8 +244,8 @@ def _find_unbalanced(baseline: Sequence[Facts], environment: Sequence[Facts], fo
             for value in values
         )
         if any(abs(here - there) > UNBALANCED for here, there in shares):
-            found.counts[name, Grade.LIKELY] += 1
-            found.baseline[name], found.environment[name] = map(_name_counts, counts)
+            noted.counts[name, Grade.LIKELY] += 1
+            noted.baseline[name], noted.environment[name] = map(_name_counts, counts)
 
 
 def _count_values(runs: Sequence[Facts]) -> dict[str, Counter[str]]:
@@ -293,10 +295,12 @@ def _find_row(name: str) -> Row:
     return read_table().find(name) or replace(UNLISTED, title=name)
 
 
-def _sum_up(found: Found, compared: set[str], pairs: int, *, paired: bool) -> ComparedFacts:
+def _sum_up(
+    noted: NotedDifferences, compared: set[str], pairs: int, *, paired: bool
+) -> ComparedFacts:
     grades: dict[str, list[Grade]] = {}
     counts: Counter[str] = Counter()
-    for (name, grade), count in found.counts.items():
+    for (name, grade), count in noted.counts.items():
         grades.setdefault(name, []).append(grade)
         counts[name] += count
     order = list(Grade)
@@ -304,12 +308,12 @@ def _sum_up(found: Found, compared: set[str], pairs: int, *, paired: bool) -> Co
         (
             FactDifference(
                 fact=name,
-                on_baseline=_name_values(found.baseline[name]),
-                in_environment=_name_values(found.environment[name]),
+                on_baseline=_name_values(noted.baseline[name]),
+                in_environment=_name_values(noted.environment[name]),
                 pairs=counts[name],
                 grade=min(grades[name], key=order.index).value,
                 key=_find_row(name).key,
-                is_waived=name in found.waived,
+                is_waived=name in noted.waived,
             )
             for name in grades
         ),

@@ -21,6 +21,7 @@ from experiments.bundles.plain_json import make_canonical, make_document, make_n
 from experiments.bundles.stored_documents import describe_left
 from experiments.comparisons.exclusions import list_exclusions
 from experiments.comparisons.rows_by_key import iterate_rows
+from experiments.comparisons.run_rows import describe_run
 from experiments.models import (
     Experiment,
     Job,
@@ -32,7 +33,6 @@ from experiments.models import (
     StoredRecord,
 )
 from experiments.snapshot_facts import list_facts
-from runners.ends import name_cause
 
 AT_ONCE = 100
 MOST_BYTES = 2_000_000
@@ -89,28 +89,10 @@ def write_runs(
         exclusion = exclusions.get(run.uid)
         notes: MeasureNotes | None = getattr(run, "measure_notes", None)
         document = {
-            "run": run.uid,
-            "job": run.job.uid,
-            "block": run.job.number,
-            "position": run.position,
-            "repeat": run.repeat,
-            "workload": run.workload.name,
+            **describe_run(run),
             "workload_key": str(run.workload_id),
-            "environment": run.environment.name,
             "environment_key": str(run.environment_id),
-            "scale": run.scale,
-            "state": run.state,
-            "reason": run.reason,
-            "cause": name_cause(run.reason),
-            "message": run.message,
-            "exit_code": run.exit_code,
-            "node": run.node,
-            "began_at": _write_time(run.began_at),
-            "ended_at": _write_time(run.ended_at),
             "job_ended_at": _write_time(run.job.ended_at),
-            "attempt": run.job.attempt,
-            "repairs_job": run.job.repairs.uid if run.job.repairs else None,
-            "scheduler_id": run.job.scheduler_id,
             "snapshot": getattr(run, "snapshot_hash"),  # noqa: B009 - annotated
             "job_snapshot": getattr(run, "job_snapshot_hash"),  # noqa: B009
             "command": run.command,

@@ -475,11 +475,11 @@ class Question(NamedTuple):
         return (-high, -low) if self.better == "higher" else (low, high)
 
 
-def decide(found: Estimate, question: Question, alpha: float) -> Tuple[str, str]:
+def decide(estimate: Estimate, question: Question, alpha: float) -> Tuple[str, str]:
     """Return the verdict and its detail, by the intervals of 1 - alpha and of 1 - 2 alpha."""
-    if found.flaw:
-        return "NO INFERENCE", found.flaw
-    narrow, wide = found.find_log_interval(1 - 2 * alpha), found.find_log_interval(1 - alpha)
+    if estimate.flaw:
+        return "NO INFERENCE", estimate.flaw
+    narrow, wide = estimate.find_log_interval(1 - 2 * alpha), estimate.find_log_interval(1 - alpha)
     if question.better == "higher":
         narrow, wide = (-narrow[1], -narrow[0]), (-wide[1], -wide[0])
     lowest, highest = question.log_cost_bounds
@@ -496,17 +496,17 @@ def decide(found: Estimate, question: Question, alpha: float) -> Tuple[str, str]
 
 
 def list_stamps(
-    arms: Arms, found: Estimate, verdict: str, question: Question, alpha: float
+    arms: Arms, estimate: Estimate, verdict: str, question: Question, alpha: float
 ) -> Iterator[str]:
     nodes = len(set(arms.node_names.values()))
-    fewest = min(arm.n for arm in found.arms)
+    fewest = min(arm.n for arm in estimate.arms)
     if arms.by_node:
         counts = (len(arms.baseline), len(arms.environment))
         fewest = len(arms.blocks) if arms.paired else min(counts)
     if fewest < FEWEST:
         yield "PROVISIONAL"
-    others = (one for one in arms.leave_one_out() if min(arm.n for arm in one.arms) > 1)
-    if any(decide(one, question, alpha)[0] != verdict for one in others):
+    without_one = (rest for rest in arms.leave_one_out() if min(arm.n for arm in rest.arms) > 1)
+    if any(decide(rest, question, alpha)[0] != verdict for rest in without_one):
         yield "OUTLIER-SENSITIVE"
     if not all(run.settles for run in [*arms.baseline, *arms.environment]):
         yield "NO STEADY STATE"
@@ -564,31 +564,34 @@ def compare(
     pair["to_infer"] = pair["n_nodes"] if arms.by_node else pair["n_blocks"]
     if not arms.has_pairs:
         pair["to_infer"] = min(map(len, values))
-    found = arms.estimate()
-    if found is None or len({run.source for run in [*arms.baseline, *arms.environment]}) > 1:
+    estimate = arms.estimate()
+    if estimate is None or len({run.source for run in [*arms.baseline, *arms.environment]}) > 1:
         return pair
-    pair["ratio"] = exp(found.log_ratio)
-    pair["verdict"], pair["detail"] = decide(found, question, alpha)
-    if found.flaw:
+    pair["ratio"] = exp(estimate.log_ratio)
+    pair["verdict"], pair["detail"] = decide(estimate, question, alpha)
+    if estimate.flaw:
         return pair
     low, high = question.log_bounds
-    p_lower, p_upper = found.find_p(found.log_ratio - low), found.find_p(high - found.log_ratio)
+    p_lower, p_upper = (
+        estimate.find_p(estimate.log_ratio - low),
+        estimate.find_p(high - estimate.log_ratio),
+    )
     is_one_sided = question.goal == "not slower"
-    narrow = found.find_log_interval(1 - 2 * alpha)
+    narrow = estimate.find_log_interval(1 - 2 * alpha)
     smallest = exp(max(-narrow[0], narrow[1])) - 1
     if is_one_sided:
         end = narrow[1] if question.better == "lower" else -narrow[0]
         smallest = max(exp(end) - 1, 0.0)
-    pair["stamps"] = set(list_stamps(arms, found, pair["verdict"], question, alpha))
+    pair["stamps"] = set(list_stamps(arms, estimate, pair["verdict"], question, alpha))
     pair["confounded"] = is_confounded(arms)
     pair.update(
-        log_se=found.se,
-        df=found.df,
-        ci95=found.find_interval(0.95),
-        ci90=found.find_interval(0.90),
-        ci_difference=found.find_interval(1 - alpha),
-        ci_equivalence=found.find_interval(1 - 2 * alpha),
-        p_difference=2 * found.find_p(abs(found.log_ratio)),
+        log_se=estimate.se,
+        df=estimate.df,
+        ci95=estimate.find_interval(0.95),
+        ci90=estimate.find_interval(0.90),
+        ci_difference=estimate.find_interval(1 - alpha),
+        ci_equivalence=estimate.find_interval(1 - 2 * alpha),
+        p_difference=2 * estimate.find_p(abs(estimate.log_ratio)),
         p_goal=max(p_lower, p_upper),
         p_lower_bound=None if low == -math.inf else p_lower,
         p_upper_bound=None if high == math.inf else p_upper,
@@ -1422,10 +1425,10 @@ def compute_pairs(study: Study, with_excluded: bool) -> Dict[Key, Dict[str, Any]
             for scale in study.definition["scales"]:
                 place = (workload, scale)
                 analyses = study.list_analyses(place in extended)
-                found = judge_place(
+                judged = judge_place(
                     study, rank, place, samples.get(place, []), analyses, place in extended
                 )
-                for name, pair in found.items():
+                for name, pair in judged.items():
                     key = (*place, name, study.find_repeats(pair, place in extended))
                     if key not in facts:
                         facts[key] = study.compare_facts(place, name, with_excluded, key[-1])

@@ -16,7 +16,7 @@ from experiments.comparisons.exclusions import list_exclusions
 from experiments.comparisons.rows_by_key import iterate_rows
 from experiments.comparisons.typed_tables import ROWS_AT_ONCE
 from experiments.comparisons.warm_ups import collect_warm_ups
-from experiments.models import Experiment, MeasureNotes
+from experiments.models import Experiment, MeasureNotes, Run
 from runners.ends import name_cause
 
 
@@ -45,25 +45,7 @@ def list_run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
         sources = {row.metric: row.source for row in run.measurements.all() if row.source}
         notes: MeasureNotes | None = getattr(run, "measure_notes", None)
         yield {
-            "run": run.uid,
-            "job": run.job.uid,
-            "block": run.job.number,
-            "position": run.position,
-            "repeat": run.repeat,
-            "workload": run.workload.name,
-            "environment": run.environment.name,
-            "scale": run.scale,
-            "state": run.state,
-            "reason": run.reason,
-            "cause": name_cause(run.reason),
-            "message": run.message,
-            "exit_code": run.exit_code,
-            "node": run.node,
-            "began_at": run.began_at.isoformat() if run.began_at else None,
-            "ended_at": run.ended_at.isoformat() if run.ended_at else None,
-            "attempt": run.job.attempt,
-            "repairs_job": run.job.repairs.uid if run.job.repairs else None,
-            "scheduler_id": run.job.scheduler_id,
+            **describe_run(run),
             "snapshot": run.snapshot_hash,
             **numbers,
             "compared": compared.get(run.uid),
@@ -78,3 +60,30 @@ def list_run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
 def _write_texts(texts: Mapping[str, str]) -> str:
     """Return texts by metric as one: "queue_time: clocks; run_time: clock of the job script"."""
     return "; ".join(f"{name}: {text}" for name, text in sorted(texts.items()))
+
+
+def describe_run(run: Run) -> dict[str, Any]:
+    """Return what files say of a run and its job beside its numbers. Asks nothing if the run has
+    been read with `job__repairs`, `workload` and `environment`.
+    """
+    return {
+        "run": run.uid,
+        "job": run.job.uid,
+        "block": run.job.number,
+        "position": run.position,
+        "repeat": run.repeat,
+        "workload": run.workload.name,
+        "environment": run.environment.name,
+        "scale": run.scale,
+        "state": run.state,
+        "reason": run.reason,
+        "cause": name_cause(run.reason),
+        "message": run.message,
+        "exit_code": run.exit_code,
+        "node": run.node,
+        "began_at": run.began_at.isoformat() if run.began_at else None,
+        "ended_at": run.ended_at.isoformat() if run.ended_at else None,
+        "attempt": run.job.attempt,
+        "repairs_job": run.job.repairs.uid if run.job.repairs else None,
+        "scheduler_id": run.job.scheduler_id,
+    }

@@ -65,7 +65,7 @@ class Migration(migrations.Migration):
                 ('method', models.CharField(blank=True, help_text='A hash of the code that computed the values.', max_length=64)),
                 ('problem', models.TextField(blank=True, help_text='Why it has no values.')),
                 ('changes', models.JSONField(default=list, help_text='Facts that differ from the recurrence before, as text.')),
-                ('told', models.JSONField(help_text='The charts whose limits it left, of which its owner was told; empty until it is judged.', null=True)),
+                ('reported', models.JSONField(help_text='The charts whose limits it left, of which its owner was told; empty until it is judged.', null=True)),
                 ('experiment', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='recurrences', to='experiments.experiment')),
                 ('recurring', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='recurrences', to='experiments.recurringexperiment')),
             ],

@@ -141,7 +141,7 @@ class Recurrence(models.Model):
     changes = models.JSONField(
         default=list, help_text="Facts that differ from the recurrence before, as text."
     )
-    told = models.JSONField(
+    reported = models.JSONField(
         null=True,
         help_text="The charts whose limits it left, of which its owner was told; empty until it is "
         "judged.",

@@ -34,7 +34,7 @@ def tell_of_limits(experiment_pk: int, *, is_new: bool = True) -> list[str]:
     Each chart is told once for a recurrence: what was told stands with it, and changes in the same
     transaction as the notification.
     """
-    told: list[str] = []
+    reported: list[str] = []
     rows = Recurrence.objects.filter(experiment=experiment_pk, points__isnull=False)
     for recurring in rows.order_by("recurring").values_list("recurring", flat=True):
         noted = Recurrence.objects.filter(recurring=recurring, points__isnull=False)
@@ -45,21 +45,21 @@ def tell_of_limits(experiment_pk: int, *, is_new: bool = True) -> list[str]:
                 locked.select_related("source", "owner").defer("source__plan").get(pk=recurring)
             )
             if not list_outdated().filter(recurring=recurring, **IS_KEPT).exists():
-                told += _tell(owner_row, pk, is_new)
-    return told
+                reported += _tell(owner_row, pk, is_new)
+    return reported
 
 
 def _tell(row: RecurringExperiment, pk: int, is_new: bool) -> list[str]:
     recurrence = (
         Recurrence.objects.select_related("experiment").defer("experiment__plan").get(pk=pk)
     )
-    if recurrence.told is not None and not is_new:
+    if recurrence.reported is not None and not is_new:
         return []
     outside = read_history(row).outside.get(recurrence.number, [])
-    if outside == recurrence.told:
+    if outside == recurrence.reported:
         return []
-    news = [name for name in outside if name not in (recurrence.told or [])]
-    Recurrence.objects.filter(pk=pk).update(told=outside)
+    news = [name for name in outside if name not in (recurrence.reported or [])]
+    Recurrence.objects.filter(pk=pk).update(reported=outside)
     if news:
         facts = {
             "recurring": row.pk,

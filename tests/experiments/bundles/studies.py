@@ -49,8 +49,15 @@ def end_runs(
     steps: int = 0,
     seed: int = 1,
 ) -> None:
-    """Have all runs succeed, with numbers that a seed gives; `cost` is that of the containers."""
-    numbers = random.Random(seed)
+    """Have all runs succeed, with numbers that a seed gives; `cost` is that of the containers.
+
+    A run's numbers follow from what it is, not from its place in the plan, whose order is random:
+    the same study has the same verdicts each time.
+    """
+    workloads, environments = (
+        list(rows.order_by("pk").values_list("pk", flat=True))
+        for rows in (experiment.workloads, experiment.environments)
+    )
     snapshots = [
         Snapshot.objects.keep({"kernel": "6.1", "GPU driver": "550.1", "node": n})
         for n in range(nodes)
@@ -60,6 +67,8 @@ def end_runs(
     for place, run in enumerate(experiment.runs.order_by("job__block", "position")):
         node = run.job.block % nodes
         is_bare = run.environment_id == experiment.baseline_id
+        cell = workloads.index(run.workload_id), environments.index(run.environment_id)
+        numbers = random.Random(f"{seed} {cell} {run.scale} {run.repeat}")
         level = 0.1 * (1.0 if is_bare else cost) * (1 + 0.01 * node)
         for metric in metrics:
             value = level * numbers.lognormvariate(0, spread)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import signal
@@ -433,7 +434,14 @@ def test_a_job_is_stored_with_what_measured_it_whatever_tare_is_upgraded_to(
     made.jobs.update(payload_hash="3" * 64)  # the archive was written again, by another Tare
     for content in (b"\xff\x00\n", own.encode() * 3, b"0" * 64):
         (refused,) = bring(made, pack(members | {name: content})).refused
-        assert refused.why.startswith("payload-hash"), refused
+        assert "payload-hash does not match its check sum" in refused.why
+    sums = f"jobs/{first.uid}-1/sha256sums"
+    for content in (b"\xff\x00\n", own.encode() * 3):  # and with a check sum that is right
+        before, after = (hashlib.sha256(text).hexdigest() for text in (members[name], content))
+        forged = members[sums].replace(before.encode(), after.encode())
+        assert forged != members[sums]
+        (refused,) = bring(made, pack(members | {name: content, sums: forged})).refused
+        assert "payload-hash cannot be read: it is no sha256" in refused.why
     first.refresh_from_db()
     assert (first.state, first.payload_hash) == ("queued", "3" * 64)
     assert bring(made, pack(members)).entered_blocks == "1"

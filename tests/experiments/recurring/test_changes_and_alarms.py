@@ -100,7 +100,7 @@ class TestAlarms:
         for _ in range(3):
             keep(last.experiment)
         last.refresh_from_db()
-        assert len(last.told) == 2
+        assert len(last.reported) == 2
         Notification.objects.all().delete()
         assert tell_of_limits(last.experiment_id) == []
         assert not Notification.objects.exists()
@@ -169,7 +169,7 @@ class TestAlarms:
         note_points(row.source_id)
         last = leave_limits(row)
         row.recurrences.update(method="an earlier one")
-        row.recurrences.filter(pk=last.pk).update(told=[])  # by that one nothing was outside
+        row.recurrences.filter(pk=last.pk).update(reported=[])  # by that one nothing was outside
         for pk in list_unnoted():
             keep(Experiment.objects.get(pk=pk))
         assert 2 + FEWEST in read_history(row).outside
