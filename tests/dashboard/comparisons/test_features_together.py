@@ -149,7 +149,8 @@ def end_runs(drawn: Drawn, experiment: Experiment) -> None:
     names = [row.pk for row in experiment.environments.exclude(pk=experiment.baseline_id)]
     ratio_of = dict(zip(sorted(names), drawn.ratios, strict=True))
     measurements = []
-    for run in experiment.runs.filter(state=Run.State.PLANNED).order_by("pk"):
+    in_cells = ("workload_id", "scale", "repeat", "environment_id")  # the plan has a random order
+    for run in experiment.runs.filter(state=Run.State.PLANNED).order_by(*in_cells):
         if chance.random() < drawn.missing / 2:
             Run.objects.filter(pk=run.pk).update(state=Run.State.FAILED)
             continue
