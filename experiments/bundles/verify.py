@@ -1649,9 +1649,9 @@ def check_definition(study: Study, report: Report) -> None:
         "design": plan["design"],
         "estimand": plan.get("estimand", ""),
         "goal": plan.get("goal", "equivalence"),
-        "warm_up": plan["warm_up"],
+        "warm_up": plan.get("warm_up", "fixed"),  # not in plans that are older than the choice
         "repeats": plan["repeats"],
-        "after_repeats": plan["looks"]["after_repeats"],
+        "after_repeats": plan.get("looks", {}).get("after_repeats", [plan["repeats"]]),
         "scales": plan["scales"],
         "baseline": plan["baseline"],
         "metrics_rule": plan.get("metrics_rule", definition["metrics_rule"]),

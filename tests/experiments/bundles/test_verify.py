@@ -19,6 +19,7 @@ from experiments.models import Experiment, Job, Run
 from experiments.statistics.extension_levels import compute_extension_level
 from experiments.statistics.interim_analyses import POCOCK
 from tests.experiments.bundles.studies import end_runs, launch, make_bundle, verify
+from tests.source_tree import BASE
 
 pytestmark = pytest.mark.django_db
 
@@ -140,3 +141,11 @@ def test_its_quantiles_are_those_of_scipy(df: float, tail: float) -> None:
 @pytest.mark.parametrize(("first", "added"), [(5, 5), (5, 1), (10, 3), (3, 40), (100, 900)])
 def test_the_level_of_an_extension_is_that_of_tare(first: int, added: int) -> None:
     assert program.find_extension_level(first, added) == compute_extension_level(first, added)
+
+
+def test_the_bundle_that_the_docs_show_verifies(tmp_path: Path) -> None:
+    bundle = BASE / "docs" / "bundles" / "resnet50-on-one-and-two-h200.zip"
+    code, said = verify(bundle.read_bytes(), tmp_path)
+    assert code == 0, said
+    assert said.count("EQUIVALENT                 EQUIVALENT                 agrees") == 2
+    assert "All check sums and all 213 numbers agree." in said

@@ -21,6 +21,7 @@ from experiments.imports import ImportProblem
 from experiments.imports.by_hand_studies import Imported, import_study
 from experiments.models import Cluster, Experiment, Job, Run
 from experiments.statistics.values import Stamp, Verdict
+from tests.experiments.bundles.studies import make_bundle, verify
 from tests.factories import AdminFactory
 
 pytestmark = pytest.mark.django_db
@@ -155,3 +156,11 @@ def test_the_command_tells_what_came_of_it(capsys: pytest.CaptureFixture[str]) -
     assert "7 jobs entered; 0 still to come." in capsys.readouterr().out
     with pytest.raises(CommandError, match="There is a cluster called four H200s already"):
         call_command("import_by_hand_study", *arguments, **options)
+
+
+@pytest.mark.parametrize("name", ["four_gpus", "no_apptainer"])
+def test_the_bundle_of_an_imported_study_verifies(name: str, tmp_path: Path) -> None:
+    experiment = take(*load(name)).experiment
+    code, said = verify(make_bundle(experiment), tmp_path)
+    assert code == 0, said
+    assert "All check sums and all" in said
