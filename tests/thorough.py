@@ -63,6 +63,7 @@ LEFT_TO_ALL = {
     "tests/lab/test_watched_runs.py": "the path by keyboard watches a run on bare metal",
     # A second scheduler, with a lab of its own that takes half a minute to start.
     "tests/lab/test_grid_engine.py": "tests/runners/test_grid_engine.py, with its recorded answers",
+    "tests/lab/test_carried_jobs.py::test_grid_engine": "the same on Slurm",
     # Ends that Slurm is made to cause, each of which waits for its daemons.
     "tests/lab/test_ends.py": "tests/experiments/execution/test_attempts_by_rule.py",
     "tests/lab/test_node_samples.py::test_an_odd_tool": "tests/runners, with the same odd answers",
