@@ -27,6 +27,7 @@ from experiments.citations import (
     write_cff,
 )
 from experiments.models import Deposit, Experiment
+from experiments.models.citation import find_citation
 from experiments.signing import find_signer, write_allowed_signers
 
 
@@ -56,8 +57,7 @@ def publication(request: Request, pk: int) -> HttpResponse:
 
 def _read_initial(request: Request, row: Experiment, cited: Cited) -> dict[str, str]:
     """Return what is stated; where nothing is, whoever opens the page is offered as the author."""
-    stated = hasattr(row, "citation")
-    authors = cited.authors if stated else (suggest_author(request.user),)
+    authors = cited.authors if find_citation(row) else (suggest_author(request.user),)
     title = "" if cited.title == row.question else cited.title
     return {"authors": write_authors(authors), "licence": cited.licence, "title": title}
 

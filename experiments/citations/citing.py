@@ -57,7 +57,7 @@ class Cited:
 
 def describe_citation(experiment: Experiment) -> Cited:
     """Return how an experiment is cited; without authors where nobody has stated any."""
-    row = find_citation(experiment) or Citation(experiment=experiment)
+    row = find_citation(experiment) or Citation()  # not of it: that would be kept there
     on = row.doi_published_at or experiment.launched_at or experiment.imported_at
     site = settings.SITE_ADDRESS
     return Cited(
