@@ -35,6 +35,7 @@ from experiments.models import (
     RunFile,
     SavedView,
     ShareLink,
+    SigningKey,
     StoredRecord,
     UnsavedForm,
     User,
@@ -42,7 +43,7 @@ from experiments.models import (
     Workload,
 )
 from experiments.presets.own_presets import describe_definition
-from experiments.signing import make_signing_key
+from experiments.signing import ssh_signatures
 from tests.dashboard.conftest import Site, measured
 from tests.factories import (
     ClusterFactory,
@@ -309,7 +310,9 @@ def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
     """Make what one person owns, as the arguments of an address."""
     results = measured(site, owner, blocks=2, visibility="public")
     Citation.objects.create(experiment=results, authors=[{"family": "Curie"}])
-    make_signing_key()
+    signing = ssh_signatures.make_key()
+    public = ssh_signatures.write_public_key(signing)
+    SigningKey.objects.create(private=signing, public=public, fingerprint="SHA256:x")
     table = PublishedTableFactory(owner=owner)
     link = ShareLink.objects.make(results)
     run = results.runs.all()[0]
