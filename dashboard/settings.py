@@ -177,6 +177,11 @@ WEBHOOKS = environment.read_flag("WEBHOOKS", True)
 WEBHOOKS_WITHOUT_TLS = environment.read_flag("WEBHOOKS_WITHOUT_TLS", False)
 # Networks of the site's own to which may be posted, too: 10.1.2.0/24. Otherwise none.
 WEBHOOK_INSIDE_NETWORKS = environment.read_networks("WEBHOOK_INSIDE_NETWORKS")
+# The API of the service at which bundles are deposited: Zenodo's, or that of its sandbox
+# (https://sandbox.zenodo.org/api). Empty: no page offers it.
+DEPOSIT_ADDRESS = environment.read_text("DEPOSIT_ADDRESS", "https://zenodo.org/api").rstrip("/")
+# What makes a bundle with its figures, for the worker that deposits it.
+BUNDLE_MAKER = "dashboard.comparisons.bundle_files.make_named_bundle"
 # Administrators are told of a cluster that was not reachable, or was paused, for as long.
 CLUSTER_ALERT_MINUTES = environment.read_number("CLUSTER_ALERT_MINUTES", 15)
 

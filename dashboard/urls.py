@@ -55,6 +55,7 @@ from dashboard.planning import (
     workload_views,
 )
 from dashboard.presets import own_preset_views, preset_views
+from dashboard.publishing import publication_views, publishing_account_views
 from dashboard.recurring import commit_views, recurring_views
 from dashboard.search import search_views
 from dashboard.software import environment_views, parity_views, recipe_views
@@ -72,6 +73,13 @@ urlpatterns = [
     path("healthz/", overview_views.healthz, name="healthz"),
     path("login/", auth.LoginView.as_view(authentication_form=LoginForm), name="login"),
     path("account/password/", account_views.password, name="password_change"),
+    path("account/publishing/", publishing_account_views.publishing, name="publishing"),
+    path(
+        "account/publishing/token/delete/",
+        publishing_account_views.delete_token,
+        name="deposit_token_delete",
+    ),
+    path("about/key/", publication_views.site_key, name="site_key"),
     path("account/notifications/", notification_views.choices, name="notification_choices"),
     path("account/webhooks/new/", webhook_views.new, name="webhook_new"),
     path("account/webhooks/<int:pk>/", webhook_views.webhook, name="webhook"),
@@ -155,6 +163,10 @@ urlpatterns = [
         )
     ),
     path("experiments/<int:pk>/bundle.zip", bundle_views.bundle, name="bundle_zip"),
+    path("experiments/<int:pk>/publication/", publication_views.publication, name="publication"),
+    path("experiments/<int:pk>/deposit/", publication_views.change_deposit, name="deposit"),
+    path("experiments/<int:pk>/citation.bib", publication_views.citation_bib, name="citation_bib"),
+    path("experiments/<int:pk>/CITATION.cff", publication_views.citation_cff, name="citation_cff"),
     path("experiments/<int:pk>/runs.csv", export_views.runs_csv, name="runs_csv"),
     path("experiments/<int:pk>/runs.json", export_views.runs_json, name="runs_json"),
     path("experiments/<int:pk>/runs.parquet", export_views.runs_parquet, name="runs_parquet"),

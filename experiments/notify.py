@@ -91,6 +91,11 @@ def enqueue_copy(row: RunFile) -> None:
     _enqueue_on_commit("copy_file", row.pk, queue=BULK)
 
 
+def enqueue_deposit(deposit_pk: int) -> None:
+    """Ask for a bundle to be deposited; the clock asks again."""
+    _enqueue_on_commit("deposit", deposit_pk, queue=BULK)
+
+
 def enqueue_keep(experiment_pk: int) -> None:
     """Ask for an experiment's comparison to be computed and kept, for the pages.
 

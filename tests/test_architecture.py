@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "experiments.program_files": set(),
     "experiments.loaded_files": set(),
     "experiments.help_targets": set(),
+    "experiments.citations": {"experiments", "django", "packaging"},
     "experiments.software.parity": {"experiments.confounder_table"},
     "experiments.imports": {
         "experiments.imports",
@@ -155,17 +156,21 @@ ROOMS = {
         "presets": "access design models planning software",
         "comparisons": "design fact_comparison models notify planning program_files software "
         "statistics",
-        "bundles": "comparisons confounder_table models planning snapshot_facts statistics",
+        "signing": "access encryption models",
+        "citations": "access models",
+        "bundles": "citations comparisons confounder_table models planning signing snapshot_facts "
+        "statistics",
         "notifications": "access comparisons encryption models",
+        "deposits": "access bundles citations encryption models notifications notify",
         "recurring": "comparisons models notifications notify planning presets statistics",
-        "execution": "access clusters comparisons design encryption images liveness loaded_files "
-        "models notifications notify planning recurring snapshots software",
+        "execution": "access clusters comparisons deposits design encryption images liveness "
+        "loaded_files models notifications notify planning recurring snapshots software",
         "health": "access execution models notifications notify statistics",
         "imports": "access comparisons design execution models planning snapshots statistics",
         "admin": "access execution help_targets models planning software",
         "demo": "access clusters execution models software",
-        "management": "access clusters comparisons demo encryption execution health images imports "
-        "liveness models notifications notify recurring software statistics",
+        "management": "access clusters comparisons demo deposits encryption execution health "
+        "images imports liveness models notifications notify recurring signing software statistics",
         "apps": "execution settings_checks",
     },
     "dashboard": {
@@ -197,6 +202,7 @@ ROOMS = {
         "imports": "access form_styles typed_requests uploads",
         "planning": "access catalogue form_problems form_styles typed_requests",
         "presets": "access form_styles planning typed_requests",
+        "publishing": "access comparisons form_styles typed_requests",
         "execution": "access charts comparisons environment_symbols form_styles lists software "
         "templatetags typed_requests uploads",
         "recurring": "access comparisons drawings form_styles lists typed_requests",
@@ -205,7 +211,8 @@ ROOMS = {
         "settings": "environment",
         "apps": "access",
         "urls": "access catalogue clusters comparisons docs execution glossary_views health images "
-        "imports notifications overview_views planning presets recurring search software",
+        "imports notifications overview_views planning presets publishing recurring search "
+        "software",
         "wsgi": "",
     },
     "standalone": {

@@ -72,7 +72,7 @@ def get_readable(request: OpenRequest, pk: int, *, with_plan: bool = False) -> E
     if not with_plan:
         rows = rows.without_plan()
     return get_object_or_404(
-        rows.select_related("cluster", "partition", "baseline", "owner"), pk=pk
+        rows.select_related("cluster", "partition", "baseline", "owner", "citation"), pk=pk
     )
 
 

@@ -27,6 +27,11 @@ def make_bundle(experiment: Experiment, *, is_visitor: bool = False) -> Iterator
     )
 
 
+def make_named_bundle(experiment: Experiment) -> tuple[str, Iterator[bytes]]:
+    """Return the name of an experiment's bundle, and its bytes; for the worker that deposits it."""
+    return make_file_name(experiment, "bundle", ".zip"), make_bundle(experiment)
+
+
 def _list_extra(comparison: ExperimentComparison, is_visitor: bool) -> list[ExtraFile]:
     if not (comparison.pairs and comparison.has_numbers):
         return []

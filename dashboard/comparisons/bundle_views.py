@@ -17,6 +17,8 @@ from dashboard.comparisons.export_limit import limit_exports
 from dashboard.comparisons.safe_files import make_file_name
 from dashboard.typed_requests import OpenRequest
 from experiments.bundles import NoBundle
+from experiments.models import Experiment
+from experiments.models.citation import find_citation
 
 NAMES_STAND_IN_IT = (
     "This link hides the names of people and machines. A bundle has them, and its check sums would "
@@ -27,6 +29,12 @@ NAMES_STAND_IN_IT = (
 def is_offered(user: Any, *, is_alive: bool) -> bool:
     """Return whether this reader can have a bundle of an experiment that is readable for them."""
     return not is_alive and find_anonymity(user) is None
+
+
+def has_authors(user: Any, experiment: Experiment) -> bool:
+    """Return whether authors of an experiment are stated, and this reader may know them."""
+    citation = find_citation(experiment)
+    return bool(citation and citation.authors) and find_anonymity(user) is None
 
 
 @by_link

@@ -166,5 +166,7 @@ def _respond(request: OpenRequest, context: dict[str, Any], part: str) -> HttpRe
             configurations=len(comparison.groups),
             has_bundle=isinstance(comparison, ExperimentComparison)
             and bundle_views.is_offered(request.user, is_alive=comparison.stage.alive),
+            has_authors=isinstance(comparison, ExperimentComparison)
+            and bundle_views.has_authors(request.user, context["experiment"]),
         )
     return render(request, "comparisons/detail.html", context)

@@ -20,6 +20,8 @@ FORMATS = {
     "svg": "SVG",
     "png": "PNG",
     "zip": "ZIP",
+    "bib": "BibTeX",
+    "cff": "CFF",
 }
 
 
@@ -35,6 +37,8 @@ class Files:
     """Whether there are such files only where runs have succeeded."""
     needs_end: bool = False
     """Whether there are such files only when all runs have ended, and names may be known."""
+    needs_authors: bool = False
+    """Whether there are such files only where authors are stated, and names may be known."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ FOREST = "two columns, 180 mm; other widths and greys at the figure itself"
 PAGES = "all pages; single ones and other widths at the figure itself"
 REPORT = "one file that stands alone: verdicts, figure, results, methods, environments"
 BUNDLE = "plan, runs, results and methods in one file, with a program that checks it"
+CITATION = "authors, title, licence and DOI"
 SECTIONS = "the whole comparison on paper, or the page as it is"
 FIGURES_HEADING = "Figures"
 OF_ONE = "one configuration; others in its section"
@@ -89,6 +94,9 @@ OF_EXPERIMENTS: Mapping[str, Sequence[Files]] = {
         Files("Steps", "a row for each recorded step", _name_views("series", "csv", "parquet")),
         Files("Bundle", BUNDLE, _name_views("bundle", "zip"), True, True),
     ),
+    "Citation": (
+        Files("Cite", CITATION, _name_views("citation", "bib", "cff"), needs_authors=True),
+    ),
 }
 OF_TABLES: Mapping[str, Sequence[Files]] = {
     "Results": (
@@ -109,12 +117,14 @@ def list_exports(
     figures: Sequence[PrintedFigure] = (),
     configurations: int = 1,
     has_bundle: bool = False,
+    has_authors: bool = False,
 ) -> list[ExportGroup]:
     """Return what there is to export, in groups.
 
     `pages` says how many pages the forest plot has, 0 if there is none; one of several is whole in
     a PDF only. `figures` are the others; of several configurations they may have several pages.
-    `has_bundle` says whether the reader may have a bundle now (`bundle_views.is_offered`).
+    `has_bundle` says whether the reader may have a bundle now (`bundle_views.is_offered`), and
+    `has_authors` whether they may know authors that are stated (`bundle_views.has_authors`).
     """
     is_experiment = isinstance(subject, Experiment)
     groups: list[ExportGroup] = []
@@ -131,6 +141,8 @@ def list_exports(
         for kind in files:
             views, about = kind.views, kind.about
             if (kind.needs_results and not has_results) or (kind.needs_end and not has_bundle):
+                continue
+            if kind.needs_authors and not has_authors:
                 continue
             if heading == FIGURES_HEADING and not pages:
                 continue

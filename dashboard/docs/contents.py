@@ -19,6 +19,7 @@ GROUPS = {
         "parity": "reports, waivers, one lock file for both",
         "lists": "columns, filters, saved views",
         "exports": "files of results, runs and steps: CSV, JSON, Parquet",
+        "publishing": "authors, licence, citation, signed bundles, deposits at Zenodo",
         "notifications": "what Tare tells people, where, and what each person chooses",
         "statistics": "estimates, intervals, verdicts, stamps, power, calibration",
         "published-tables": "formats of tables and results that are read, and how",

@@ -34,6 +34,7 @@ from dashboard.lists import Listing, make_listing
 from dashboard.software.parity_views import prepare_report
 from dashboard.typed_requests import OpenRequest, Request, parse_whole_number, read_posted_text
 from experiments.access.permissions import may_change
+from experiments.citations import describe_citation
 from experiments.clusters.pauses import list_pauses
 from experiments.clusters.preflights import find_last_if_red, why_not_check
 from experiments.comparisons import read_latest
@@ -97,6 +98,8 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
     }
     comparison = None
     if part != DETAILS:
+        if bundle_views.has_authors(request.user, row):
+            context["cited"] = describe_citation(row)
         paces = run_matrix.paces if run_matrix else None
         context |= _prepare_state(request, row, progress, paces)
         if progress.tally.succeeded and any(stage.judgements):
@@ -115,6 +118,7 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
             figures=list_printed_figures(comparison) if comparison else (),
             configurations=len(comparison.groups) if comparison else 0,
             has_bundle=bundle_views.is_offered(request.user, is_alive=progress.tally.alive),
+            has_authors=bundle_views.has_authors(request.user, row),
         )
     fragment = {"": "", LIVE: "#live", DETAILS: "#details"}[part]
     response = render(request, f"execution/detail.html{fragment}", context)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, cast
 
 FIRST_DATE = (1980, 1, 1, 0, 0, 0)
@@ -12,6 +12,9 @@ FIRST_DATE = (1980, 1, 1, 0, 0, 0)
 PLAIN_FILE = 0o100644 << 16
 BAGIT = b"BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n"
 PAYLOAD = "data/"
+TAG_MANIFEST = "tagmanifest-sha256.txt"
+SIGNATURE = f"{TAG_MANIFEST}.sig"
+"""The one file that no manifest lists, as it is of the last of them."""
 
 
 class Outlet:
@@ -67,8 +70,13 @@ class BagWriter:
         sums[name], self.sizes[name] = digest.hexdigest(), size
         yield self._outlet.take()
 
-    def finish(self, info: Mapping[str, str]) -> Iterator[bytes]:
-        """Add the manifests and `bag-info.txt`, with what `info` says, and end the zip."""
+    def finish(
+        self, info: Mapping[str, str], sign: Callable[[bytes], bytes] | None = None
+    ) -> Iterator[bytes]:
+        """Add the manifests and `bag-info.txt`, with what `info` says, and end the zip.
+
+        `sign` returns the signature of the manifest of tag files, and with it of all the others.
+        """
         payload_bytes = sum(self.sizes[name] for name in self.payload)
         facts = {**info, "Payload-Oxum": f"{payload_bytes}.{len(self.payload)}"}
         lines = "".join(f"{name}: {_make_line(value)}\n" for name, value in facts.items())
@@ -76,7 +84,9 @@ class BagWriter:
         yield from self.add("bag-info.txt", [lines.encode()])
         yield from self.add("manifest-sha256.txt", [_make_manifest(self.payload)])
         tags = _make_manifest(self._tags)
-        yield from self.add("tagmanifest-sha256.txt", [tags])
+        yield from self.add(TAG_MANIFEST, [tags])
+        if sign:
+            yield from self.add(SIGNATURE, [sign(tags)])
         self._zip.close()
         yield self._outlet.take()
 

@@ -11,8 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
+
 from experiments.bundles.bag import PAYLOAD, BagWriter
 from experiments.bundles.crate import METADATA, make_crate
+from experiments.bundles.crate_citation import add_citation
 from experiments.bundles.plain_json import make_canonical, make_document
 from experiments.bundles.run_documents import (
     AS_STORED,
@@ -29,9 +32,11 @@ from experiments.bundles.study_documents import (
     describe_waivers,
     write_events,
 )
+from experiments.citations import Cited, describe_citation, write_cff
 from experiments.comparisons import ExperimentComparison, read_comparison
 from experiments.comparisons.comparison_keys import identify_inputs, identify_method
 from experiments.models import Experiment, Extension, Run
+from experiments.signing import NAMESPACE, PRINCIPAL, find_signer
 from experiments.statistics import numbers
 
 VERIFY = Path(__file__).with_name("verify.py")
@@ -52,12 +57,24 @@ data/snapshots/          what was true where runs ran; the names are the check s
 data/events.jsonl        what happened, by whom, when and why
 data/ro-crate-metadata.json   all of this for programs (Workflow Run RO-Crate)
 """
+CITATION_LINE = "data/CITATION.cff        authors, licence and how to cite it\n"
+SIGNED = """
+It is signed by the key {fingerprint} of the site that made it. Compare that
+with the key that the site publishes under {key}, and check with OpenSSH:
+
+    ssh-keygen -Y verify -f allowed_signers -I {principal} -n {namespace} \\
+        -s tagmanifest-sha256.txt.sig < tagmanifest-sha256.txt
+"""
+UNSIGNED = "\nIt is not signed. {why}\n"
+KEY_PATH = "/about/key/"
+ALLOWED_SIGNERS = "allowed_signers"
 DESCRIPTIONS = {
     "experiment.json": "Names, versions, metrics and margins",
     "plan.json": "The plan as it was frozen and hashed before the first run",
     "extension.json": "The repeats that were added after the verdict, as they were frozen",
     "comparison.json": "The full results: ratios, intervals, p values, verdicts, stamps",
     "events.jsonl": "What happened, by whom, when and why",
+    "CITATION.cff": "Authors, licence, title and DOI: how to cite it",
     "confounders.json": "Which facts of snapshots are compared, how, and how grave differences are",
     AS_STORED: "Facts of snapshots that an earlier version of Tare stored otherwise",
     "images.json": "The images by digest, the hashes of their files, and what they were made of",
@@ -124,8 +141,14 @@ def _write(
     bag, runs = BagWriter(name), list[RunFacts]()
     extension = Extension.objects.filter(pk=experiment.pk).first()
     about = describe_experiment(experiment, extension)
-    yield from bag.add("README.txt", [README.format(question=experiment.question).encode()])
+    cited, (signer, why_not) = describe_citation(experiment), find_signer()
+    readme = _write_readme(experiment, cited, signer.fingerprint if signer else "", why_not)
+    yield from bag.add("README.txt", [readme.encode()])
     yield from bag.add("verify.py", [VERIFY.read_bytes()])
+    if signer:
+        yield from bag.add(ALLOWED_SIGNERS, [signer.allowed_signers])
+    if cited.authors:
+        yield from bag.add(f"{PAYLOAD}CITATION.cff", [write_cff(cited)])
     for document, content in _list_documents(experiment, extension, about, comparison):
         yield from bag.add(PAYLOAD + document, content)
     for file in extra:
@@ -136,6 +159,7 @@ def _write(
     crate = make_crate(
         about, bag.sizes, bag.payload, descriptions, runs, made_at.isoformat(timespec="seconds")
     )
+    add_citation(crate["@graph"], cited)
     yield from bag.add(PAYLOAD + METADATA, [make_document(crate)])
     if identify_inputs([Experiment.objects.get(pk=experiment.pk)])[experiment.pk].key != key:
         raise ChangedMeanwhile(f"Experiment {experiment.pk} was changed while it was written.")
@@ -145,8 +169,18 @@ def _write(
             "External-Description": experiment.question,
             "Bagging-Date": f"{made_at:%Y-%m-%d}",
             "Tare-Method": identify_method(),
-        }
+        },
+        sign=signer.sign if signer else None,
     )
+
+
+def _write_readme(experiment: Experiment, cited: Cited, fingerprint: str, why_not: str) -> str:
+    text = README.format(question=experiment.question) + CITATION_LINE * bool(cited.authors)
+    if not fingerprint:
+        return text + UNSIGNED.format(why=why_not)
+    key = f"{settings.SITE_ADDRESS or 'its address'}{KEY_PATH}"
+    names = {"principal": PRINCIPAL, "namespace": NAMESPACE}
+    return text + SIGNED.format(fingerprint=fingerprint, key=key, **names)
 
 
 def _list_documents(

@@ -4,6 +4,7 @@
     python3 verify.py             the folder in which this file lies
     python3 verify.py BUNDLE      another folder, or a zip file, which is not unpacked
     python3 verify.py --all       prints every number, not only those that matter most
+    python3 verify.py --signer SHA256:...   wants it signed by the key with this fingerprint
 
 It needs Python 3.8 or newer and nothing else, reads nothing but the bundle, and changes nothing. It
 ends with 0 only if all check sums and all numbers agree, and says what it did not compute.
@@ -18,11 +19,13 @@ In order:
 6. many pairs: Holm's correction, and several decisive metrics
 7. the study: which runs are judged, when, and with which values
 8. what is printed, beside what was computed
+9. the signature (SSHSIG by Ed25519, as `ssh-keygen -Y verify` reads it)
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import datetime
 import fnmatch
 import hashlib
@@ -62,6 +65,8 @@ MOST_OF_ONE_DOCUMENT = 400 * 10**6
 TIMES_SMALLER = 1100
 """No file of a zip is smaller than its content by more: the method itself allows 1032."""
 PIECE = 1 << 20
+SIGNATURE = "tagmanifest-sha256.txt.sig"
+"""Of the manifest that has the sums of all others; no manifest lists it."""
 
 
 class Refused(Exception):
@@ -190,7 +195,7 @@ def check_sums(bundle: Bundle) -> Iterator[str]:
     tags = read_manifest(bundle, "tagmanifest-sha256.txt")
     is_payload = {name: name.startswith("data/") for name in bundle.sizes}
     for name in sorted(bundle.sizes):
-        if name == "tagmanifest-sha256.txt":
+        if name in ("tagmanifest-sha256.txt", SIGNATURE):
             continue
         known = (payload if is_payload[name] else tags).pop(name, None)
         if known is None:
@@ -1870,7 +1875,133 @@ def add_overalls(study: Study, pairs: Dict[Key, Dict[str, Any]]) -> None:
             pair.update(overall_verdict=verdict, overall_p=p, overall_p_holm=p_holm)
 
 
-def check(path: str, show_all: bool) -> int:
+# -- 9. The signature -----------------------------------------------------------------------------
+
+ALLOWED_SIGNERS = "allowed_signers"
+NAMESPACE = b"tare-bundle"
+BEGIN, END = "-----BEGIN SSH SIGNATURE-----", "-----END SSH SIGNATURE-----"
+P = 2**255 - 19
+ORDER = 2**252 + 27742317777372353535851937790883648493
+D = -121665 * pow(121666, P - 2, P) % P
+Point = Tuple[int, int]
+
+
+def add_points(a: Point, b: Point) -> Point:
+    """Add two points of the curve -x^2 + y^2 = 1 + d x^2 y^2 (RFC 8032, 5.1)."""
+    product = D * a[0] * b[0] * a[1] * b[1] % P
+    x = (a[0] * b[1] + a[1] * b[0]) * pow(1 + product, P - 2, P)
+    y = (a[1] * b[1] + a[0] * b[0]) * pow(1 - product, P - 2, P)
+    return x % P, y % P
+
+
+def multiply(point: Point, times: int) -> Point:
+    result = (0, 1)
+    while times:
+        if times & 1:
+            result = add_points(result, point)
+        point = add_points(point, point)
+        times >>= 1
+    return result
+
+
+def decode_point(data: bytes) -> Point:
+    """Return the point that 32 bytes stand for; ValueError if it is not on the curve."""
+    number = int.from_bytes(data, "little")
+    y, sign = number % 2**255, number >> 255
+    square = (y * y - 1) * pow(D * y * y + 1, P - 2, P) % P
+    x = pow(square, (P + 3) // 8, P)
+    if (x * x - square) % P:
+        x = x * pow(2, (P - 1) // 4, P) % P
+    if len(data) != 32 or y >= P or (x * x - square) % P or (x == 0 and sign):
+        raise ValueError("no point of the curve")
+    return (x if x % 2 == sign else P - x), y
+
+
+BASE = decode_point((4 * pow(5, P - 2, P) % P).to_bytes(32, "little"))
+
+
+def is_signed(key: bytes, message: bytes, signature: bytes) -> bool:
+    """Return whether an Ed25519 signature is that of a message by a key (RFC 8032, 5.1.7)."""
+    if len(signature) != 64 or int.from_bytes(signature[32:], "little") >= ORDER:
+        return False
+    try:
+        point, r = decode_point(key), decode_point(signature[:32])
+    except ValueError:
+        return False
+    digest = hashlib.sha512(signature[:32] + key + message).digest()
+    left = multiply(BASE, int.from_bytes(signature[32:], "little"))
+    right = add_points(r, multiply(point, int.from_bytes(digest, "little") % ORDER))
+    return left == right
+
+
+def take_string(data: bytes) -> Tuple[bytes, bytes]:
+    """Return the string with which SSH data begin, and the rest."""
+    size = int.from_bytes(data[:4], "big")
+    if len(data) < 4 + size:
+        raise ValueError("it is cut off")
+    return data[4 : 4 + size], data[4 + size :]
+
+
+def write_string(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + data
+
+
+def read_signature(text: str, message: bytes) -> Tuple[bytes, bool]:
+    """Return the key that an armoured signature names, and whether it is that of the message."""
+    lines = text.split("\n")
+    if lines[0] != BEGIN or END not in lines:
+        raise ValueError("it is no signature of OpenSSH")
+    blob = base64.b64decode("".join(lines[1 : lines.index(END)]), validate=True)
+    if blob[:10] != b"SSHSIG\0\0\0\1":
+        raise ValueError("it has another version")
+    key, rest = take_string(blob[10:])
+    space, rest = take_string(rest)
+    reserved, rest = take_string(rest)
+    method, rest = take_string(rest)
+    signature, rest = take_string(rest)
+    kind, raw = take_string(key)
+    signed_kind, value = take_string(signature)
+    if space != NAMESPACE or method not in (b"sha256", b"sha512") or rest:
+        raise ValueError("it is for something else than a bundle")
+    if kind != b"ssh-ed25519" or signed_kind != kind:
+        raise ValueError("its key is not of the kind Ed25519")
+    digest = hashlib.new(method.decode(), message).digest()
+    fields = (space, reserved, method, digest)
+    signed = b"SSHSIG" + b"".join(write_string(field) for field in fields)
+    return key, is_signed(take_string(raw)[0], signed, take_string(value)[0])
+
+
+def check_signature(bundle: Bundle, signer: str) -> Iterator[str]:
+    """Print by which key the bundle is signed, and yield what is wrong with that."""
+    if SIGNATURE not in bundle.sizes:
+        if ALLOWED_SIGNERS in bundle.sizes:
+            yield "%s is missing: the bundle was signed." % SIGNATURE
+        elif signer:
+            yield "It is not signed, and was to be by %s." % signer
+        else:
+            print("\nNot signed: only a hash that was published before shows who made it.")
+        return
+    text = bundle.read(SIGNATURE).decode("ascii", "replace")
+    try:
+        key, is_good = read_signature(text, bundle.read("tagmanifest-sha256.txt"))
+    except ValueError as error:
+        yield "%s cannot be read: %s." % (SIGNATURE, error)
+        return
+    digest = base64.b64encode(hashlib.sha256(key).digest()).decode()
+    fingerprint = "SHA256:" + digest.rstrip("=")
+    if not is_good:
+        yield "%s is not the signature of these files by %s." % (SIGNATURE, fingerprint)
+        return
+    if signer and signer != fingerprint:
+        yield "It is signed by %s, and was to be by %s." % (fingerprint, signer)
+        return
+    print("\nSigned by the key %s." % fingerprint)
+    if not signer:
+        print("  Whose key that is this program cannot know. Compare it with the one that the site")
+        print("  publishes (README.txt says where), or give it: verify.py --signer SHA256:...")
+
+
+def check(path: str, show_all: bool, signer: str = "") -> int:
     """Check a bundle; return 0 if everything agrees, else 1."""
     report = Report(show_all)
     print("Check sums of %s" % path)
@@ -1884,6 +2015,8 @@ def check(path: str, show_all: bool) -> int:
     check_definition(study, report)
     check_runs(study, report)
     check_pairs(study, report)
+    for wrong in check_signature(bundle, signer):
+        report.fail(wrong)
     print("\nNot recomputed: which steps are warm-up (each mean after it is); the stamps")
     print("  %s; sentences, of some all" % OTHER_STAMPS)
     print("  but the beginning; summaries over configurations; verdicts and curves of training;")
@@ -1906,10 +2039,11 @@ def main() -> int:
     here = os.path.dirname(os.path.abspath(__file__))
     parser.add_argument("bundle", nargs="?", default=here, help="a folder or a zip file")
     parser.add_argument("--all", action="store_true", help="print every number")
+    parser.add_argument("--signer", default="", help="the fingerprint of the key that signed it")
     options = parser.parse_args()
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
-        return check(options.bundle, options.all)
+        return check(options.bundle, options.all, options.signer)
     except Refused as why:
         print("\nWRONG: %s" % why)
     except (

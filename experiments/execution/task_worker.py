@@ -37,6 +37,7 @@ TASKS = {
         tasks.recur,
         tasks.find_changes,
         tasks.deliver,
+        tasks.deposit,
     )
 }
 """What can be asked for, by the name under which RQ writes it down."""

@@ -6,6 +6,7 @@ from django.db import close_old_connections
 
 from experiments import execution
 from experiments.comparisons import keep_comparison
+from experiments.deposits import deposit_bundle
 from experiments.models import CheckReport, StagedImage
 from experiments.notifications import deliver as deliver_to
 from experiments.notifications import list_due_people, watch_experiment
@@ -85,6 +86,12 @@ def keep(pk: int) -> str:
     note_and_tell(pk)
     watch_experiment(pk)
     return outcome
+
+
+def deposit(pk: int) -> str:
+    """Deposit a bundle where the site deposits them, however long that takes."""
+    close_old_connections()
+    return deposit_bundle(pk)
 
 
 def watch(pk: int) -> str:

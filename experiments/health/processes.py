@@ -62,6 +62,7 @@ TASKS = {
     "keep": "computes a comparison",
     "watch": "looks for what owners are to be told",
     "deliver": "sends notifications",
+    "deposit": "deposits a bundle",
     "recur": "launches a recurrence",
     "find_changes": "looks for changes of a cluster",
 }

@@ -4,6 +4,7 @@ from experiments.models.alert import Alert, AlertEnding
 from experiments.models.audit import AuditEntry
 from experiments.models.catalogue import Environment, SentFile, Workload
 from experiments.models.checks import CheckReport, ConnectionTest, HostKey
+from experiments.models.citation import Citation, Deposit, DepositToken, SigningKey
 from experiments.models.cluster import Cluster, Runtime
 from experiments.models.cluster_draft import ClusterDraft, ClusterReading
 from experiments.models.cluster_use import ClusterUse, GPUMonth
@@ -47,12 +48,15 @@ __all__ = [
     "AlertEnding",
     "AuditEntry",
     "CheckReport",
+    "Citation",
     "Cluster",
     "ClusterDraft",
     "ClusterReading",
     "ClusterUse",
     "ConnectionTest",
     "Credential",
+    "Deposit",
+    "DepositToken",
     "Environment",
     "EnvironmentInspection",
     "Event",
@@ -95,6 +99,7 @@ __all__ = [
     "Series",
     "ServiceSign",
     "ShareLink",
+    "SigningKey",
     "Snapshot",
     "StagedImage",
     "StoredRecord",

@@ -49,6 +49,14 @@ class User(AbstractUser):
     """A person. The role is the truth; Django's own two flags follow from it."""
 
     role = models.CharField(max_length=30, choices=Role.choices, default=Role.RESEARCHER)
+    orcid = models.CharField(
+        "ORCID",
+        max_length=19,
+        blank=True,
+        default="",
+        db_default="",  # for processes of the version before, while a site is upgraded
+        help_text="Offered as that of an author.",
+    )
     unread_notifications = models.PositiveIntegerField(
         default=0, editable=False, help_text="For the head of each page, without a statement."
     )

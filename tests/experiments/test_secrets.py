@@ -19,7 +19,15 @@ from pytest_django.fixtures import Settings
 
 from experiments import execution
 from experiments.encryption import SEALED, KeyRing, Secret, WrongKey, list_secret_fields
-from experiments.models import AuditEntry, Credential, ImageImport, ShareLink, Webhook
+from experiments.models import (
+    AuditEntry,
+    Credential,
+    DepositToken,
+    ImageImport,
+    ShareLink,
+    SigningKey,
+    Webhook,
+)
 from experiments.settings_checks import check_credential_keys
 from tests.factories import ClusterFactory, CredentialFactory, ExperimentFactory, UserFactory
 
@@ -46,11 +54,23 @@ def make_webhook(**secrets: str) -> Webhook:
     return row
 
 
+def make_signing_key(**secrets: str) -> SigningKey:
+    return SigningKey.objects.create(public="ssh-ed25519 AAAA", fingerprint="SHA256:x", **secrets)
+
+
+def make_token(**secrets: str) -> DepositToken:
+    return DepositToken.objects.create(
+        owner=UserFactory(), service="https://example.org", **secrets
+    )
+
+
 # How to make a row with secrets, for every model that has some.
 MAKERS: dict[type[models.Model], Callable[..., Any]] = {
     Credential: CredentialFactory,
+    DepositToken: make_token,
     ImageImport: make_image_import,
     ShareLink: make_link,
+    SigningKey: make_signing_key,
     Webhook: make_webhook,
 }
 

@@ -15,6 +15,7 @@ from django.db.models.functions import Now
 
 from experiments.clusters.old_readings import forget_old_readings
 from experiments.clusters.visit_requests import LONGEST
+from experiments.deposits import list_due_deposits
 from experiments.execution.visit_times import is_urgent
 from experiments.health.alert_watch import watch_beside
 from experiments.health.signs import show_sign
@@ -45,6 +46,7 @@ from experiments.notifications import (
 from experiments.notify import (
     enqueue_copy,
     enqueue_deliver,
+    enqueue_deposit,
     enqueue_find_changes,
     enqueue_keep,
     enqueue_receive,
@@ -186,6 +188,8 @@ def enqueue_waiting(retried_at: dict[str, float], now: float) -> None:
         enqueue_receive(image_import)
     for file in RunFile.objects.to_be_copied().filter(Q(seen_at=None) | Q(seen_at__lt=silent))[:50]:
         enqueue_copy(file)
+    for pk in list_due_deposits():
+        enqueue_deposit(pk)
 
 
 def enqueue_watches(retried_at: dict[str, float], now: float) -> None:

@@ -19,6 +19,7 @@ from django.utils import timezone
 from experiments.access import permissions
 from experiments.access.permissions import MAKERS
 from experiments.models import (
+    Citation,
     Cluster,
     ClusterDraft,
     Environment,
@@ -34,6 +35,7 @@ from experiments.models import (
     RunFile,
     SavedView,
     ShareLink,
+    SigningKey,
     StoredRecord,
     UnsavedForm,
     User,
@@ -41,6 +43,7 @@ from experiments.models import (
     Workload,
 )
 from experiments.presets.own_presets import describe_definition
+from experiments.signing import ssh_signatures
 from tests.dashboard.conftest import Site, measured
 from tests.factories import (
     ClusterFactory,
@@ -72,6 +75,9 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "login": (GET, "", NOBODY),
     "logout": (POST, "", Role.VIEWER),
     "password_change": (GET, "", Role.VIEWER),
+    "publishing": (GET, "", Role.VIEWER),
+    "deposit_token_delete": (POST, "", Role.VIEWER),
+    "site_key": (GET, "", NOBODY),
     "notifications": (GET, "", Role.VIEWER),
     "notification": (GET, "notification", Role.VIEWER),
     "notifications_read": (POST, "", Role.VIEWER),
@@ -116,6 +122,10 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "figure_pdf": (GET, "figure", Role.VIEWER),
     "runs_csv": (GET, "results", Role.VIEWER),
     "bundle_zip": (GET, "results", Role.VIEWER),
+    "citation_bib": (GET, "results", Role.VIEWER),
+    "citation_cff": (GET, "results", Role.VIEWER),
+    "publication": (GET, "results", Role.RESEARCHER),
+    "deposit": (POST, "results", Role.RESEARCHER),
     "runs_json": (GET, "results", Role.VIEWER),
     "comparison_parquet": (GET, "results", Role.VIEWER),
     "runs_parquet": (GET, "results", Role.VIEWER),
@@ -299,6 +309,10 @@ def person(role: Role) -> User:
 def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
     """Make what one person owns, as the arguments of an address."""
     results = measured(site, owner, blocks=2, visibility="public")
+    Citation.objects.create(experiment=results, authors=[{"family": "Curie"}])
+    signing = ssh_signatures.make_key()
+    public = ssh_signatures.write_public_key(signing)
+    SigningKey.objects.create(private=signing, public=public, fingerprint="SHA256:x")
     table = PublishedTableFactory(owner=owner)
     link = ShareLink.objects.make(results)
     run = results.runs.all()[0]

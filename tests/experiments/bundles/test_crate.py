@@ -158,6 +158,16 @@ def test_the_program_is_one_for_python_3_8() -> None:
         for name in node.names
     }
     assert imported == {
-        *("__future__", "argparse", "datetime", "fnmatch", "functools", "hashlib", "json", "math"),
+        *(
+            "__future__",
+            "argparse",
+            "base64",
+            "datetime",
+            "fnmatch",
+            "functools",
+            "hashlib",
+            "json",
+            "math",
+        ),
         *("os", "posixpath", "re", "statistics", "sys", "typing", "zipfile"),
     }

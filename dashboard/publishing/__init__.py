@@ -1,0 +1,1 @@
+"""Pages on which experiments are published: authors, licence, citation, signature, deposit."""
