@@ -155,7 +155,9 @@ ROOMS = {
         "presets": "access design models planning software",
         "comparisons": "design fact_comparison models notify planning program_files software "
         "statistics",
-        "bundles": "comparisons confounder_table models planning snapshot_facts statistics",
+        "provenance": "comparisons design models statistics",
+        "bundles": "comparisons confounder_table models planning provenance snapshot_facts "
+        "statistics",
         "notifications": "access comparisons encryption models",
         "recurring": "comparisons models notifications notify planning presets statistics",
         "execution": "access clusters comparisons design encryption images liveness loaded_files "
@@ -199,13 +201,15 @@ ROOMS = {
         "presets": "access form_styles planning typed_requests",
         "execution": "access charts comparisons environment_symbols form_styles lists software "
         "templatetags typed_requests uploads",
+        "provenance": "access comparisons drawings typed_requests",
         "recurring": "access comparisons drawings form_styles lists typed_requests",
         "glossary_views": "typed_requests",
         "overview_views": "comparisons execution typed_requests",
         "settings": "environment",
         "apps": "access",
         "urls": "access catalogue clusters comparisons docs execution glossary_views health images "
-        "imports notifications overview_views planning presets recurring search software",
+        "imports notifications overview_views planning presets provenance recurring search "
+        "software",
         "wsgi": "",
     },
     "standalone": {

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments.bundles.bag import PAYLOAD, BagWriter
+from experiments.bundles.checklist_facts import read_artefact_facts
 from experiments.bundles.crate import METADATA, make_crate
+from experiments.bundles.evaluation_checklist import make_checklist, write_markdown
 from experiments.bundles.plain_json import make_canonical, make_document
 from experiments.bundles.run_documents import (
     AS_STORED,
@@ -32,6 +34,7 @@ from experiments.bundles.study_documents import (
 from experiments.comparisons import ExperimentComparison, read_comparison
 from experiments.comparisons.comparison_keys import identify_inputs, identify_method
 from experiments.models import Experiment, Extension, Run
+from experiments.provenance.graphs import write_graph
 from experiments.statistics import numbers
 
 VERIFY = Path(__file__).with_name("verify.py")
@@ -50,8 +53,12 @@ data/jobs/JOB/job.sh     the script of a job, as it was sent
 data/confounders.json    which facts of snapshots are compared, and how grave a difference is
 data/snapshots/          what was true where runs ran; the names are the check sums
 data/events.jsonl        what happened, by whom, when and why
+data/provenance.jsonld   where each number comes from, as a graph (W3C PROV)
+data/artefact-evaluation.md   what a review of this artefact would ask, as far as it is known
 data/ro-crate-metadata.json   all of this for programs (Workflow Run RO-Crate)
 """
+PROVENANCE = "provenance.jsonld"
+CHECKLIST = "artefact-evaluation.md"
 DESCRIPTIONS = {
     "experiment.json": "Names, versions, metrics and margins",
     "plan.json": "The plan as it was frozen and hashed before the first run",
@@ -62,6 +69,8 @@ DESCRIPTIONS = {
     AS_STORED: "Facts of snapshots that an earlier version of Tare stored otherwise",
     "images.json": "The images by digest, the hashes of their files, and what they were made of",
     "parity.json": "The software of both sides, as it was compared before the launch",
+    PROVENANCE: "Where each number comes from: a graph by W3C PROV, as PROV-JSONLD",
+    CHECKLIST: "What a review of this artefact would ask, by ACM's badges",
     "waivers.json": "Differences in software that a person let pass, and why",
 }
 
@@ -167,6 +176,9 @@ def _list_documents(
     yield "images.json", [make_document(describe_images(experiment))]
     yield "waivers.json", [make_document(describe_waivers(experiment))]
     yield "events.jsonl", write_events(experiment)
+    yield PROVENANCE, write_graph(experiment, comparison)
+    sections = make_checklist(read_artefact_facts(experiment))
+    yield CHECKLIST, [write_markdown(sections, about)]
 
 
 def _list_files(
