@@ -147,7 +147,7 @@ def list_exports(
             exports += _list_figures(subject, figures, configurations)
         if exports:
             groups.append(ExportGroup(heading, exports))
-    if is_experiment:
+    if is_experiment and has_results:
         groups.append(_list_review_files(subject.pk))
     return groups
 

@@ -83,7 +83,9 @@ def _trace_grouped(
     singles = list(read_runs(keys, metrics=metrics))
     every = [*runs, *excluded]
     scope = Scope(
-        places=tuple(dict.fromkeys([row.place for row in [*groups, *singles]])),
+        places=tuple(
+            dict.fromkeys([*(row.place for row in groups), *(row.place for row in singles)])
+        ),
         images=tuple(dict.fromkeys(run.image for run in every)),
         runs=frozenset(run.uid for run in every),
         shown=frozenset(run.uid for run in singles),

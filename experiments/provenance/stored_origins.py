@@ -79,14 +79,14 @@ def read_study(experiment: Experiment) -> StudyOrigin:
                 name=row.name,
                 kind=row.kind,
                 sha256=compute_hash(definition)
-                if (definition := frozen.get("workloads", {}).get(str(row.pk)))
+                if (definition := (frozen.get("workloads") or {}).get(str(row.pk)))
                 else "",
             )
             for row in _list_workloads(experiment)
         },
         environments={
             key: _describe_environment(
-                row, frozen.get("environments", {}).get(key) or {}, experiment.baseline_id
+                row, (frozen.get("environments") or {}).get(key) or {}, experiment.baseline_id
             )
             for key, row in environments.items()
         },
@@ -269,10 +269,10 @@ def _read_values(keys: Sequence[int], metrics: Sequence[str]) -> dict[int, list[
     if metrics:
         rows = rows.filter(metric__in=metrics)
     values: dict[int, list[Value]] = {}
-    for run, *value in rows.order_by("metric").values_list(
+    for run, metric, value, unit, source in rows.order_by("metric").values_list(
         "run_id", "metric", "value", "unit", "source"
     ):
-        values.setdefault(run, []).append(Value(*value))
+        values.setdefault(run, []).append(Value(metric, value, unit, source))
     return values
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from experiments.provenance.origins import (
     EnvironmentOrigin,
@@ -110,6 +111,7 @@ def _describe_begin(study: StudyOrigin) -> Node:
 
 
 def _describe_plan(study: StudyOrigin) -> Node:
+    details: dict[str, Any]
     if study.is_imported:
         details = {"sha256": study.hash, "imported from": study.imported_from}
         title, type_name = "Logs", "imported logs"
