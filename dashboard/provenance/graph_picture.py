@@ -13,8 +13,8 @@ WIDTH, HEIGHT = 158.0, 46.0
 """Pixels, of a box."""
 POINT = 12.0
 LAYER, GAP, MARGIN = 78.0, 14.0, 8.0
-LONGEST_TITLE = 23
-"""Characters that a box holds; the list below has the whole title."""
+LONGEST_TYPE, LONGEST_TITLE = 25, 22
+"""Characters that a box holds; the list below has the whole texts."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class Box:
     node: Node
     x: float
     y: float
+    type: str
     title: str
     address: str
 
@@ -63,6 +64,8 @@ class Picture:
     height: float
     boxes: list[Box]
     arrows: list[Arrow]
+    middle: int
+    """Where in its width stands what was asked for: on a phone the page begins there."""
     box_width: float = WIDTH
     box_height: float = HEIGHT
 
@@ -98,7 +101,8 @@ def draw_picture(nodes: Sequence[Node], addresses: Mapping[str, str]) -> Picture
             node=node,
             x=round(layout.x[node.id] - WIDTH / 2, 1),
             y=MARGIN + (top - layout.level[node.id]) * LAYER,
-            title=_shorten(node.title),
+            type=_shorten(node.description, LONGEST_TYPE),
+            title=_shorten(node.title, LONGEST_TITLE),
             address=addresses.get(node.id) or f"#n{number}",
         )
         for number, node in enumerate(nodes, start=1)
@@ -109,11 +113,12 @@ def draw_picture(nodes: Sequence[Node], addresses: Mapping[str, str]) -> Picture
         height=2 * MARGIN + top * LAYER + HEIGHT,
         boxes=boxes,
         arrows=arrows,
+        middle=round(layout.x[layout.layers[-1][0]]),
     )
 
 
-def _shorten(title: str) -> str:
-    return title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1]}…"
+def _shorten(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _draw_arrow(layout: Layout, way: Sequence[str], top: int) -> Arrow:

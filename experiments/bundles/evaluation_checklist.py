@@ -157,7 +157,7 @@ def check_verified(facts: ArtefactFacts) -> Line:
     if facts.alive:
         return Line(question, State.TO_DO, "There is no bundle yet.", "Wait for the end.")
     known = "The bundle has a check sum of each file, and a program that checks all of them."
-    to_do = "Run `python3 verify.py` in the bundle, and keep what it prints."
+    to_do = "Run python3 verify.py in the bundle, and keep what it prints."
     return Line(question, State.PARTLY, known, to_do)
 
 

@@ -187,10 +187,12 @@ class RunGroup:
     count: int
     blocks: int
     jobs: int
+    """Of all groups together: those of several environments are runs of the same jobs."""
     nodes: tuple[str, ...]
     images: tuple[str, ...]
     snapshots: int
     payloads: tuple[str, ...]
+    """Of all groups together, as the jobs."""
     first_began_at: str = ""
     last_ended_at: str = ""
     query: str = ""

@@ -64,6 +64,13 @@ class Node:
     """PROV's own type where there is one: Plan, Person, SoftwareAgent, Collection, Location."""
     began_at: str = ""
     ended_at: str = ""
+    place: str = ""
+    """In which environment, where several nodes would look alike."""
+
+    @property
+    def description(self) -> str:
+        """Return what it is, with its place: "runs in Apptainer"."""
+        return f"{self.type} in {self.place}" if self.place else self.type
 
     def replace_texts(self, change: Callable[[str], str]) -> Node:
         """Return the node with each of its texts changed, as where names are hidden."""
@@ -71,7 +78,7 @@ class Node:
             name: change(value) if isinstance(value, str) else value
             for name, value in self.details.items()
         }
-        return replace(self, title=change(self.title), details=details)
+        return replace(self, title=change(self.title), place=change(self.place), details=details)
 
 
 def name_node(*parts: str | int) -> str:

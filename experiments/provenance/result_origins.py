@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -158,7 +158,8 @@ def group_runs(
         by_place = {}
         for run in runs:
             by_place.setdefault((MANY, run.place[1]), []).append(run)
-    groups, singles = [], list[int]()
+    in_groups, singles = list[RunKeys](), list[int]()
+    groups = list[RunGroup]()
     for place, members in by_place.items():
         rest = members
         query = f"open={place[1]}"
@@ -174,8 +175,11 @@ def group_runs(
         if len(rest) == 1:
             singles.append(rest[0].key)
         elif rest:
+            in_groups += rest
             groups.append(_make_group(place, rest, metric=metric, query=query, part=part))
-    return groups, singles
+    jobs = len({run.job for run in in_groups})
+    payloads = tuple(sorted({run.payload for run in in_groups if run.payload}))
+    return [replace(group, jobs=jobs, payloads=payloads) for group in groups], singles
 
 
 def _make_group(
@@ -188,11 +192,11 @@ def _make_group(
         metric=metric,
         count=len(runs),
         blocks=len({run.block for run in runs}),
-        jobs=len({run.job for run in runs}),
+        jobs=0,
         nodes=tuple(sorted({run.node for run in runs if run.node})),
         images=tuple(sorted({run.image for run in runs if run.image})),
         snapshots=len({run.snapshot for run in runs if run.snapshot}),
-        payloads=tuple(sorted({run.payload for run in runs if run.payload})),
+        payloads=(),
         first_began_at=min(began).isoformat() if began else "",
         last_ended_at=max(ended).isoformat() if ended else "",
         query=query,

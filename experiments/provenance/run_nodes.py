@@ -31,6 +31,7 @@ from experiments.provenance.study_nodes import (
 )
 from experiments.statistics import numbers
 
+JOBS = "jobs"
 MOST_NODES = 3
 """Machines of a group that are shown one by one."""
 
@@ -170,6 +171,7 @@ def _describe_run(study: StudyOrigin, run: RunOrigin) -> Node:
         id=name_node("run", run.uid),
         kind=Kind.ACTIVITY,
         type="run",
+        place=study.environments[environment].name,
         title=f"Run {run.uid[:8]}",
         details={
             "uid": run.uid,
@@ -237,10 +239,11 @@ def list_group_nodes(study: StudyOrigin, group: RunGroup, seen: set[str]) -> Ite
             yield describe_payload(payload, Page("expand", group.query))
     workload, environment = group.place
     runs = name_group(group)
-    jobs = () if study.is_imported else (f"{runs}-jobs",)
-    if jobs:
+    jobs = () if study.is_imported else (JOBS,)
+    if jobs and JOBS not in seen:
+        seen.add(JOBS)
         yield Node(
-            id=jobs[0],
+            id=JOBS,
             kind=Kind.ACTIVITY,
             type="jobs",
             title=numbers.count(group.jobs, "job"),
@@ -255,6 +258,7 @@ def list_group_nodes(study: StudyOrigin, group: RunGroup, seen: set[str]) -> Ite
         id=runs,
         kind=Kind.ACTIVITY,
         type="runs",
+        place=study.environments[environment].name,
         title=f"{numbers.count(group.count, 'run')}, {numbers.count(group.blocks, 'block')}",
         details={
             "of": study.describe_place(group.place),
@@ -284,6 +288,7 @@ def list_group_nodes(study: StudyOrigin, group: RunGroup, seen: set[str]) -> Ite
         id=name_group_values(group),
         kind=Kind.ENTITY,
         type="values",
+        place=study.environments[environment].name,
         title=f"{numbers.count(group.count, 'value')} of {group.metric}"
         if group.metric
         else "Measured values",

@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import F, Func, Q, TextField
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
-from experiments.comparisons import EXCLUDED_AFTER, EXCLUDED_AFTER_INTERIM, EXCLUDING
+from experiments.comparisons import EXCLUDING
 from experiments.comparisons.comparison_keys import LIBRARIES, identify_method
 from experiments.comparisons.rows_by_key import iterate_values
 from experiments.design import compute_hash
@@ -42,7 +42,7 @@ from experiments.provenance.stored_programs import read_programs
 
 AT_ONCE = 500
 INCLUDING = f"{Run.State.EXCLUDED} → {Run.State.SUCCEEDED}"
-OF_RUNS = (EXCLUDING, INCLUDING, EXCLUDED_AFTER, EXCLUDED_AFTER_INTERIM)
+OF_RUNS = {EXCLUDING: "run excluded", INCLUDING: "run included again"}
 OF_STUDIES = (LAUNCHED, "cancelled", "extended", "results brought")
 AGAIN = "→ planned"
 """How events end that say that a person had a job tried again."""
@@ -168,7 +168,7 @@ def _list_events(experiment: Experiment) -> tuple[PersonalEvent, ...]:
     )
     rows = (
         Event.objects.filter(experiment=experiment, actor__isnull=False)
-        .filter(of_study | Q(what__in=OF_RUNS) | Q(run=None, what__endswith=AGAIN))
+        .filter(of_study | Q(what__in=list(OF_RUNS)) | Q(run=None, what__endswith=AGAIN))
         .order_by("at", "pk")
         .select_related("actor", "job", "run")
         .only("at", "what", "why", "experiment", "actor__username", "job__uid", "run__uid")
@@ -177,7 +177,7 @@ def _list_events(experiment: Experiment) -> tuple[PersonalEvent, ...]:
         PersonalEvent(
             key=row.pk,
             at=_write_time(row.at),
-            what=row.text,
+            what=OF_RUNS.get(row.what, row.text),
             why="" if row.what == LAUNCHED else row.why,
             by=row.actor.username if row.actor else "",
             job=row.job.uid if row.job else "",
