@@ -55,6 +55,7 @@ from dashboard.planning import (
     workload_views,
 )
 from dashboard.presets import own_preset_views, preset_views
+from dashboard.provenance import checklist_views, provenance_views
 from dashboard.publishing import publication_views, publishing_account_views
 from dashboard.recurring import commit_views, recurring_views
 from dashboard.search import search_views
@@ -167,6 +168,26 @@ urlpatterns = [
     path("experiments/<int:pk>/deposit/", publication_views.change_deposit, name="deposit"),
     path("experiments/<int:pk>/citation.bib", publication_views.citation_bib, name="citation_bib"),
     path("experiments/<int:pk>/CITATION.cff", publication_views.citation_cff, name="citation_cff"),
+    path("experiments/<int:pk>/provenance/", provenance_views.provenance, name="provenance"),
+    path(
+        "experiments/<int:pk>/provenance.jsonld",
+        provenance_views.provenance_file,
+        name="provenance_file",
+    ),
+    path(
+        "experiments/<int:pk>/provenance/<int:number>/<int:place>/",
+        provenance_views.result_provenance,
+        name="result_provenance",
+    ),
+    path(
+        "experiments/<int:pk>/provenance/<int:number>/<int:place>.jsonld",
+        provenance_views.result_provenance_file,
+        name="result_provenance_file",
+    ),
+    path("experiments/<int:pk>/checklist/", checklist_views.checklist, name="checklist"),
+    path(
+        "experiments/<int:pk>/checklist.md", checklist_views.checklist_file, name="checklist_file"
+    ),
     path("experiments/<int:pk>/runs.csv", export_views.runs_csv, name="runs_csv"),
     path("experiments/<int:pk>/runs.json", export_views.runs_json, name="runs_json"),
     path("experiments/<int:pk>/runs.parquet", export_views.runs_parquet, name="runs_parquet"),
@@ -237,6 +258,12 @@ urlpatterns = [
     path("runs/<slug:uid>/", run_views.run, name="run"),
     path("runs/<slug:uid>/exclude/", run_views.exclude, name="run_exclude"),
     path("runs/<slug:uid>/include/", run_views.include, name="run_include"),
+    path("runs/<slug:uid>/provenance/", provenance_views.run_provenance, name="run_provenance"),
+    path(
+        "runs/<slug:uid>/provenance.jsonld",
+        provenance_views.run_provenance_file,
+        name="run_provenance_file",
+    ),
     path("runs/<slug:uid>/record.json", record_views.run_record, name="run_record"),
     path("runs/<slug:uid>/output.txt", record_views.run_output, name="run_output"),
     path("runs/<slug:uid>/files/<int:pk>/", run_views.run_file, name="run_file"),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from html import escape
 from itertools import pairwise
 
-from tests.layered_graph import Layout, reduce_transitively
+from dashboard.drawings.layered_graph import Layout, reduce_transitively
 from tests.source_tree import BASE, FLOORS, imports_between_rooms
 
 PICTURE = BASE / "docs" / "rooms.svg"

@@ -158,8 +158,9 @@ ROOMS = {
         "statistics",
         "signing": "access encryption models",
         "citations": "access models",
-        "bundles": "citations comparisons confounder_table models planning signing snapshot_facts "
-        "statistics",
+        "provenance": "comparisons design models statistics",
+        "bundles": "citations comparisons confounder_table models planning provenance signing "
+        "snapshot_facts statistics",
         "notifications": "access comparisons encryption models",
         "deposits": "access bundles citations encryption models notifications notify",
         "recurring": "comparisons models notifications notify planning presets statistics",
@@ -205,14 +206,15 @@ ROOMS = {
         "publishing": "access comparisons form_styles typed_requests",
         "execution": "access charts comparisons environment_symbols form_styles lists software "
         "templatetags typed_requests uploads",
+        "provenance": "access comparisons drawings typed_requests",
         "recurring": "access comparisons drawings form_styles lists typed_requests",
         "glossary_views": "typed_requests",
         "overview_views": "comparisons execution typed_requests",
         "settings": "environment",
         "apps": "access",
         "urls": "access catalogue clusters comparisons docs execution glossary_views health images "
-        "imports notifications overview_views planning presets publishing recurring search "
-        "software",
+        "imports notifications overview_views planning presets provenance publishing recurring "
+        "search software",
         "wsgi": "",
     },
     "standalone": {

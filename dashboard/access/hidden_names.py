@@ -12,7 +12,10 @@ from experiments.access.anonymity import Anonymity, build_anonymity
 from experiments.models import ShareLink
 
 Response = TypeVar("Response", bound=HttpResponseBase)
-TEXTS = ("text/", "application/json", "application/x-tex", "application/xml", "image/svg+xml")
+TEXTS = (
+    *("text/", "application/json", "application/ld+json", "application/x-tex", "application/xml"),
+    "image/svg+xml",
+)
 
 
 def hide_names(get_response: Answer) -> Answer:

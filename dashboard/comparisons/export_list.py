@@ -71,6 +71,8 @@ PAGES = "all pages; single ones and other widths at the figure itself"
 REPORT = "one file that stands alone: verdicts, figure, results, methods, environments"
 BUNDLE = "plan, runs, results and methods in one file, with a program that checks it"
 CITATION = "authors, title, licence and DOI"
+PROVENANCE = "where each number comes from (W3C PROV)"
+CHECKLIST = "what an artefact evaluation asks, by ACM’s badges"
 SECTIONS = "the whole comparison on paper, or the page as it is"
 FIGURES_HEADING = "Figures"
 OF_ONE = "one configuration; others in its section"
@@ -157,7 +159,25 @@ def list_exports(
             exports += _list_figures(subject, figures, configurations)
         if exports:
             groups.append(ExportGroup(heading, exports))
+    if is_experiment and has_results:
+        groups.append(_list_review_files(subject.pk))
     return groups
+
+
+def _list_review_files(pk: int) -> ExportGroup:
+    """Return the group of what a review asks for: pages with files of their own."""
+    graph = [
+        ("Graph", reverse("provenance", args=[pk])),
+        ("JSON-LD", reverse("provenance_file", args=[pk])),
+    ]
+    checklist = [
+        ("Page", reverse("checklist", args=[pk])),
+        ("Markdown", reverse("checklist_file", args=[pk])),
+    ]
+    return ExportGroup(
+        "Review",
+        [Export("Provenance", PROVENANCE, graph), Export("Checklist", CHECKLIST, checklist)],
+    )
 
 
 def _list_figures(

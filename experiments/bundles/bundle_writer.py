@@ -14,8 +14,10 @@ from typing import Any
 from django.conf import settings
 
 from experiments.bundles.bag import PAYLOAD, BagWriter
+from experiments.bundles.checklist_facts import read_artefact_facts
 from experiments.bundles.crate import METADATA, make_crate
 from experiments.bundles.crate_citation import add_citation
+from experiments.bundles.evaluation_checklist import make_checklist, write_markdown
 from experiments.bundles.plain_json import make_canonical, make_document
 from experiments.bundles.run_documents import (
     AS_STORED,
@@ -37,6 +39,7 @@ from experiments.comparisons import ExperimentComparison, read_comparison
 from experiments.comparisons.comparison_keys import identify_inputs, identify_method
 from experiments.models import Experiment, Extension, Run
 from experiments.signing import NAMESPACE, PRINCIPAL, find_signer
+from experiments.provenance.graphs import write_graph
 from experiments.statistics import numbers
 
 VERIFY = Path(__file__).with_name("verify.py")
@@ -55,6 +58,8 @@ data/jobs/JOB/job.sh     the script of a job, as it was sent
 data/confounders.json    which facts of snapshots are compared, and how grave a difference is
 data/snapshots/          what was true where runs ran; the names are the check sums
 data/events.jsonl        what happened, by whom, when and why
+data/provenance.jsonld   where each number comes from, as a graph (W3C PROV)
+data/artefact-evaluation.md   what a review of this artefact would ask, as far as it is known
 data/ro-crate-metadata.json   all of this for programs (Workflow Run RO-Crate)
 """
 CITATION_LINE = "data/CITATION.cff        authors, licence and how to cite it\n"
@@ -68,6 +73,8 @@ with the key that the site publishes under {key}, and check with OpenSSH:
 UNSIGNED = "\nIt is not signed. {why}\n"
 KEY_PATH = "/about/key/"
 ALLOWED_SIGNERS = "allowed_signers"
+PROVENANCE = "provenance.jsonld"
+CHECKLIST = "artefact-evaluation.md"
 DESCRIPTIONS = {
     "experiment.json": "Names, versions, metrics and margins",
     "plan.json": "The plan as it was frozen and hashed before the first run",
@@ -79,6 +86,8 @@ DESCRIPTIONS = {
     AS_STORED: "Facts of snapshots that an earlier version of Tare stored otherwise",
     "images.json": "The images by digest, the hashes of their files, and what they were made of",
     "parity.json": "The software of both sides, as it was compared before the launch",
+    PROVENANCE: "Where each number comes from: a graph by W3C PROV, as PROV-JSONLD",
+    CHECKLIST: "What a review of this artefact would ask, by ACM's badges",
     "waivers.json": "Differences in software that a person let pass, and why",
 }
 
@@ -201,6 +210,9 @@ def _list_documents(
     yield "images.json", [make_document(describe_images(experiment))]
     yield "waivers.json", [make_document(describe_waivers(experiment))]
     yield "events.jsonl", write_events(experiment)
+    yield PROVENANCE, write_graph(experiment, comparison)
+    sections = make_checklist(read_artefact_facts(experiment))
+    yield CHECKLIST, [write_markdown(sections, about)]
 
 
 def _list_files(

@@ -26,7 +26,13 @@ PROFILES = {
 METADATA = "ro-crate-metadata.json"
 STATUS = "http://schema.org/%sActionStatus"
 NO_LICENCE = "Its owner has stated no licence. Ask before you publish or change it."
-KINDS = {".jsonl": "application/jsonl", ".json": "application/json", ".sh": "application/x-sh"}
+KINDS = {
+    ".jsonl": "application/jsonl",
+    ".jsonld": "application/ld+json",
+    ".md": "text/markdown",
+    ".json": "application/json",
+    ".sh": "application/x-sh",
+}
 COMPARISON = "comparison.json"
 Entity = dict[str, Any]
 

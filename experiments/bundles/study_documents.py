@@ -18,8 +18,9 @@ from experiments.comparisons.comparison_keys import LIBRARIES, identify_method
 from experiments.comparisons.judged_together import list_decisive
 from experiments.comparisons.rows_by_key import iterate_rows
 from experiments.confounder_table import TREATMENT, read_table
-from experiments.models import Environment, Event, Experiment, Extension, Image
+from experiments.models import Environment, Event, Experiment, Extension
 from experiments.planning.decisive_metrics import list_further
+from experiments.provenance.lineage import list_bases
 from experiments.statistics.interim_analyses import schedule
 from runners.workloads import KNOWN_WORKLOADS
 
@@ -166,20 +167,10 @@ def describe_images(experiment: Experiment) -> list[dict[str, Any]]:
             "staged_as": form.form,
             "staged_sha256": form.sha256,
             "staged_tree": form.tree,
-            "made_from": _list_bases(form.image),
+            "made_from": [base.digest for base in list_bases(form.image)],
         }
         for _, form in sorted(staged.items())
     ]
-
-
-def _list_bases(image: Image) -> list[str]:
-    """Return the digests of the images from which recipes made this one, the nearest first."""
-    bases: list[str] = []
-    made = image.image_imports.filter(base__isnull=False).select_related("base").first()
-    while made and made.base and made.base.digest not in bases:
-        bases.append(made.base.digest)
-        made = made.base.image_imports.filter(base__isnull=False).select_related("base").first()
-    return bases
 
 
 def describe_waivers(experiment: Experiment) -> list[dict[str, Any]]:

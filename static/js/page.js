@@ -25,6 +25,11 @@ function showLocalTimes(root) {
 showLocalTimes(document);
 document.addEventListener("htmx:afterSwap", () => showLocalTimes(document));
 
+// A picture that is wider than its box begins where what was asked for stands.
+for (const box of document.querySelectorAll(".scroll[data-middle]")) {
+  box.scrollLeft = box.dataset.middle - box.clientWidth / 2;
+}
+
 // Nobody looks, nobody asks; and what somebody is about to do is not swept away.
 const BUSY = "details.menu[open], input:focus, select:focus";
 document.addEventListener("htmx:beforeRequest", (event) => {

@@ -59,6 +59,8 @@ def test_each_file_is_there_and_the_menu_opens_without_scripts(
         "Measurements",
         "Steps",
         "Bundle",
+        "Provenance",
+        "Checklist",
     }
     assert len(set(links.values())) == len(links)
     for address in links.values():

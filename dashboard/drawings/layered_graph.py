@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 Graph = Mapping[str, set[str]]
+SWEEPS = 40
+ROOM = 1.05
+"""How much wider a drawing is than its widest layer."""
 
 
 def reduce_transitively(graph: Graph) -> dict[str, set[str]]:
@@ -34,16 +37,27 @@ def _reach(graph: Graph, node: str) -> set[str]:
 class Layout:
     """The places of a graph's nodes: `layers` from the lowest, `x` the middles, `ways` the arrows.
 
-    A way is the list of points, as names, that an arrow passes, from the importing room down.
+    A way is the list of points, as names, that an arrow passes, from the upper node down. Without
+    `right` the drawing is a little wider than its widest layer. A graph whose nodes `rise` has each
+    as high as those above it allow; else as low as those below it.
     """
 
     def __init__(
-        self, graph: Graph, widths: Mapping[str, float], *, left: float, right: float, gap: float
+        self,
+        graph: Graph,
+        widths: Mapping[str, float],
+        *,
+        left: float,
+        right: float | None,
+        gap: float,
+        rise: bool = False,
     ) -> None:
-        self.widths, self.left, self.right, self.gap = dict(widths), left, right, gap
+        self.widths, self.left, self.gap = dict(widths), left, gap
         self.level: dict[str, int] = {}
         for node in sorted(graph):
             self._find_level(graph, node)
+        if rise:
+            self._raise_nodes(graph)
         self.ways: list[list[str]] = []
         for node in sorted(graph):
             for below in sorted(graph[node]):
@@ -59,6 +73,7 @@ class Layout:
                 self.below[upper].append(lower)
                 self.above[lower].append(upper)
         self.layers = self._order()
+        self.right = right if right is not None else left + ROOM * self._measure_widest()
         self.x = self._place()
 
     def _find_level(self, graph: Graph, node: str) -> int:
@@ -67,13 +82,30 @@ class Layout:
             self.level[node] = 1 + max(levels, default=-1)
         return self.level[node]
 
+    def _raise_nodes(self, graph: Graph) -> None:
+        above: dict[str, list[str]] = {node: [] for node in graph}
+        for node, below in graph.items():
+            for other in below:
+                above[other].append(node)
+        for node in sorted(graph, key=lambda node: (-self.level[node], node)):
+            if above[node]:
+                self.level[node] = min(self.level[other] for other in above[node]) - 1
+
+    def _measure_widest(self) -> float:
+        return max(
+            sum(self.widths[node] for node in layer) + self.gap * (len(layer) - 1)
+            for layer in self.layers
+        )
+
     def _order(self) -> list[list[str]]:
         layers = [
             sorted(node for node in self.level if self.level[node] == level)
             for level in range(1 + max(self.level.values(), default=0))
         ]
         best, fewest = layers, self._count_crossings(layers)
-        for sweep in range(40):
+        for sweep in range(SWEEPS):
+            if not fewest:
+                break
             layers = [list(layer) for layer in layers]
             upwards = sweep % 2 == 0
             neighbours = self.below if upwards else self.above
@@ -93,11 +125,12 @@ class Layout:
 
     def _swap_neighbours(self, layers: list[list[str]]) -> None:
         """Swap two that stand side by side wherever fewer arrows then cross."""
-        for layer in layers:
+        for number, layer in enumerate(layers):
+            beside = layers[max(number - 1, 0) : number + 2]  # no other arrows are moved
             for i in range(len(layer) - 1):
-                before = self._count_crossings(layers)
+                before = self._count_crossings(beside)
                 layer[i : i + 2] = reversed(layer[i : i + 2])
-                if self._count_crossings(layers) >= before:
+                if self._count_crossings(beside) >= before:
                     layer[i : i + 2] = reversed(layer[i : i + 2])
 
     def _count_crossings(self, layers: list[list[str]]) -> int:

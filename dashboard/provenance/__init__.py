@@ -1,0 +1,1 @@
+"""Pages that show where numbers come from, and what a review of the artefact would ask."""

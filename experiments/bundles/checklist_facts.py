@@ -1,0 +1,87 @@
+"""What an evaluation of an artefact asks for, as far as it is stored with an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import Count, Q
+
+from experiments.models import Experiment, Image, Run
+
+OWN_PROGRAM = "command"
+"""The kind of a workload whose program is not one of Tare's."""
+
+
+@dataclass(frozen=True)
+class ArtefactFacts:
+    """The facts of one experiment; what nobody has stated is empty."""
+
+    hash: str
+    is_imported: bool
+    runs: int
+    succeeded: int
+    excluded: int
+    alive: int
+    scripts: int
+    nodes: int
+    runs_with_snapshot: int
+    images: int
+    images_with_tree: int
+    own_programs: Sequence[str] = ()
+    licence: str = ""
+    authors: Sequence[str] = ()
+    deposit_doi: str = ""
+    reproductions: Sequence[str] = ()
+    """A sentence for each: by whom, where, with which verdict."""
+
+
+def read_artefact_facts(experiment: Experiment) -> ArtefactFacts:
+    """Return the facts; four statements, however many runs there are."""
+    succeeded = Q(state=Run.State.SUCCEEDED)
+    counts = experiment.runs.order_by().aggregate(
+        runs=Count("pk"),
+        succeeded=Count("pk", filter=succeeded),
+        excluded=Count("pk", filter=Q(state=Run.State.EXCLUDED)),
+        alive=Count("pk", filter=~Q(state__in=Run.FINAL)),
+        nodes=Count("node", filter=~Q(node=""), distinct=True),
+        runs_with_snapshot=Count("pk", filter=succeeded & Q(snapshot__isnull=False)),
+    )
+    environments = experiment.environments.exclude(staged_image=None)
+    images = Image.objects.filter(pk__in=environments.values("staged_image__image"))
+    of_images = images.order_by().aggregate(
+        images=Count("pk"), images_with_tree=Count("pk", filter=~Q(tree=""))
+    )
+    own = experiment.workloads.filter(kind=OWN_PROGRAM).order_by("name")
+    return ArtefactFacts(
+        hash=experiment.plan_hash or experiment.import_hash,
+        is_imported=experiment.imported_at is not None,
+        scripts=experiment.jobs.exclude(script="").count(),
+        own_programs=list(own.values_list("name", flat=True)),
+        licence=find_licence(experiment),
+        authors=find_authors(experiment),
+        deposit_doi=find_deposit_doi(experiment),
+        reproductions=describe_reproductions(experiment),
+        **counts,
+        **of_images,
+    )
+
+
+def find_licence(experiment: Experiment) -> str:
+    """Return the licence of the experiment's data: nothing stores one, so it is not stated."""
+    return ""
+
+
+def find_authors(experiment: Experiment) -> list[str]:
+    """Return the authors: nothing stores them. An owner is not by that an author."""
+    return []
+
+
+def find_deposit_doi(experiment: Experiment) -> str:
+    """Return the DOI under which the bundle was deposited: nothing stores one."""
+    return ""
+
+
+def describe_reproductions(experiment: Experiment) -> list[str]:
+    """Return a sentence for each reproduction of the experiment: nothing stores any."""
+    return []

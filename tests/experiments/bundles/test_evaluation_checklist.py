@@ -1,0 +1,106 @@
+"""The checklist of an artefact evaluation: what the data show, and nothing that nobody stated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from experiments.bundles import checklist_facts
+from experiments.bundles.checklist_facts import ArtefactFacts, read_artefact_facts
+from experiments.bundles.evaluation_checklist import (
+    NISO,
+    Badge,
+    State,
+    check_complete,
+    check_consistent,
+    check_images,
+    check_machines,
+    check_programs,
+    make_checklist,
+    write_markdown,
+)
+from experiments.execution import excluded_runs
+from experiments.models import Experiment, Image, Run
+from tests.experiments.bundles.studies import end_runs, launch, make_bundle, unpack
+from tests.factories import UserFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def ended() -> Experiment:
+    experiment = launch(question="Is *a* <container> slower?")
+    end_runs(experiment)
+    return experiment
+
+
+def test_what_nobody_has_stated_is_not_stated(ended: Experiment) -> None:
+    sections = make_checklist(read_artefact_facts(ended))
+    assert [section.badge for section in sections] == list(Badge)
+    states = {line.question: line.state for section in sections for line in section.lines}
+    assert {q for q, state in states.items() if state is State.NOT_STATED} == {
+        "Is the artefact in a public archive, with a DOI?",
+        "Is a licence stated?",
+        "Are the authors stated?",
+        "Have others reproduced the results with this artefact?",
+    }
+    assert all(
+        line.to_do for section in sections for line in section.lines if line.state != State.SHOWN
+    )
+
+
+def test_what_is_stated_is_shown(ended: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checklist_facts, "find_licence", lambda _: "CC-BY-4.0")
+    monkeypatch.setattr(checklist_facts, "find_authors", lambda _: ["A. Author", "B. Author"])
+    monkeypatch.setattr(checklist_facts, "find_deposit_doi", lambda _: "10.5281/zenodo.1")
+    told = ["Reproduced by C on lab: EQUIVALENT."]
+    monkeypatch.setattr(checklist_facts, "describe_reproductions", lambda _: told)
+    text = write_markdown(make_checklist(read_artefact_facts(ended)), {"question": "?"}).decode()
+    for shown in (
+        "- [x] **Is the artefact in a public archive, with a DOI?** Deposited: 10.5281/zenodo.1.",
+        "- [x] **Is a licence stated?** Licence: CC-BY-4.0.",
+        "- [x] **Are the authors stated?** Authors: A. Author and B. Author.",
+        "Reproduced by C on lab: EQUIVALENT.",
+    ):
+        assert shown in text
+
+
+def test_lines_follow_the_data(ended: Experiment) -> None:
+    facts = read_artefact_facts(ended)
+    runs = ended.runs.count()
+    assert check_complete(facts).state is State.SHOWN
+    assert f"All {runs} runs" in check_complete(facts).known
+    assert ended.plan_hash in check_consistent(facts).known
+    assert check_machines(facts).state is State.SHOWN
+    assert facts.images == 1
+    excluded_runs.exclude(ended.runs.all()[0], UserFactory(), "the fan had stopped")
+    Run.objects.filter(pk=ended.runs.all()[1].pk).update(snapshot=None)
+    Image.objects.update(tree="")
+    facts = read_artefact_facts(ended)
+    assert "excluded 1 run" in check_consistent(facts).known
+    assert "also the 1 that gave no number or are excluded" in check_complete(facts).known
+    assert check_machines(facts).state is State.PARTLY
+    assert check_images(facts).to_do.startswith("Have the images without that hash inspected")
+
+
+def test_runs_that_live_are_waited_for(ended: Experiment) -> None:
+    ended.runs.filter(repeat=1).update(state=Run.State.RUNNING)
+    line = check_complete(read_artefact_facts(ended))
+    assert (line.state, line.known) == (
+        State.TO_DO,
+        "2 runs have not ended: there is no bundle yet.",
+    )
+
+
+def test_own_programs_are_named(ended: Experiment) -> None:
+    facts: ArtefactFacts = replace(read_artefact_facts(ended), own_programs=["mine"])
+    line = check_programs(facts)
+    assert (line.state, line.known.split(":")[0]) == (State.TO_DO, "mine")
+
+
+def test_it_lies_in_the_bundle_and_no_text_of_a_person_is_markdown(ended: Experiment) -> None:
+    text = unpack(make_bundle(ended))["data/artefact-evaluation.md"].decode()
+    assert text.splitlines()[0] == r"# Artefact evaluation: Is \*a\* \<container\> slower?"
+    for badge in Badge:
+        assert f"## {badge} ({NISO[badge]})" in text
