@@ -38,8 +38,8 @@ from experiments.citations import Cited, describe_citation, write_cff
 from experiments.comparisons import ExperimentComparison, read_comparison
 from experiments.comparisons.comparison_keys import identify_inputs, identify_method
 from experiments.models import Experiment, Extension, Run
-from experiments.signing import NAMESPACE, PRINCIPAL, find_signer
 from experiments.provenance.graphs import write_graph
+from experiments.signing import NAMESPACE, PRINCIPAL, find_signer
 from experiments.statistics import numbers
 
 VERIFY = Path(__file__).with_name("verify.py")
