@@ -207,8 +207,9 @@ ROOMS = {
         "overview_views": "comparisons execution typed_requests",
         "settings": "environment",
         "apps": "access",
-        "urls": "access catalogue clusters comparisons data_sets docs execution glossary_views health "
-        "images imports notifications overview_views planning presets recurring search software",
+        "urls": "access catalogue clusters comparisons data_sets docs execution glossary_views "
+        "health images imports notifications overview_views planning presets recurring search "
+        "software",
         "wsgi": "",
     },
     "standalone": {

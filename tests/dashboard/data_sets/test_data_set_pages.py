@@ -166,6 +166,7 @@ def test_a_workload_names_it_instead_of_a_path(client: Client, copy: DataCopy) -
     address = f"{reverse('workload_new')}?kind=cnn"
     assert "digits" in client.get(address).content.decode()
     sent = {"name": "train", "time_limit_seconds": "60", "data": "mnist", "steps": "10"}
+    sent["burn_in"] = "1"
     client.post(address, sent | {"data_set": str(copy.data_set_id), "data_proof": "hashes"})
     row = Workload.objects.get()
     assert (row.data_set, row.data_proof) == (copy.data_set, "hashes")

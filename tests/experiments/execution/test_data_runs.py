@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 
 from experiments import execution
 from experiments.comparisons import compare_experiment
@@ -126,6 +128,10 @@ def test_a_folder_becomes_a_data_set_that_runs_name(
         )
         assert inside["file_systems"]["data"]
         assert list_facts(run.snapshot.content)["digest of the data set"] == data_set.digest
+    client = Client()
+    client.force_login(made.owner)
+    page = client.get(reverse("run", args=[run.uid])).content.decode()
+    assert f'digits <code class="anywhere">{data_set.digest}</code>' in page
     (group,) = compare_experiment(made).groups
     (pair,) = group.pairs
     assert "NOT ATTRIBUTABLE" not in pair.sentence
