@@ -13,7 +13,7 @@ from dashboard.form_styles import Styled
 from dashboard.typed_requests import Request
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.models import DataSet, User, Workload
-from experiments.planning.frozen_data import FOLDER, PLACEHOLDER, can_read_data, reads_folder
+from experiments.planning.frozen_data import DATA_PATH, FOLDER, can_read_data, reads_folder
 from experiments.planning.variants import refresh_variants
 from experiments.planning.workloads import describe_limits, format_value, make_label
 from runners.workloads import WORKLOADS, Parameter, ParameterError
@@ -106,7 +106,7 @@ class WorkloadForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[t
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if cleaned.get("data_set") and reads_folder(self.kind.kind) and not cleaned.get(FOLDER):
-            cleaned[FOLDER] = PLACEHOLDER
+            cleaned[FOLDER] = DATA_PATH
         if not cleaned.get("data_proof"):
             cleaned["data_proof"] = Workload.DataProof.LOOKS
         try:

@@ -30,8 +30,8 @@ def add_copy(data_set: DataSet, cluster: Cluster, path: str, by: User) -> DataCo
         raise NotDone(problem)
     try:
         is_data_path(path)
-    except ValidationError as problem:
-        raise NotDone(problem.messages[0]) from None
+    except ValidationError as refusal:
+        raise NotDone(refusal.messages[0]) from None
     path = path.rstrip("/")
     row = DataCopy(data_set=data_set, cluster=cluster, path=path, owner=by)
     try:
@@ -106,7 +106,7 @@ def why_not_forget(row: DataCopy) -> str:
 
 def why_not_delete(data_set: DataSet) -> str:
     """Return why a data set cannot be deleted; "" if it can."""
-    workloads = Workload.objects.originals().filter(data_set=data_set)
+    workloads = Workload.objects.filter(data_set=data_set)  # variants of sweeps too
     names = list(workloads.order_by("name").values_list("name", flat=True)[:5])
     if names:
         return f"It is named by the workload{'s' * (len(names) > 1)} {', '.join(names)}."

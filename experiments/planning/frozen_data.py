@@ -15,6 +15,8 @@ from runners.workloads.command import Command
 
 FOLDER = "data_directory"
 """The parameter of those kinds of workloads that read a folder of files."""
+DATA_PATH = PLACEHOLDER
+"""What stands in that parameter for the path of the data set."""
 READ_BYTES_PER_SECOND, FILES_PER_SECOND = 100_000_000, 1000
 """What a slow file system does: by these a job's time limit allows for the proof of its data."""
 

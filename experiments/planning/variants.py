@@ -191,7 +191,7 @@ def _make_row(workload: Workload, variant: Variant, name: str) -> Workload:
         time_limit_seconds=workload.time_limit_seconds,
         owner_id=workload.owner_id,
         visibility=workload.visibility,
-        data_set_id=workload.data_set_id,
+        data_set=workload.data_set,  # the row, so that it is fetched once for all variants
         data_proof=workload.data_proof,
         parent=workload,
         swept=dict(variant.values),
