@@ -84,9 +84,9 @@ class WorkloadForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[t
         )
         field.empty_label = "none"
         field.help_text = (
-            "Left empty, the data directory below stands for it."
+            "Of the catalogue. An empty data directory below then means its path."
             if reads_folder(self.kind.kind)
-            else "{data} in the command and the variable TARE_DATA are its path."
+            else "Of the catalogue. {data} in the command and the variable TARE_DATA are its path."
         )
         self.fields["data_proof"].required = False
 
