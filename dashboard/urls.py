@@ -29,6 +29,7 @@ from dashboard.comparisons import (
     table_views,
     two_experiments_views,
 )
+from dashboard.data_sets import data_set_views
 from dashboard.docs import doc_views
 from dashboard.execution import (
     by_hand_views,
@@ -334,6 +335,14 @@ urlpatterns = [
         name="own_preset_delete",
     ),
     path("catalogue/presets/<slug:key>/", preset_views.preset, name="preset"),
+    path("catalogue/data-sets/new/", data_set_views.new, name="dataset_new"),
+    path("catalogue/data-sets/<int:pk>/", data_set_views.data_set, name="dataset"),
+    path("catalogue/data-sets/<int:pk>/edit/", data_set_views.edit, name="dataset_edit"),
+    path("catalogue/data-sets/<int:pk>/delete/", data_set_views.delete, name="dataset_delete"),
+    path("catalogue/data-sets/<int:pk>/copies/", data_set_views.add_copy, name="data_copy_add"),
+    path("data-copies/<int:pk>/check/", data_set_views.check, name="data_copy_check"),
+    path("data-copies/<int:pk>/read/", data_set_views.read, name="data_copy_read"),
+    path("data-copies/<int:pk>/forget/", data_set_views.forget, name="data_copy_forget"),
     path("catalogue/workloads/", workload_views.kinds, name="workload_kinds"),
     path("catalogue/workloads/new/", workload_views.new, name="workload_new"),
     path("catalogue/workloads/try/", workload_views.try_numbers, name="workload_try"),

@@ -49,6 +49,17 @@ class EnvironmentSpec:
 
 
 @dataclass(frozen=True)
+class DataSpec:
+    """The data set that a run reads, from the frozen plan."""
+
+    name: str
+    digest: str
+    path: str  # on the cluster, and the same inside of every container
+    manifest: str  # the list of its files on the cluster
+    proof: str  # what the job does to prove it: "looks" or "hashes"
+
+
+@dataclass(frozen=True)
 class RunSpec:
     """One execution of a workload in an environment. `position` is its order within the job."""
 
@@ -58,6 +69,7 @@ class RunSpec:
     parameters: Mapping[str, Any]
     environment: EnvironmentSpec
     time_limit_seconds: int = 0  # the script ends the run after this long; 0: the job's limit only
+    data: DataSpec | None = None
 
     @property
     def directory_name(self) -> str:
@@ -115,6 +127,11 @@ class JobSpec:
     steps: tuple[Step, ...] = ()
     files: tuple[tuple[str, bytes], ...] = ()  # more that the steps read: name, content
     sent: tuple[tuple[str, bytes], ...] = ()  # what users send to `command`, in its folder `files`
+
+    @property
+    def data(self) -> DataSpec | None:
+        """Return the data set that its runs read, which is the same for all of a block."""
+        return self.runs[0].data if self.runs else None
 
     @property
     def cpus_of_a_process(self) -> int:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runners import launching
-from runners.jobs import EnvironmentSpec, JobSpec, RunSpec
+from runners.data_sets import VARIABLE, build_proof_arguments, describe_data, why_no_data_path
+from runners.jobs import DataSpec, EnvironmentSpec, JobSpec, RunSpec
 from runners.node_samples import LEAST_INTERVAL_SECONDS, MOST_SAMPLES
 from runners.payload import read_payload_files
 from runners.runtimes import RUNTIMES, Inside, Runtime
@@ -23,6 +24,7 @@ from runners.workloads.given import OURS, why_no_file_name
 
 TEMPLATE = Path(__file__).with_name("job.sh.template")
 PROCESSES_TEMPLATE = Path(__file__).with_name("gpu_processes.sh.template")
+PROOF_TEMPLATE = Path(__file__).with_name("data_proof.sh.template")
 
 
 def render_job_files(job: JobSpec, scheduler: Scheduler) -> dict[str, bytes]:
@@ -48,6 +50,7 @@ def render_own_files(job: JobSpec, scheduler: Scheduler) -> dict[str, bytes]:
             "nodes": job.launch.nodes,
             "gpus": job.resources.gpus_per_node // job.launch.instances,  # of a node
             "instances": job.launch.instances,
+            **({"data_set": describe_data(run.data)} if run.data else {}),
         }
         text = json.dumps(spec, ensure_ascii=False, indent=2)
         files[f"runs/{run.directory_name}/spec.json"] = text.encode()
@@ -66,10 +69,18 @@ def render(job: JobSpec, scheduler: Scheduler) -> str:
         "samples": _render_samples(job),
         "processes": PROCESSES_TEMPLATE.read_text() if job.counts_gpu_processes else "",
         "count": "count_gpu_processes || :\n    " if job.counts_gpu_processes else "",
+        "proof": _render_proof(job.data) if job.data else "",
+        "prove": "prove_data\n    " if job.data else "",
         "runs": _render_steps(job) if job.steps else _render_runs(job),
         **launching.render_parts(job),
     }
     return re.sub(r"@(\w+)@", lambda match: parts[match[1]], TEMPLATE.read_text())
+
+
+def _render_proof(data: DataSpec) -> str:
+    """Return the shell function by which the job proves that its data are the data set."""
+    arguments = _quote_all(build_proof_arguments(data))
+    return PROOF_TEMPLATE.read_text().replace("@arguments@", arguments)
 
 
 def _render_samples(job: JobSpec) -> str:
@@ -121,13 +132,15 @@ def _render_run(job: JobSpec, run: RunSpec, number: int) -> str:
     runtime = RUNTIMES[environment.runtime]()
     directory = job.locate_run(run)
     gpus = job.resources.gpus_per_node > 0
-    inside = Inside(environment, directory, binds=(job.directory,), gpus=gpus)
+    data = run.data.path if run.data else ""
+    inside = Inside(environment, directory, binds=(job.directory,), gpus=gpus, data=data)
     container_command = runtime.wrap(inside)
     program = WORKLOADS[run.workload].build_argv(
         environment.python, f"{job.directory}/payload", directory
     )
     several = launching.is_several(job)
-    settings = _quote_all(_list_variables(environment, directory, home=job.launch.instances == 1))
+    home = job.launch.instances == 1
+    settings = _quote_all(_list_variables(environment, directory, home=home, data=data))
     gpu_setting = "" if runtime.numbers_gpus or several else '"${visible_gpus[@]}" '
     setup = "\n".join([*job.setup_lines, *environment.setup_lines]).replace("\r", "")
     label = json.dumps(environment.label, ensure_ascii=False)  # one line, whatever it holds
@@ -169,7 +182,7 @@ def wrap_program(environment: EnvironmentSpec, directory: str, program: Sequence
 
 
 def _list_variables(
-    environment: EnvironmentSpec, directory: str, *, home: bool = True
+    environment: EnvironmentSpec, directory: str, *, home: bool = True, data: str = ""
 ) -> list[str]:
     """Return the variables of a program that starts in `directory`, as `env` takes them.
 
@@ -178,6 +191,7 @@ def _list_variables(
     variables = {
         "TARE_RUN": directory,  # by this the script finds processes that the run leaves behind
         **({"HOME": directory} if home else {}),
+        **({VARIABLE: data} if data else {}),
         "LANG": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONNOUSERSITE": "1",
@@ -219,6 +233,8 @@ def _refuse_unsafe(job: JobSpec) -> None:
         if why := why_no_file_name(name):
             raise ValueError(why)
     for run in job.runs:
+        if run.data != job.data or (run.data and why_no_data_path(run.data.path)):
+            raise ValueError(f"no job can read the data set {run.data!r}")
         runtime = RUNTIMES[run.environment.runtime]()
         if refusals := runtime.find_refusals(run.environment.mode, run.environment.binds):
             raise ValueError(" ".join(refusals.values()))

@@ -81,6 +81,7 @@ INSIDE = Table(
         "program": PROGRAM,
         "loaded": Table({"files": Table(others=LOADED_FILE), "unlisted": Whole()}),
         "run": Table({"argv": Rows(Text()), "loaded": Table()}),
+        "data_set": Table({"name": Text(), "digest": Text(pattern=HASH), "path": Text(4096)}),
     }
 )
 """The snapshot of a run from inside its container: payload/snapshot.py."""
@@ -138,3 +139,15 @@ SOFTWARE: Shape = Table(
     needed=("schema", "mark", "python"),
 )
 """The software that an environment's own interpreter reports: payload/software.py."""
+
+DATA_FILES = Table(
+    {
+        "digest": Text(pattern=r"sha256:[0-9a-f]{64}"),
+        "files": Whole(1, 1_000_000),
+        "bytes": Whole(),
+        "is_file": Anything(),
+        "state": Text(pattern="(missing|changed|failed)?"),
+        "problem": Text(5000),
+    }
+)
+"""What was read of a copy of a data set, or what is wrong with it: payload/data_files.py."""

@@ -16,6 +16,8 @@ from experiments.models import (
     CheckReport,
     Cluster,
     Credential,
+    DataCopy,
+    DataSet,
     Environment,
     Event,
     Experiment,
@@ -150,6 +152,33 @@ class StagedImageFactory(DjangoModelFactory[StagedImage]):
     cluster = factory.SubFactory(ClusterFactory)
     format = "sif"
     path = "/images/tensorflow.sif"
+
+
+class DataSetFactory(DjangoModelFactory[DataSet]):
+    """A data set that has been read."""
+
+    class Meta:
+        model = DataSet
+
+    name = factory.Sequence(lambda n: f"digits {n}")
+    digest = factory.LazyAttribute(
+        lambda row: "sha256:" + hashlib.sha256(row.name.encode()).hexdigest()
+    )
+    files = 4
+    size_bytes = 11_594_722
+    licence = "CC-BY-SA-3.0"
+    owner = factory.SubFactory(UserFactory)
+
+
+class DataCopyFactory(DjangoModelFactory[DataCopy]):
+    class Meta:
+        model = DataCopy
+
+    data_set = factory.SubFactory(DataSetFactory)
+    cluster = factory.SubFactory(ClusterFactory)
+    path = factory.Sequence(lambda n: f"/data/digits-{n}")
+    state = DataCopy.State.READY
+    owner = factory.SelfAttribute("data_set.owner")
 
 
 class ImageImportFactory(DjangoModelFactory[ImageImport]):

@@ -94,6 +94,7 @@ ROOMS = {
         "errors": "",
         "exit_codes": "",
         "jobs": "",
+        "data_sets": "jobs",
         "payload": "",
         "terminal": "",
         "untrusted": "",
@@ -113,7 +114,7 @@ ROOMS = {
         "host_energy": "run_measures untrusted workloads",
         "images": "errors jobs payload runtimes",
         "launching": "jobs schedulers",
-        "scripts": "jobs launching node_samples payload runtimes schedulers workloads",
+        "scripts": "data_sets jobs launching node_samples payload runtimes schedulers workloads",
         "software": "jobs runtimes scripts",
         "recipes": "images jobs scripts software",
         "removals": "jobs untrusted",
@@ -152,6 +153,7 @@ ROOMS = {
         "clusters": "access encryption models statistics",
         "planning": "design models statistics",
         "images": "access clusters models notify",
+        "data_sets": "access models notify",
         "software": "access confounder_table design images models notify planning",
         "presets": "access design models planning software",
         "comparisons": "design fact_comparison models notify planning program_files software "
@@ -200,6 +202,7 @@ ROOMS = {
         "notifications": "form_styles lists typed_requests",
         "catalogue": "access images lists typed_requests",
         "software": "access catalogue form_styles typed_requests",
+        "data_sets": "access catalogue form_styles typed_requests",
         "imports": "access form_styles typed_requests uploads",
         "planning": "access catalogue form_problems form_styles typed_requests",
         "presets": "access form_styles planning typed_requests",
@@ -212,9 +215,9 @@ ROOMS = {
         "overview_views": "comparisons execution typed_requests",
         "settings": "environment",
         "apps": "access",
-        "urls": "access catalogue clusters comparisons docs execution glossary_views health images "
-        "imports notifications overview_views planning presets provenance publishing recurring "
-        "search software",
+        "urls": "access catalogue clusters comparisons data_sets docs execution glossary_views "
+        "health images imports notifications overview_views planning presets provenance publishing "
+        "recurring search software",
         "wsgi": "",
     },
     "standalone": {

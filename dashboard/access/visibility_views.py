@@ -18,6 +18,7 @@ from experiments.access import audit
 from experiments.execution import moves
 from experiments.models import (
     Cluster,
+    DataSet,
     Environment,
     Experiment,
     Image,
@@ -34,6 +35,7 @@ KINDS: dict[str, Any] = {
     "image": Image,
     "environment": Environment,
     "workload": Workload,
+    "dataset": DataSet,
 }
 
 

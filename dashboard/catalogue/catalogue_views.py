@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.db.models import Prefetch
+from django.db.models import Prefetch, Q
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
@@ -18,6 +18,8 @@ from experiments.access.permissions import list_changeable_keys, may_add
 from experiments.images.search import find_packages
 from experiments.models import (
     Cluster,
+    DataCopy,
+    DataSet,
     Environment,
     Image,
     ImageImport,
@@ -29,7 +31,7 @@ from experiments.models.catalogue import WorkloadQuerySet
 from experiments.planning.workloads import describe_settings
 from runners.workloads import WORKLOADS
 
-TABS = ("images", "workloads", "environments")
+TABS = ("images", "workloads", "environments", "datasets")
 NOT_LISTED = ("packages", "facts", "recipe")
 """Columns of an image that no list needs; the first two are large."""
 
@@ -62,7 +64,12 @@ def catalogue(request: Request) -> HttpResponse:
         context["readable_images"] = filter_readable_keys(request.user, Image, keys)
         context["arriving"] = any(not row.is_over for row in context["image_imports"])
     if not request.htmx:
-        parts = {"images": _images, "workloads": _workloads, "environments": _environments}
+        parts = {
+            "images": _images,
+            "workloads": _workloads,
+            "environments": _environments,
+            "datasets": _data_sets,
+        }
         context |= parts[context["tab"]](request)
         context["changeable"] = list_changeable_keys(request.user, context["listing"].page)
     return render(
@@ -127,3 +134,17 @@ def _environments(request: Request) -> dict[str, Any]:
     keys = (row.staged_image.image_id for row in environments_listing.page if row.staged_image)
     readable = filter_readable_keys(request.user, Image, keys)
     return {"listing": environments_listing, "filter": filters, "readable_images": readable}
+
+
+def _data_sets(request: Request) -> dict[str, Any]:
+    filters = WordFilter(request)
+    words, rows = filters.search_text, DataSet.objects.visible_to(request.user)
+    rows = rows.filter(
+        Q(name__icontains=words) | Q(licence__icontains=words) | Q(digest__icontains=words)
+    )
+    seen = Cluster.objects.visible_to(request.user).values("pk")
+    copies = DataCopy.objects.filter(cluster__in=seen).select_related("cluster")
+    sorts = {"name": "name", "licence": "licence", "files": "files", "size": "size_bytes"}
+    data_sets = rows.select_related("owner").prefetch_related(Prefetch("copies", copies))
+    data_sets_listing = make_listing(request, data_sets, sorts=sorts, default="name")
+    return {"listing": data_sets_listing, "filter": filters}

@@ -14,6 +14,7 @@ GROUPS = {
         "workloads": "programs, their parameters and metrics, scales, presets",
         "bring-your-own-benchmark": "measure any program, with its own numbers",
         "images": "add, find and stage images, and make environments of them",
+        "data-sets": "what workloads read: digest, copies on clusters, proof before each job",
         "runtimes": "container runtimes: what each setting becomes, GPUs, modes",
         "confounders": "facts compared between both sides, with grade and reason",
         "parity": "reports, waivers, one lock file for both",

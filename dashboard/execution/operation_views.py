@@ -53,5 +53,7 @@ def _seen(request: Request, pk: int) -> Operation:
         "staged_image__image",
         "environment",
         "image_import",
+        "data_copy__data_set",
+        "data_copy__cluster",
     )
     return get_object_or_404(rows, pk=pk)

@@ -53,6 +53,7 @@ from experiments.models import (
 from experiments.models.experiment import USUAL_OUTPUT_MIB
 from experiments.planning import rules
 from experiments.planning.aa_tests import select_offered
+from experiments.planning.frozen_data import describe_unready_data
 from experiments.planning.rules import Forecast
 from experiments.planning.variants import list_chosen, store_sweeps
 
@@ -243,6 +244,7 @@ class ExperimentForm(
         self.forecast: Forecast | None = None
         self.gpu_hours_warning = ""
         self.waiting: list[str] = []
+        self.unready_data: list[str] = []
 
     @cached_property
     def offered_environments(self) -> list[Environment]:
@@ -296,6 +298,7 @@ class ExperimentForm(
             now=timezone.now(),
         )
         self.waiting = rules.describe_unready_images(asked["environments"])
+        self.unready_data = describe_unready_data(asked["workloads"], cleaned["cluster"])
         self.further_metrics = self.read_further_metrics(cleaned)
         problems = rules.list_refusals(
             cluster=cleaned["cluster"],

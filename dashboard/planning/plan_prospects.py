@@ -31,6 +31,10 @@ class PlanProspects:
             f"{sentence} It can be saved now and launched once the image is in place."
             for sentence in self.waiting
         ]
+        waiting += [
+            f"{sentence} It can be saved now and launched once the data are in place."
+            for sentence in self.unready_data
+        ]
         nodes = warn_of_nodes(
             self.cleaned_data.get("estimand") or "",
             self.cleaned_data["cluster"],

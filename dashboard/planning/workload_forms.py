@@ -12,7 +12,8 @@ from django.forms import BoundField
 from dashboard.form_styles import Styled
 from dashboard.typed_requests import Request
 from experiments.access.visibility_fields import VisibilityFields
-from experiments.models import User, Workload
+from experiments.models import DataSet, User, Workload
+from experiments.planning.frozen_data import DATA_PATH, FOLDER, can_read_data, reads_folder
 from experiments.planning.variants import refresh_variants
 from experiments.planning.workloads import describe_limits, format_value, make_label
 from runners.workloads import WORKLOADS, Parameter, ParameterError
@@ -42,15 +43,21 @@ class WorkloadForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[t
 
     class Meta:
         model = Workload
-        fields = ("name", "time_limit_seconds", "visibility", "groups")
+        fields = (
+            *("name", "data_set", "data_proof", "time_limit_seconds", "visibility", "groups"),
+        )
         widgets: ClassVar = {"groups": forms.CheckboxSelectMultiple}
-        labels: ClassVar = {"time_limit_seconds": "Time limit"}
+        labels: ClassVar = {
+            "time_limit_seconds": "Time limit",
+            "data_proof": "Proof before each job",
+        }
 
     def __init__(self, *args: Any, kind: str, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.offer_groups_of(user)
         self.kind = WORKLOADS[kind]
         self.fields["time_limit_seconds"].unit = "s"  # type: ignore[attr-defined]
+        self.offer_data_sets(user)
         self.add_fields(self.instance.parameters)
         self.style_fields()
 
@@ -65,6 +72,23 @@ class WorkloadForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[t
         for parameter in self.kind.parameters:
             value = parameters.get(parameter.name, parameter.default)
             self.fields[parameter.name] = make_parameter_field(parameter, value)
+
+    def offer_data_sets(self, user: User) -> None:
+        """Offer the data sets that `user` sees to kinds that can read one; to others nothing."""
+        if not can_read_data(self.kind.kind):
+            del self.fields["data_set"], self.fields["data_proof"]
+            return
+        field: Any = self.fields["data_set"]
+        field.queryset = DataSet.objects.visible_to(user) | DataSet.objects.filter(
+            pk=self.instance.data_set_id
+        )
+        field.empty_label = "none"
+        field.help_text = (
+            "Of the catalogue. An empty data directory below then means its path."
+            if reads_folder(self.kind.kind)
+            else "Of the catalogue. {data} in the command and the variable TARE_DATA are its path."
+        )
+        self.fields["data_proof"].required = False
 
     @property
     def parameter_groups(self) -> list[Group]:
@@ -81,6 +105,10 @@ class WorkloadForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[t
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
+        if cleaned.get("data_set") and reads_folder(self.kind.kind) and not cleaned.get(FOLDER):
+            cleaned[FOLDER] = DATA_PATH
+        if not cleaned.get("data_proof"):
+            cleaned["data_proof"] = Workload.DataProof.LOOKS
         try:
             self.parameters = self.kind.clean(self.parameters_from(cleaned))
         except ParameterError as error:

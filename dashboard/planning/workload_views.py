@@ -10,14 +10,19 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from dashboard.access.rights import changeable_row, require_maker_of, visible_row
+from dashboard.access.rights import (
+    changeable_row,
+    filter_readable_keys,
+    require_maker_of,
+    visible_row,
+)
 from dashboard.catalogue import row_changes
 from dashboard.planning.command_forms import read_typed_parameters
 from dashboard.planning.pattern_matches import try_patterns
 from dashboard.planning.workload_forms import KindForm, WorkloadForm, choose_form
 from dashboard.typed_requests import Request, parse_whole_number
 from experiments.access import permissions
-from experiments.models import Workload
+from experiments.models import DataSet, Workload
 from experiments.planning import workloads
 from experiments.planning.variants import lock_workloads
 from experiments.presets import COMMANDS
@@ -42,6 +47,8 @@ def new(request: Request) -> HttpResponse:
     if copied:
         fresh.name = workloads.find_free_name(copied.name)
         fresh.parameters, fresh.time_limit_seconds = copied.parameters, copied.time_limit_seconds
+        if copied.data_set_id and filter_readable_keys(request.user, DataSet, [copied.data_set_id]):
+            fresh.data_set, fresh.data_proof = copied.data_set, copied.data_proof
     elif ready := COMMANDS.get(request.GET.get("ready", "")):
         kind = ready.piece.kind
         fresh.name = workloads.find_free_name(ready.piece.name)
@@ -56,7 +63,7 @@ def new(request: Request) -> HttpResponse:
 @require_GET
 def workload(request: Request, pk: int) -> HttpResponse:
     """Show a workload, its metrics, and the experiments that use it."""
-    row = visible_row(request, Workload, pk, "owner")
+    row = visible_row(request, Workload, pk, "owner", "data_set")
     kind = KNOWN_WORKLOADS[row.kind]
     context = {
         "workload": row,
@@ -68,6 +75,8 @@ def workload(request: Request, pk: int) -> HttpResponse:
         "can_change": permissions.may_change(request.user, row),
         "why_not_edit": workloads.why_not_edit(row),
         "launchable": row.kind in WORKLOADS,
+        "data_set_is_readable": row.data_set_id
+        and bool(filter_readable_keys(request.user, DataSet, [row.data_set_id])),
     }
     return render(request, "planning/workload.html", context)
 

@@ -35,6 +35,7 @@ from dashboard.docs.section_search import search_sections
 from dashboard.typed_requests import parse_whole_number
 from experiments.models import (
     Cluster,
+    DataSet,
     Environment,
     Experiment,
     Image,
@@ -104,6 +105,7 @@ HEADINGS = {
     "image": "Images",
     "workload": "Workloads",
     "environment": "Environments",
+    "dataset": "Data sets",
     "cluster": "Clusters",
     "node": "Nodes",
     "table": "Published tables",
@@ -177,6 +179,7 @@ def _read_rows(user: User, text: str, words: Sequence[str], limit: int) -> list[
             _find_images(user, text, words),
             _find_workloads(user, words),
             _find_environments(user, words),
+            _find_data_sets(user, text, words),
             _find_clusters(user, words),
             _find_tables(user, words),
             _find_people(user, words),
@@ -268,6 +271,13 @@ def _find_environments(user: User, words: Sequence[str]) -> QuerySet[Any, Any]:
     rows = Environment.objects.originals().visible_to(user).filter(_contain(words, "name"))
     detail = _text(Value("on "), "cluster__name")
     return _make_rows("environment", rows.order_by("name", "pk"), "name", detail=detail)
+
+
+def _find_data_sets(user: User, text: str, words: Sequence[str]) -> QuerySet[Any, Any]:
+    condition = _contain(words, "name", "source")
+    condition |= Q(digest__startswith=text) | Q(digest__startswith=f"sha256:{text}")
+    rows = DataSet.objects.visible_to(user).filter(condition).order_by("name")
+    return _make_rows("dataset", rows, "name", detail=F("licence"))
 
 
 def _find_clusters(user: User, words: Sequence[str]) -> QuerySet[Any, Any]:

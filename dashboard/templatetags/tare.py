@@ -61,6 +61,8 @@ STATES = {
     "ready": "circle",
     "yes": "circle",
     "failed": "x",
+    "missing": "x",
+    "changed": "unequal",
     "no": "x",
     "cancelled": "square",
     "excluded": "struck",

@@ -17,6 +17,8 @@ from experiments.models import (
     AuditEntry,
     Cluster,
     Credential,
+    DataCopy,
+    DataSet,
     Environment,
     Experiment,
     Image,
@@ -44,6 +46,8 @@ MAKERS: dict[type[models.Model], Role] = {
     OwnPreset: Role.RESEARCHER,
     RecurringExperiment: Role.RESEARCHER,
     Workload: Role.RESEARCHER,
+    DataSet: Role.RESEARCHER,
+    DataCopy: Role.RESEARCHER,
     Environment: Role.RESEARCHER,
     Image: Role.RESEARCHER,
     StagedImage: Role.RESEARCHER,
@@ -57,7 +61,10 @@ MAKERS: dict[type[models.Model], Role] = {
     Group: Role.SITE_ADMINISTRATOR,
 }
 """The least role that makes, changes and deletes such rows. Others are written by Tare alone."""
-OWNED = (Experiment, PublishedTable, OwnPreset, RecurringExperiment, Workload, Image, ImageImport)
+OWNED = (
+    *(Experiment, PublishedTable, OwnPreset, RecurringExperiment),
+    *(Workload, DataSet, Image, ImageImport),
+)
 """What nobody but its owner and site administrators may change."""
 
 
@@ -331,6 +338,9 @@ def _changeable_condition(user: Somebody, rows: models.QuerySet[Any]) -> models.
         return on_own_clusters
     if model is StagedImage:
         return models.Q(image__owner=user.pk) | on_own_clusters
+    if model is DataCopy:
+        owned = models.Q(owner=user.pk) | models.Q(data_set__owner=user.pk)
+        return owned | on_own_clusters
     if model in (Environment, Operation):
         return models.Q(owner=user.pk) | on_own_clusters
     return models.Q(owner=user.pk)

@@ -22,7 +22,7 @@ from django_rq.admin import QueueAdmin
 from experiments.access import audit, permissions
 from experiments.access.visibility_fields import GROUPS_HELP
 from experiments.admin.json_field import PlainJSON
-from experiments.models import Cluster, Credential, Runtime, StagedImage, User
+from experiments.models import Cluster, Credential, DataSet, Runtime, StagedImage, User
 
 
 class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
@@ -150,6 +150,8 @@ def list_offered_rows(user: Any, field: Any) -> QuerySet[Any] | None:
     clusters = permissions.list_clusters_to_furnish(user)
     if model is Cluster:
         return clusters
+    if model is DataSet:
+        return DataSet.objects.visible_to(user)
     if model in (Runtime, StagedImage):
         rows: QuerySet[Any] = model._default_manager.filter(cluster__in=clusters)
         return rows

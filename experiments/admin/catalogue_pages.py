@@ -12,14 +12,23 @@ from django.http import HttpRequest
 from experiments.access.permissions import may_change, why_not_use_keys_of
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.admin.base import Owned, RuledInline
-from experiments.models import Cluster, Environment, Image, StagedImage, User, Workload
+from experiments.models import (
+    Cluster,
+    DataCopy,
+    DataSet,
+    Environment,
+    Image,
+    StagedImage,
+    User,
+    Workload,
+)
 from experiments.planning.variants import lock_workloads, refresh_variants
 from experiments.planning.workloads import why_not_edit
 from experiments.software import environments
 from runners.runtimes import RUNTIMES
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS, ParameterError
 
-MEASURED = ("name", "kind", "parameters", "time_limit_seconds")
+MEASURED = ("name", "kind", "parameters", "data_set", "data_proof", "time_limit_seconds")
 """What a workload has to keep that a launched experiment holds."""
 
 
@@ -145,3 +154,36 @@ class WorkloadAdmin(Owned):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Workload]:
         """Leave out the variants of sweeps, which are changed by their experiments alone."""
         return super().get_queryset(request).filter(parent=None)
+
+
+class DataCopyInline(RuledInline):
+    """Where a data set lies: jobs read what is there, and Tare alone writes what they found."""
+
+    model = DataCopy
+    fields = ("cluster", "path", "state", "message", "checked_at", "read_at")
+    readonly_fields = fields
+    can_delete = False
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[DataCopy]:
+        seen = Cluster.objects.visible_to(request.user)
+        return super().get_queryset(request).filter(cluster__in=seen)
+
+
+class DataSetForm(VisibilityFields, forms.ModelForm):  # type: ignore[type-arg]
+    """A data set, and who may read it."""
+
+
+@admin.register(DataSet)
+class DataSetAdmin(Owned):
+    """The administration's pages of data sets; what their files are is read, not typed."""
+
+    form = DataSetForm
+    inlines = (DataCopyInline,)
+    readonly_fields: ClassVar[Any] = (
+        *(*Owned.readonly_fields, "digest", "is_file", "files", "size_bytes"),
+    )
+    list_display = ("name", "short_digest", "licence", "files", "size_bytes", "owner")
+    search_fields = ("name", "digest")

@@ -55,6 +55,7 @@ def make_crate(
         *_describe_root(about, files, workflow, began, made_at),
         *_describe_workflow(about, workflow, tools, steps),
         *_describe_actions(about, workflow, began, made_at),
+        *_describe_data_sets(about),
         *(
             _describe_file(name, sizes[PAYLOAD + name], sums[PAYLOAD + name], descriptions)
             for name in files
@@ -234,8 +235,35 @@ def _describe_run(run: RunFacts, about: Mapping[str, Any]) -> Iterator[Entity]:
         **_write_times(run.began_at, run.ended_at),
         "actionStatus": {"@id": STATUS % ("Completed" if is_good else "Failed")},
         **({} if is_good else {"error": run.reason or run.state}),
+        **_refer_to_data(run, about),
         "result": _refer(*results),
     }
+
+
+def _refer_to_data(run: RunFacts, about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a run has read, if that is a data set of the plan."""
+    data = about.get("data_sets", {}).get(run.workload)
+    return {"object": _refer(_data_id(data))} if data else {}
+
+
+def _data_id(data: Mapping[str, Any]) -> str:
+    return f"#data-{data['digest'].removeprefix('sha256:')[:16]}"
+
+
+def _describe_data_sets(about: Mapping[str, Any]) -> Iterator[Entity]:
+    """Yield the data sets of the plan, whose files are not in the bundle."""
+    by_id = {_data_id(data): data for data in about.get("data_sets", {}).values()}
+    for name, data in by_id.items():
+        yield {
+            "@id": name,
+            "@type": "CreativeWork",
+            "additionalType": "Dataset",
+            "name": data["name"],
+            "identifier": data["digest"],
+            "size": f"{data['files']} files, {data['bytes']} bytes",
+            **({"license": data["licence"]} if data["licence"] else {}),
+            **({"isBasedOn": data["source"]} if data["source"] else {}),
+        }
 
 
 def _write_times(began_at: str | None, ended_at: str | None) -> dict[str, str]:

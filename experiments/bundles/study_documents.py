@@ -57,6 +57,7 @@ def describe_experiment(experiment: Experiment, extension: Extension | None) -> 
         "extension_hash": extension.plan_hash if extension else "",
         "workloads": {str(workload.pk): workload.name for workload in workloads},
         "environments": {str(pk): name for pk, name in environments},
+        **list_data_sets(experiment),
         "definition": {
             "design": experiment.design,
             "estimand": experiment.estimand,
@@ -91,6 +92,18 @@ def describe_experiment(experiment: Experiment, extension: Extension | None) -> 
         ],
         "further_metrics": [further.name for further in list_further(experiment)],
     }
+
+
+def list_data_sets(experiment: Experiment) -> dict[str, Any]:
+    """Return the data sets of the plan, by the workloads that read them; {} where none does."""
+    frozen = (experiment.plan or {}).get("workloads") or {}
+    names = ("name", "digest", "files", "bytes", "licence", "source")
+    data_sets = {
+        key: {name: data.get(name) for name in names}
+        for key, workload in frozen.items()
+        if (data := workload.get("data_set"))
+    }
+    return {"data_sets": data_sets} if data_sets else {}
 
 
 def describe_comparison(comparison: ExperimentComparison) -> dict[str, Any]:

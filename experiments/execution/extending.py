@@ -26,6 +26,7 @@ from experiments.planning.extension_plans import (
     count_most_added,
     freeze_extension,
 )
+from experiments.planning.frozen_data import describe_unready_data, list_data_and_workloads
 
 EXTENDED = "extended"
 """The event of an experiment that was extended; each job that this added has one of its own."""
@@ -56,7 +57,8 @@ def extend(experiment: Experiment, added: int, by: User) -> Extension:
 def _explain_obstacle(experiment: Experiment, by: User) -> str:
     """Return what stands against sending further blocks now, as against a launch; "" if nothing."""
     environments = list(experiment.environments.select_related("staged_image__image__owner"))
-    needed: list[Any] = [experiment.cluster, *experiment.workloads.all(), *environments]
+    workloads = list(experiment.workloads.all())
+    needed: list[Any] = [experiment.cluster, *list_data_and_workloads(experiment), *environments]
     reasons = [why_not_use(by, row) for row in needed]
     if not (experiment.plan or {}).get("workloads"):
         reasons.append(NO_WORKLOADS)
@@ -64,6 +66,7 @@ def _explain_obstacle(experiment: Experiment, by: User) -> str:
     if partition and not partition.enabled:
         reasons.append(f"{partition.name} is not in service any more.")
     reasons += rules.describe_unready_images(environments)
+    reasons += describe_unready_data(workloads, experiment.cluster)
     return " ".join(dict.fromkeys(filter(None, reasons)))
 
 

@@ -22,6 +22,7 @@ from experiments.models import Experiment, Job, Run, RunFile, StoredRecord, User
 from experiments.planning import rules
 from experiments.planning.decisive_metrics import number_metrics
 from experiments.planning.freeze import freeze_definition
+from experiments.planning.frozen_data import describe_unready_data, list_data_and_workloads
 from experiments.planning.interim import read_stage
 from experiments.planning.variants import (
     CannotBeSwept,
@@ -128,6 +129,8 @@ def _list_refusals(experiment: Experiment, parity: Any, by: User) -> dict[str, l
         list(experiment.environments.select_related("staged_image__image__owner"))
     ):
         problems.setdefault("environments", []).extend(waiting)
+    if unready := describe_unready_data(list(experiment.workloads.all()), experiment.cluster):
+        problems.setdefault("workloads", []).extend(unready)
     if unwaived := parity_reports.explain_unwaived(parity):
         problems.setdefault("environments", []).extend(unwaived)
     for name, rows in _group_requirements(experiment).items():
@@ -141,7 +144,7 @@ def _group_requirements(experiment: Experiment) -> dict[str, list[Model]]:
     """Return the rows that the person who launches must be allowed to use, by form field."""
     return {
         "cluster": [experiment.cluster],
-        "workloads": [*experiment.workloads.all()],
+        "workloads": list_data_and_workloads(experiment),
         "environments": [*experiment.environments.all()],
     }
 

@@ -72,7 +72,7 @@ def preview_script(
     }
     try:
         plan = {
-            "workloads": {block["workload"]: freeze_workload(planned.workload)},
+            "workloads": {block["workload"]: freeze_workload(planned.workload, experiment.cluster)},
             "environments": {str(row.pk): freeze_environment(row) for row in members},
         }
         runs = make_runs(experiment, job, block, plan)

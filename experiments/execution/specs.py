@@ -11,7 +11,8 @@ from experiments.design import Scale
 from experiments.models import Job, Partition, Run, SentFile
 from experiments.planning import rules
 from experiments.planning.scale_rules import count_processes_on_a_node
-from runners.jobs import EnvironmentSpec, JobSpec, Launch, Resources, RunSpec
+from runners.data_sets import make_data_spec
+from runners.jobs import DataSpec, EnvironmentSpec, JobSpec, Launch, Resources, RunSpec
 from runners.node_rules import OTHERS
 from runners.schedulers import SCHEDULERS
 
@@ -34,6 +35,7 @@ def make_job_spec(job: Job, planned: Sequence[Run] | None = None) -> JobSpec:
             parameters=run.spec["workload"]["parameters"],
             environment=make_environment_spec(run.spec["environment"]),
             time_limit_seconds=run.spec["workload"]["time_limit_seconds"],
+            data=_make_data_spec(run.spec["workload"]),
         )
         for run in sorted(
             job.runs.all() if planned is None else planned, key=lambda run: run.position
@@ -50,6 +52,11 @@ def make_job_spec(job: Job, planned: Sequence[Run] | None = None) -> JobSpec:
         cooldown_seconds=job.experiment.cooldown_seconds,
         counts_gpu_processes=_counts_gpu_processes(job, planned),
     )
+
+
+def _make_data_spec(workload: dict[str, Any]) -> DataSpec | None:
+    """Return the data set of a run, from the frozen plan."""
+    return make_data_spec(workload["data_set"]) if workload.get("data_set") else None
 
 
 def _counts_gpu_processes(job: Job, planned: Sequence[Run] | None) -> bool:

@@ -9,6 +9,7 @@ from experiments.models.cluster import Cluster, Runtime
 from experiments.models.cluster_draft import ClusterDraft, ClusterReading
 from experiments.models.cluster_use import ClusterUse, GPUMonth
 from experiments.models.credential import Credential, Origin
+from experiments.models.data_sets import DataCopy, DataSet
 from experiments.models.experiment import Experiment
 from experiments.models.extension import Extension
 from experiments.models.images import Image, ImageImport, StagedImage
@@ -55,6 +56,8 @@ __all__ = [
     "ClusterUse",
     "ConnectionTest",
     "Credential",
+    "DataCopy",
+    "DataSet",
     "Deposit",
     "DepositToken",
     "Environment",

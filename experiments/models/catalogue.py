@@ -13,6 +13,7 @@ from django.core.validators import MinValueValidator
 from django.db import models, transaction
 
 from experiments.models.cluster import Cluster, Runtime
+from experiments.models.data_sets import DataSet
 from experiments.models.environment_copies import update_copy
 from experiments.models.images import StagedImage
 from experiments.models.visibility import SharedInside, SharedQuerySet, compile_once
@@ -199,6 +200,12 @@ class Workload(SharedInside):
     A variant of one, its `parent`, is made by the sweep of an experiment and only by that.
     """
 
+    class DataProof(models.TextChoices):
+        """What each job does before it measures, to prove that its data are the data set."""
+
+        LOOKS = "looks", "sizes and times of all files"
+        HASHES = "hashes", "all files are read and hashed"
+
     name = models.CharField(max_length=100, unique=True)
     kind = models.CharField(max_length=30, choices=workload_choices)
     parameters = models.JSONField(default=dict, blank=True)
@@ -206,6 +213,21 @@ class Workload(SharedInside):
         default=600,
         validators=[MinValueValidator(10)],
         help_text="The longest that one run may take, in seconds.",
+    )
+    data_set = models.ForeignKey(
+        DataSet,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="workloads",
+        help_text="What it reads; {data} in its parameters stands for the path.",
+    )
+    data_proof = models.CharField(
+        max_length=10,
+        choices=DataProof.choices,
+        default=DataProof.LOOKS,
+        db_default=DataProof.LOOKS,
+        help_text="What each job does before it measures.",
     )
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="workloads"

@@ -9,6 +9,7 @@ from django.db import models
 
 from experiments.models.catalogue import Environment
 from experiments.models.cluster import Cluster
+from experiments.models.data_sets import DataCopy, DataSet
 from experiments.models.images import Image, ImageImport, StagedImage
 from experiments.models.partition import Partition
 from experiments.models.states import JOB_FINAL
@@ -37,8 +38,9 @@ class OperationQuerySet(models.QuerySet["Operation"]):
         )
         of_environment = models.Q(environment__in=environments)
         of_none = models.Q(image=None, staged_image=None, image_import=None)
+        data_sets = DataSet.objects.visible_to(user).values("pk")
         seen = (of_image & models.Q(environment=None)) | (of_environment & (of_image | of_none))
-        seen |= models.Q(kind=Operation.Kind.CLEAN_UP)
+        seen |= models.Q(kind=Operation.Kind.CLEAN_UP) | models.Q(data_copy__data_set__in=data_sets)
         return self.filter(models.Q(owner=user) | (models.Q(cluster__in=clusters) & seen))
 
 
@@ -56,6 +58,8 @@ class Operation(Submission):
         MATCH = "match", "make the matching environment"
         INSPECT = "inspect", "inspect"
         CLEAN_UP = "clean_up", "remove job directories of"
+        READ_DATA = "read_data", "read all files of"
+        CHECK_DATA = "check_data", "check"
 
     kind = models.CharField(max_length=10, choices=Kind.choices)
     partition = models.ForeignKey(
@@ -72,6 +76,9 @@ class Operation(Submission):
     )
     image_import = models.ForeignKey(
         ImageImport, null=True, blank=True, on_delete=models.CASCADE, related_name="operations"
+    )
+    data_copy = models.ForeignKey(
+        DataCopy, null=True, blank=True, on_delete=models.CASCADE, related_name="operations"
     )
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="operations"
@@ -94,6 +101,11 @@ class Operation(Submission):
                 name="one_operation_at_a_time",
             ),
             models.UniqueConstraint(
+                fields=["data_copy"],
+                condition=~models.Q(state__in=JOB_FINAL),
+                name="one_operation_a_data_copy",
+            ),
+            models.UniqueConstraint(
                 fields=["cluster"],
                 condition=models.Q(kind="clean_up") & ~models.Q(state__in=JOB_FINAL),
                 name="one_clean_up_a_cluster",
@@ -112,10 +124,11 @@ class Operation(Submission):
 
     @property
     def subject(self) -> object:
-        """Return the image, environment or import that it works on, or the cluster's own disk."""
+        """Return the image, environment, import or data that it works on, or the cluster's disk."""
         if self.kind == self.Kind.CLEAN_UP:
             return self.cluster
-        return self.staged_image or self.environment or self.image_import or self.image
+        named = self.staged_image or self.environment or self.image_import or self.image
+        return named or self.data_copy
 
     def asked_partition(self) -> Partition | None:
         """Return where it runs: the partition that it names, else the one with most time."""

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from experiments.design import PlannedBlock, Scale, plan_blocks
-from experiments.models import Environment, Experiment, Workload
+from experiments.models import Cluster, Environment, Experiment, Workload
 from experiments.planning.decisive_metrics import freeze_metrics
+from experiments.planning.frozen_data import fill_in_path, freeze_data_set
 from experiments.statistics.interim_analyses import get_level, schedule
 from runners.kept_output import DEFAULT_MIB, OUTPUT_MIB
 from runners.payload import hash_payload
@@ -34,13 +35,18 @@ def freeze_environment(environment: Environment) -> dict[str, Any]:
     }
 
 
-def freeze_workload(workload: Workload) -> dict[str, Any]:
-    """Return the workload with all its parameters, as the frozen plan keeps it."""
+def freeze_workload(workload: Workload, cluster: Cluster | None = None) -> dict[str, Any]:
+    """Return the workload with all its parameters, as the frozen plan keeps it.
+
+    With its data set, where it has one and `cluster` a copy of that.
+    """
+    data = freeze_data_set(workload, cluster)
     return {
         "name": workload.name,
         "kind": workload.kind,
-        "parameters": WORKLOADS[workload.kind].clean(workload.parameters),
+        "parameters": fill_in_path(WORKLOADS[workload.kind].clean(workload.parameters), data),
         "time_limit_seconds": workload.time_limit_seconds,
+        **({"data_set": data} if data else {}),
     }
 
 
@@ -78,7 +84,10 @@ def freeze_definition(experiment: Experiment, seed: int) -> dict[str, Any]:
         "question": experiment.question,
         "cluster": {"name": experiment.cluster.name, "host": experiment.cluster.host},
         "partition": partition.name if partition else None,
-        "workloads": {str(row.pk): freeze_workload(row) for row in experiment.workloads.all()},
+        "workloads": {
+            str(row.pk): freeze_workload(row, experiment.cluster)
+            for row in experiment.workloads.all()
+        },
         **({"sweeps": experiment.sweeps} if experiment.sweeps else {}),
         "environments": {
             str(row.pk): freeze_environment(row)

@@ -11,6 +11,7 @@ from typing import Any
 from experiments.design import Scale
 from experiments.models import Cluster, Environment, Partition, StagedImage, Workload
 from experiments.planning import decisive_metrics, estimands, scale_rules
+from experiments.planning.frozen_data import compute_proof_seconds
 from experiments.statistics import numbers
 from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS
 from experiments.statistics.interim_analyses import count_most_analyses
@@ -42,7 +43,8 @@ class Forecast:
 
 def compute_job_seconds(workload: Workload, *, runs: int, cooldown_seconds: int) -> int:
     """Return the time limit of a job that runs `workload` `runs` times, in seconds."""
-    return runs * workload.time_limit_seconds + (runs - 1) * cooldown_seconds + JOB_OVERHEAD_SECONDS
+    measuring = runs * workload.time_limit_seconds + (runs - 1) * cooldown_seconds
+    return measuring + compute_proof_seconds(workload) + JOB_OVERHEAD_SECONDS
 
 
 def compute_gpu_seconds(workload: Workload, *, scale: str, runs: int, cooldown_seconds: int) -> int:

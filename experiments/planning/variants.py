@@ -191,6 +191,8 @@ def _make_row(workload: Workload, variant: Variant, name: str) -> Workload:
         time_limit_seconds=workload.time_limit_seconds,
         owner_id=workload.owner_id,
         visibility=workload.visibility,
+        data_set=workload.data_set,  # the row, so that it is fetched once for all variants
+        data_proof=workload.data_proof,
         parent=workload,
         swept=dict(variant.values),
         sweep_order=f"{workload.name} {variant.order}",
@@ -201,6 +203,7 @@ def _differs(row: Workload, workload: Workload, variant: Variant) -> bool:
     return (
         row.parameters != variant.parameters
         or row.time_limit_seconds != workload.time_limit_seconds
+        or (row.data_set_id, row.data_proof) != (workload.data_set_id, workload.data_proof)
     )
 
 
@@ -209,6 +212,8 @@ def _update(row: Workload, workload: Workload, variant: Variant, name: str) -> N
         name=name,
         parameters=dict(variant.parameters),
         time_limit_seconds=workload.time_limit_seconds,
+        data_set_id=workload.data_set_id,
+        data_proof=workload.data_proof,
         sweep_order=f"{workload.name} {variant.order}",
     )
     row.refresh_from_db()

@@ -120,6 +120,7 @@ def make_workloads(size: Size, owner: User, *, folder: str = "") -> list[Workloa
             "time_limit_seconds": piece.time_limit_seconds,
             "owner": owner,
             "parent": None,
+            "data_set": None,
         }
         known = Workload.objects.filter(**same).order_by("pk").first()
         taken = {row.name for row in workloads}

@@ -64,6 +64,7 @@ def expand_placeholders(parameters: dict[str, Any], files: str, process: RunProc
         "{run}": process.own_directory,
         "{gpus}": str(process.gpus // max(1, min(process.gpus, process.local_size))),
         "{nodes}": str(process.nodes),
+        "{data}": os.environ.get("TARE_DATA", "{data}"),
     }
     argv = []
     for argument in parameters["argv"]:

@@ -71,7 +71,11 @@ def measure(spec: dict[str, Any], process: place.RunProcess, recorder: Recorder)
         os.chdir(process.own_directory)  # each instance is a run of its own
     inside_path = os.path.join(process.own_directory, "inside.json")
     recorder.phase("snapshot")
-    inside = snapshot.take_before(find_data_directory(spec["parameters"]))
+    data = spec.get("data_set") or {}
+    directory = data.get("path") or find_data_directory(spec["parameters"])
+    inside = snapshot.take_before(directory)
+    if data:
+        inside["data_set"] = describe_data_set(data)
     write_json(inside_path, inside, sync=False)  # the result, which comes last, is waited for
     gpus.require_gpus(spec.get("gpus", 0))
     if process.instances > 1:
@@ -117,6 +121,29 @@ def measure(spec: dict[str, Any], process: place.RunProcess, recorder: Recorder)
         return
     for name, metric in sorted(recorder.document()["metrics"].items()):
         print(f"{name} = {metric['value']:.6g} {metric['unit']}")
+
+
+def describe_data_set(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the data set of the run, with what the job has proved of it outside.
+
+    Raises Failure if it cannot be read in this environment.
+    """
+    path = data["path"]
+    try:
+        with open(os.path.join(JOB_DIRECTORY, "data-set.json"), encoding="utf-8") as file:
+            proof = json.load(file)
+        os.stat(path)
+    except (OSError, ValueError) as error:
+        raise Failure(f"data set unusable: {path} in this environment: {error}") from error
+    if not os.access(path, os.R_OK):
+        raise Failure(f"data set unusable: {path} may not be read in this environment")
+    if proof.get("digest") != data["digest"]:
+        raise Failure("data set unusable: the job has proved another one")
+    return {
+        **data,
+        **{name: proof.get(name) for name in ("files", "bytes", "proof", "seconds")},
+        "writable": os.access(path, os.W_OK),
+    }
 
 
 def find_data_directory(parameters: Any) -> str:

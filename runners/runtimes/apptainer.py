@@ -24,7 +24,7 @@ class Apptainer(Runtime):
         command += ["--cleanenv", "--no-home", f"--pwd={inside.directory}"]
         if inside.gpus:
             command += self.gpu_options.get(environment.mode, ["--nv"])
-        command += [f"--bind={mount}" for mount in inside.mounts]
+        command += [f"--bind={mount}" for mount in inside.list_mounts(":ro")]
         return [*command, *environment.options, environment.image_path]
 
 

@@ -10,6 +10,7 @@ class BareMetal(Runtime):
     label = "Bare metal"
     command = ""
     formats = ()
+    data_read_only = False
 
     def wrap(self, inside: Inside) -> list[str]:
         return []

@@ -27,12 +27,18 @@ class Inside:
     directory: str  # where it starts: absolute, and the same path inside and outside
     binds: tuple[str, ...] = ()  # "path" or "outside:inside", besides the environment's own
     gpus: bool = False  # all that the job may use; CUDA_VISIBLE_DEVICES chooses among them
+    data: str = ""  # the path of a data set, which is to be read at the same path inside
 
     @property
     def mounts(self) -> list[str]:
-        """Return all folders to bind, as "outside:inside"."""
+        """Return all folders to bind, as "outside:inside", but for the data set."""
         binds = (*self.binds, *self.environment.binds)
         return [bind if ":" in bind else f"{bind}:{bind}" for bind in binds]
+
+    def list_mounts(self, read_only: str = "") -> list[str]:
+        """Return all mounts; that of the data set ends in `read_only`, as the runtime spells it."""
+        data = [f"{self.data}:{self.data}{read_only}"] if self.data else []
+        return [*self.mounts, *data]
 
 
 class Runtime(ABC):
@@ -48,6 +54,7 @@ class Runtime(ABC):
     modes: ClassVar[Mapping[str, str]] = {}  # ways to work that an environment may choose
     under_launchers: ClassVar[bool] = True  # srun or mpirun can start it, once for each process
     numbers_gpus: ClassVar[bool] = False  # inside, the job's GPUs are numbered anew from 0
+    data_read_only: ClassVar[bool] = True  # programs inside cannot write to a data set
 
     @abstractmethod
     def wrap(self, inside: Inside) -> list[str]:

@@ -14,10 +14,11 @@ class Charliecloud(Runtime):
     label = "Charliecloud"
     command = "ch-run"
     formats = ("sandbox", "squashfs")
+    data_read_only = False
 
     def wrap(self, inside: Inside) -> list[str]:
         environment = inside.environment
         command = [self.choose_executable(environment), "--write-fake"]
         command += ["--unset-env=*", f"--set-env=PATH={PATH}", f"--cd={inside.directory}"]
-        command += [f"--bind={mount}" for mount in inside.mounts]
+        command += [f"--bind={mount}" for mount in inside.list_mounts()]
         return [*command, *environment.options, environment.image_path, "--"]

@@ -29,7 +29,7 @@ class Docker(Runtime):
         command += ["--uts=host", "--entrypoint=", f"--workdir={inside.directory}"]
         if inside.gpus:
             command.append("--gpus=all")
-        command += [f"--volume={mount}" for mount in (SHARED_MEMORY, *inside.mounts)]
+        command += [f"--volume={mount}" for mount in (SHARED_MEMORY, *inside.list_mounts(":ro"))]
         return [*command, *environment.options, environment.image_path]
 
     def build_presence_command(self, environment: EnvironmentSpec) -> list[str]:

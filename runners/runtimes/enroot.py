@@ -20,7 +20,7 @@ class Enroot(Runtime):
         command = [self.choose_executable(environment), "start"]
         for variable in GPUS if inside.gpus else ():
             command += ["--env", variable]
-        for mount in inside.mounts:
+        for mount in inside.list_mounts(":none:x-create=auto,bind,ro"):
             command += ["--mount", mount]
         command += [*environment.options, environment.image_path]
         return [*command, "/bin/sh", "-c", START_IN, inside.directory]
@@ -55,5 +55,6 @@ class Pyxis(Runtime):
         command.append(f"--export={','.join(GPUS) if inside.gpus else 'NONE'}")
         command += ["--no-container-remap-root", "--no-container-entrypoint"]
         command.append(f"--container-workdir={inside.directory}")
-        command.append(f"--container-mounts={','.join(inside.mounts)}")
+        mounts = ",".join(inside.list_mounts(":ro"))
+        command.append(f"--container-mounts={mounts}")
         return [*command, *environment.options, f"--container-image={environment.image_path}"]

@@ -22,7 +22,7 @@ class Podman(Runtime):
         command.append(f"--workdir={inside.directory}")
         if inside.gpus:
             command.append("--device=nvidia.com/gpu=all")
-        command += [f"--volume={mount}" for mount in (SHARED_MEMORY, *inside.mounts)]
+        command += [f"--volume={mount}" for mount in (SHARED_MEMORY, *inside.list_mounts(":ro"))]
         return [*command, *environment.options, environment.image_path]
 
     def build_presence_command(self, environment: EnvironmentSpec) -> list[str]:

@@ -10,13 +10,14 @@ class Sarus(Runtime):
     label = "Sarus"
     command = "sarus"
     formats = ("sarus",)
+    data_read_only = False
     numbers_gpus = True
 
     def wrap(self, inside: Inside) -> list[str]:
         environment = inside.environment
         command = ["sh", "-c", CLEAN, self.choose_executable(environment), "run"]
         command += ["--entrypoint", "", f"--workdir={inside.directory}"]
-        for mount in inside.mounts:
+        for mount in inside.list_mounts():
             outside, _, destination = mount.partition(":")
             command.append(f"--mount=type=bind,source={outside},destination={destination}")
         return [*command, *environment.options, environment.image_path]

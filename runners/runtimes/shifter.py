@@ -17,7 +17,7 @@ class Shifter(Runtime):
         command += [f"--image={environment.image_path}", f"--workdir={inside.directory}"]
         if inside.gpus:
             command.append("--module=gpu")
-        command += [f"--volume={mount}" for mount in inside.mounts]
+        command += [f"--volume={mount}" for mount in inside.list_mounts(":ro")]
         return [*command, *environment.options]
 
     def build_presence_command(self, environment: EnvironmentSpec) -> list[str]:

@@ -89,6 +89,7 @@ class UDocker(Runtime):
     label = "udocker"
     command = "udocker"
     formats = ("udocker",)
+    data_read_only = False
     modes: ClassVar = {
         "P1": "PRoot with seccomp, udocker's own choice",
         "P2": "PRoot without seccomp",
@@ -119,7 +120,7 @@ class UDocker(Runtime):
             ]
             command = [*alone, *command]
         command += ["--entrypoint=", f"--workdir={inside.directory}"]
-        command += [f"--volume={mount}" for mount in inside.mounts]
+        command += [f"--volume={mount}" for mount in inside.list_mounts()]
         return [*command, *environment.options, environment.image_path]
 
     def build_presence_command(self, environment: EnvironmentSpec) -> list[str]:
@@ -134,7 +135,7 @@ class UDocker(Runtime):
             self.choose_executable(environment),
             environment.image_path,
         ]
-        return [*command, *inside.mounts]
+        return [*command, *inside.list_mounts()]
 
     def build_modes_command(self, executable: str) -> list[str]:
         return ["sh", "-c", TRY_MODES, executable or self.command, *self.modes]

@@ -41,9 +41,9 @@ class Command(Workload):
             longest=4000,
             group="The program",
             help="The program and its arguments. No shell reads them. A word that is the name of a "
-            "file below stands for that file; {python}, {files}, {run}, {gpus} and {nodes} stand "
-            "for the environment’s Python, the files’ folder, the run’s folder, and the GPUs and "
-            "nodes that it may use.",
+            "file below stands for that file; {python}, {files}, {run}, {data}, {gpus} and {nodes} "
+            "stand for the environment’s Python, the files’ folder, the run’s folder, the data "
+            "set’s path, and the GPUs and nodes that it may use.",
         ),
         FilesParameter(
             name="files",

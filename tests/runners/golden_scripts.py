@@ -11,7 +11,7 @@ from runners import gate
 from runners.errors import Refused
 from runners.images import FORMATS, Source
 from runners.images import scripts as images_scripts
-from runners.jobs import EnvironmentSpec, JobSpec, Launch, Resources, RunSpec, Step
+from runners.jobs import DataSpec, EnvironmentSpec, JobSpec, Launch, Resources, RunSpec, Step
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS
 from runners.scripts import quote, render
@@ -135,6 +135,18 @@ def several(launch: Launch, *environments: EnvironmentSpec) -> str:
     return render(job, SCHEDULERS["slurm"]())
 
 
+def reads_data(job: JobSpec) -> JobSpec:
+    """The job with a data set that its runs read."""
+    data = DataSpec(
+        name="digits",
+        digest=DIGEST,
+        path="/scratch/jo's data/digits",
+        manifest="/scratch/jo's work/data/7f.manifest",
+        proof="hashes",
+    )
+    return replace(job, runs=tuple(replace(run, data=data) for run in job.runs))
+
+
 def operation() -> JobSpec:
     """Work that measures nothing."""
     steps = (
@@ -198,6 +210,7 @@ def scripts() -> dict[str, str]:
                 "--exclusive",
             ),
             "slurm.sh": render(block(BARE_METAL, SIF, UDOCKER), slurm),
+            "slurm_data.sh": render(reads_data(block(BARE_METAL, SIF)), slurm),
             "slurm_gpu_processes.sh": render(
                 replace(block(BARE_METAL, SIF), counts_gpu_processes=True), slurm
             ),

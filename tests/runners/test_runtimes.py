@@ -235,3 +235,33 @@ def test_every_runtime_says_how_to_ask_for_its_version():
     for kind in CONTAINERS:
         asked = RUNTIMES[kind]().build_version_command("/opt/bin/it")
         assert asked[0] == "/opt/bin/it", kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "argument"),
+    [
+        ("bare_metal", ""),
+        ("apptainer", "--bind=/data/a b:/data/a b:ro"),
+        ("singularity", "--bind=/data/a b:/data/a b:ro"),
+        ("podman", "--volume=/data/a b:/data/a b:ro"),
+        ("docker", "--volume=/data/a b:/data/a b:ro"),
+        ("shifter", "--volume=/data/a b:/data/a b:ro"),
+        ("enroot", "/data/a b:/data/a b:none:x-create=auto,bind,ro"),
+        ("pyxis", "--container-mounts=/job:/job,/data/a b:/data/a b:ro"),
+        ("udocker", "--volume=/data/a b:/data/a b"),
+        ("charliecloud", "--bind=/data/a b:/data/a b"),
+        ("sarus", "--mount=type=bind,source=/data/a b,destination=/data/a b"),
+    ],
+)
+def test_a_data_set_is_read_at_its_own_path_and_only_read_where_that_can_be(
+    kind: str, argument: str
+) -> None:
+    inside = Inside(PLAIN, "/job/run", binds=("/job",), data="/data/a b")
+    argv = RUNTIMES[kind]().wrap(inside)
+    assert [word for word in argv if "/data/a b" in word] == ([argument] if argument else [])
+    assert RUNTIMES[kind].data_read_only == argument.endswith("ro")
+
+
+def test_every_runtime_is_tried_with_a_data_set() -> None:
+    (marker,) = test_a_data_set_is_read_at_its_own_path_and_only_read_where_that_can_be.pytestmark
+    assert {kind for kind, _ in marker.args[1]} == set(RUNTIMES)

@@ -16,12 +16,14 @@ from django.urls import URLPattern, reverse
 from django.urls.resolvers import get_resolver
 from django.utils import timezone
 
+from dashboard.catalogue.catalogue_views import TABS
 from experiments.access import permissions
 from experiments.access.permissions import MAKERS
 from experiments.models import (
     Citation,
     Cluster,
     ClusterDraft,
+    DataSet,
     Environment,
     Experiment,
     HostKey,
@@ -48,6 +50,8 @@ from tests.dashboard.conftest import Site, measured
 from tests.factories import (
     ClusterFactory,
     CredentialFactory,
+    DataCopyFactory,
+    DataSetFactory,
     EnvironmentFactory,
     ExperimentFactory,
     ImageFactory,
@@ -167,6 +171,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "two_runs": (GET, "two runs", Role.VIEWER),
     "two_runs_choose": (GET, "run", Role.VIEWER),
     "image": (GET, "image", Role.VIEWER),
+    "dataset": (GET, "data set", Role.VIEWER),
     "cluster": (GET, "cluster", Role.VIEWER),
     "environment": (GET, "environment", Role.VIEWER),
     "operation": (GET, "operation", Role.VIEWER),
@@ -241,6 +246,13 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "workload_try": (POST, "", Role.RESEARCHER),
     "workload_edit": (GET, "workload", Role.RESEARCHER),
     "workload_delete": (POST, "workload", Role.RESEARCHER),
+    "dataset_new": (GET, "", Role.RESEARCHER),
+    "dataset_edit": (GET, "data set", Role.RESEARCHER),
+    "dataset_delete": (POST, "data set", Role.RESEARCHER),
+    "data_copy_add": (POST, "data set", Role.RESEARCHER),
+    "data_copy_check": (POST, "data copy", Role.RESEARCHER),
+    "data_copy_read": (POST, "data copy", Role.RESEARCHER),
+    "data_copy_forget": (POST, "data copy", Role.RESEARCHER),
     "recipe_new": (GET, "", Role.RESEARCHER),
     "image_match": (POST, "image", Role.RESEARCHER),
     "visibility": (GET, "visibility", Role.RESEARCHER),
@@ -328,6 +340,7 @@ def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
     there = {"host": "login.example", "transport": "ssh"}
     cluster = ClusterFactory(owner=owner, credential=key, **there)
     image = ImageFactory(owner=owner)
+    data_set = DataSetFactory(owner=owner)
     file = RunFile.objects.create(run=run, path="model.bin", size_bytes=1)
     StoredRecord.objects.create(run=run, output=zlib.compress(b"x"), output_bytes=1, files=b"")
     now = timezone.now()
@@ -348,6 +361,8 @@ def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
         "pause": [pause.pk],
         "job": [run.job.uid],
         "image": [image.pk],
+        "data set": [data_set.pk],
+        "data copy": [DataCopyFactory(data_set=data_set, cluster=site.cluster).pk],
         "staged": [StagedImageFactory(image=image, cluster=site.cluster).pk],
         "environment": [EnvironmentFactory(owner=owner).pk],
         "document": ["statistics"],
@@ -444,6 +459,7 @@ SHARED: dict[str, tuple[type[Any], Any]] = {
     "image": (Image, ImageFactory),
     "environment": (Environment, EnvironmentFactory),
     "workload": (Workload, WorkloadFactory),
+    "dataset": (DataSet, DataSetFactory),
     "experiment": (Experiment, ExperimentFactory),
     "table": (PublishedTable, PublishedTableFactory),
 }
@@ -545,10 +561,15 @@ def test_buttons_that_one_may_not_press_are_not_shown(role: Role, mine: Any, sit
     client = logged_in(user)
     pages = ["overview", "experiments", "compare", "runs", "catalogue", "clusters"]
     addresses = [reverse(name) for name in pages]
-    addresses += [reverse("catalogue") + f"?tab={tab}" for tab in ("workloads", "environments")]
+    addresses += [reverse("catalogue") + f"?tab={tab}" for tab in TABS]
     addresses += [
         reverse(name, args=own[what])
-        for name, what in (("experiment", "results"), ("experiment", "draft"), ("table", "table"))
+        for name, what in (
+            ("experiment", "results"),
+            ("experiment", "draft"),
+            ("table", "table"),
+            ("dataset", "data set"),
+        )
     ]
     addresses += [reverse(name, args=own[name]) for name in ("cluster", "image", "run")]
     seen = "".join(client.get(address).content.decode() for address in addresses)

@@ -11,14 +11,24 @@ import io
 import json
 import zipfile
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from experiments.bundles.bag import BagWriter
 from experiments.bundles.bundle_writer import VERIFY
-from experiments.models import Run
-from tests.experiments.bundles.studies import NAME, end_runs, launch, make_bundle, unpack
+from experiments.execution import lifecycle
+from experiments.models import DataCopy, Experiment, Run
+from tests.experiments.bundles.studies import (
+    NAME,
+    end_runs,
+    launch,
+    make_bundle,
+    unpack,
+    verify,
+)
+from tests.factories import DataCopyFactory, ExperimentFactory, WorkloadFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -139,6 +149,31 @@ def test_runs_that_began_are_actions_of_the_steps_of_the_plan(bundle: bytes) -> 
     failed = [entities[name] for name in began if "error" in entities[name]]
     assert [row["error"] for row in failed] == ["crashed"]
     assert failed[0]["actionStatus"] == {"@id": "http://schema.org/FailedActionStatus"}
+
+
+def test_a_data_set_of_the_plan_is_named_in_it(tmp_path: Path) -> None:
+    copy = DataCopyFactory()
+    workload = WorkloadFactory(
+        kind="cnn",
+        parameters={"data": "mnist", "data_directory": "{data}"},
+        data_set=copy.data_set,
+    )
+    draft = ExperimentFactory(workloads=[workload], repeats=2)
+    DataCopy.objects.update(cluster=draft.cluster)
+    lifecycle.launch(draft, draft.owner)
+    experiment = Experiment.objects.get(pk=draft.pk)
+    end_runs(experiment)
+    bundle = make_bundle(experiment)
+    files, entities = read_crate(bundle)
+    digest = copy.data_set.digest
+    about = json.loads(files["experiment.json"])
+    assert about["data_sets"][str(workload.pk)]["digest"] == digest
+    (name,) = (name for name in entities if name.startswith("#data-"))
+    assert (entities[name]["identifier"], entities[name]["license"]) == (digest, "CC-BY-SA-3.0")
+    runs = [entity for entity in entities.values() if entity["@id"].startswith("#run-")]
+    assert [run["object"] for run in runs] == [[{"@id": name}]] * len(runs)
+    code, printed = verify(bundle, tmp_path)
+    assert code == 0, printed
 
 
 def test_a_name_is_written_once() -> None:

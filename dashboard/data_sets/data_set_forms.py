@@ -1,0 +1,113 @@
+"""The forms of data sets: a new one with where it lies, what is said of it, another copy."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django import forms
+from django.db import transaction
+
+from dashboard.form_styles import Styled
+from experiments.access import audit
+from experiments.access.visibility_fields import VisibilityFields
+from experiments.data_sets import copies
+from experiments.models import Cluster, DataCopy, DataSet, User
+from experiments.models.data_sets import is_data_path
+
+PATH_HELP = (
+    "Absolute, a folder or one file, where compute nodes read it. Tare reads it there and copies "
+    "nothing."
+)
+
+
+class DataSetForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
+    """The form of what is said of a data set; what its files are is read, not typed."""
+
+    class Meta:
+        model = DataSet
+        fields = ("name", "description", "licence", "source", "visibility", "groups")
+        widgets: ClassVar = {
+            "description": forms.Textarea(attrs={"rows": 3}),
+            "groups": forms.CheckboxSelectMultiple,
+        }
+
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.user = user
+        self.offer_groups_of(user)
+
+
+class CopyForm(Styled, forms.Form):
+    """The form of a copy: a cluster and a path."""
+
+    cluster = forms.ModelChoiceField(Cluster.objects, help_text="A cluster whose key you may use.")
+    path = forms.CharField(
+        max_length=500,
+        validators=[is_data_path],
+        widget=forms.TextInput(
+            attrs={"placeholder": "/projects/data/cifar10", "spellcheck": "false"}
+        ),
+        help_text=PATH_HELP,
+    )
+
+    def __init__(self, *args: Any, user: User, data_set: DataSet | None = None, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.user, self.data_set = user, data_set
+        self.clusters = list_offered_clusters(user, data_set)
+        offer_clusters(self.fields["cluster"], self.clusters)
+
+    def request_copy_if_valid(self) -> DataCopy | None:
+        """Request the reading of the copy if the form is valid; a refusal is shown at its field."""
+        if not self.is_valid() or self.data_set is None:
+            return None
+        cleaned = self.cleaned_data
+        try:
+            return copies.add_copy(self.data_set, cleaned["cluster"], cleaned["path"], self.user)
+        except copies.NotDone as refusal:
+            self.add_error("path", str(refusal))
+            return None
+
+
+class NewDataSetForm(DataSetForm):
+    """The form of a new data set: what is said of it, and where the first copy lies."""
+
+    cluster = forms.ModelChoiceField(Cluster.objects, help_text="A cluster whose key you may use.")
+    path = CopyForm.base_fields["path"]
+
+    field_order = ("name", "cluster", "path", "licence", "source", "description")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.clusters = list_offered_clusters(self.user, None)
+        offer_clusters(self.fields["cluster"], self.clusters)
+
+    def save_if_valid(self) -> DataSet | None:
+        """Store the data set and request the reading of its first copy, both or neither."""
+        if not self.is_valid():
+            return None
+        cleaned = self.cleaned_data
+        try:
+            with transaction.atomic():
+                with audit.log_change(self.user, self.instance):
+                    self.save()
+                copies.add_copy(self.instance, cleaned["cluster"], cleaned["path"], self.user)
+        except copies.NotDone as refusal:
+            self.add_error("path", str(refusal))
+            return None
+        row: DataSet = self.instance
+        return row
+
+
+def list_offered_clusters(user: User, data_set: DataSet | None) -> Any:
+    """Return the clusters on which `user` may add a copy, without those that have one."""
+    rows = Cluster.objects.usable_by(user)
+    if data_set is not None:
+        rows = rows.exclude(data_copies__data_set=data_set)
+    keys = [row.pk for row in rows if not row.is_by_hand]
+    return Cluster.objects.filter(pk__in=keys).order_by("name")
+
+
+def offer_clusters(field: Any, clusters: Any) -> None:
+    """Have a field offer these clusters, and none by itself where there are several."""
+    field.queryset = clusters
+    field.empty_label = "choose one"
