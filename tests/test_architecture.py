@@ -43,6 +43,13 @@ MAY_IMPORT = {
     },
     "experiments.imports.by_hand_studies": {"experiments", "runners", "django"},
     "experiments.imports.imported_runs": {"experiments", "runners.workloads", "django"},
+    "experiments.imports.imported_bundles": {"experiments", "runners", "django"},
+    "experiments.imports.bundle_comparison": {"experiments", "runners", "django"},
+    "experiments.imports.bundle_catalogue": {"experiments", "runners", "django"},
+    "experiments.imports.bundle_door": {"experiments", "runners", "django"},
+    "experiments.imports.bundle_parts": {"experiments", "runners", "django"},
+    "experiments.imports.bundle_runs": {"experiments", "runners", "django"},
+    "experiments.imports.bundle_shapes": {"experiments.imports.problems", "runners.untrusted"},
     "experiments.models": {
         "experiments.models",
         "experiments.design",
@@ -161,7 +168,8 @@ ROOMS = {
         "execution": "access clusters comparisons design encryption images liveness loaded_files "
         "models notifications notify planning recurring snapshots software",
         "health": "access execution models notifications notify statistics",
-        "imports": "access comparisons design execution models planning snapshots statistics",
+        "imports": "access bundles comparisons design execution models notify planning "
+        "snapshot_facts snapshots statistics",
         "admin": "access execution help_targets models planning software",
         "demo": "access clusters execution models software",
         "management": "access clusters comparisons demo encryption execution health images imports "

@@ -11,6 +11,7 @@ from experiments.models.credential import Credential, Origin
 from experiments.models.experiment import Experiment
 from experiments.models.extension import Extension
 from experiments.models.images import Image, ImageImport, StagedImage
+from experiments.models.imported_bundle import ImportedBundle
 from experiments.models.kept_comparison import KeptComparison
 from experiments.models.last_visit import LastVisit
 from experiments.models.link import ShareLink
@@ -62,6 +63,7 @@ __all__ = [
     "HostKey",
     "Image",
     "ImageImport",
+    "ImportedBundle",
     "Job",
     "KeptComparison",
     "LastVisit",
