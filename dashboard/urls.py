@@ -46,7 +46,7 @@ from dashboard.execution import (
 )
 from dashboard.health import health_views
 from dashboard.images import image_import_views, image_views
-from dashboard.imports import import_views
+from dashboard.imports import bundle_import_views, import_views
 from dashboard.notifications import notification_views, webhook_views
 from dashboard.planning import (
     aa_test_views,
@@ -112,6 +112,7 @@ urlpatterns = [
     path("experiments/<int:pk>/keep/", unsaved_views.keep, name="experiment_keep"),
     path("experiments/unsaved/<slug:key>/", unsaved_views.discard, name="experiment_discard"),
     path("experiments/import/", import_views.logs, name="experiment_import"),
+    path("experiments/import/bundle/", bundle_import_views.bundle, name="bundle_import"),
     path("experiments/<int:pk>/", experiment_views.experiment, name="experiment"),
     path("experiments/<int:pk>/edit/", draft_views.edit, name="experiment_edit"),
     path("experiments/<int:pk>/labels/", label_views.experiment_labels, name="experiment_labels"),

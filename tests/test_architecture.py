@@ -44,6 +44,13 @@ MAY_IMPORT = {
     },
     "experiments.imports.by_hand_studies": {"experiments", "runners", "django"},
     "experiments.imports.imported_runs": {"experiments", "runners.workloads", "django"},
+    "experiments.imports.imported_bundles": {"experiments", "runners", "django"},
+    "experiments.imports.bundle_comparison": {"experiments", "runners", "django"},
+    "experiments.imports.bundle_catalogue": {"experiments", "runners", "django"},
+    "experiments.imports.bundle_door": {"experiments", "runners", "django"},
+    "experiments.imports.bundle_parts": {"experiments", "runners", "django"},
+    "experiments.imports.bundle_runs": {"experiments", "runners", "django"},
+    "experiments.imports.bundle_shapes": {"experiments.imports.problems", "runners.untrusted"},
     "experiments.models": {
         "experiments.models",
         "experiments.design",
@@ -169,7 +176,8 @@ ROOMS = {
         "execution": "access clusters comparisons deposits design encryption images liveness "
         "loaded_files models notifications notify planning recurring snapshots software",
         "health": "access execution models notifications notify statistics",
-        "imports": "access comparisons design execution models planning snapshots statistics",
+        "imports": "access bundles comparisons design execution models notify planning "
+        "snapshot_facts snapshots statistics",
         "admin": "access execution help_targets models planning software",
         "demo": "access clusters execution models software",
         "management": "access clusters comparisons demo deposits encryption execution health "

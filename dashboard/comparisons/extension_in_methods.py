@@ -38,7 +38,7 @@ def describe_extension(comparison: ExperimentComparison) -> Iterator[str]:
         (
             f"The experiment was extended by {numbers.count(experiment.extended_repeats, 'repeat')}"
             f" ({jobs}) on {extension.extended_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC by "
-            f"{extension.extended_by}, after its verdicts were known ({counts}), which the plan "
+            f"{extension.who}, after its verdicts were known ({counts}), which the plan "
             f"did not have (plan of the extension {extension.plan_hash[:12]}).{program} Verdicts "
             f"of the first {stage.after_repeats[0]} repeats at 0.05 stand; the comparisons that "
             "were open are judged with all repeats at the two-sided level "
@@ -56,7 +56,7 @@ def list_extension_facts(experiment: Experiment) -> dict[str, Any] | None:
         return None
     return {
         "extended_at": extension.extended_at,
-        "extended_by": str(extension.extended_by),
+        "extended_by": extension.who,
         "plan_hash": extension.plan_hash,
         "plan": extension.plan,
     }

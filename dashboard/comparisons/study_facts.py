@@ -108,6 +108,8 @@ def _read_sections(row: StudyRow, software: Mapping[int, Facts]) -> Sections:
     if row.comparison:
         design["Margin"] = row.margin_text
     kind = "import" if source.imported_at else "experiment"
+    if source.is_from_bundle:
+        kind = f"{kind}, from a bundle"
     sections: Sections = {"": {"Kind": kind, **design}}
     by_name = {each.name: each for each in environments}
     facts = software.get(source.pk, {})

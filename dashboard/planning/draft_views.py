@@ -155,7 +155,7 @@ def _hash_shown(form: ExperimentForm) -> str:
 def delete(request: Request, pk: int) -> HttpResponse:
     """Delete a draft or an import; what was launched in the meantime stays."""
     draft = get_editable(request, pk)
-    if draft.imported_at:
+    if draft.imported_at or draft.is_from_bundle:
         forget(draft, request.user)
         messages.success(request, f"Deleted the import “{draft}”.")
         return redirect("experiments")
@@ -198,7 +198,7 @@ def _draft(request: Request, pk: int) -> Experiment:
 def clone(request: Request, pk: int) -> HttpResponse:
     """Create a draft of one's own with the same definition."""
     source = get_readable(request, pk)
-    if source.imported_at:
+    if source.imported_at or source.is_from_bundle:
         raise PermissionDenied("Runs that others have made cannot be launched again.")
     if reason := why_not_use(request.user, source.cluster):
         messages.error(request, f"No draft was made of it. {reason}")

@@ -22,7 +22,7 @@ from experiments.presets.own_presets import CannotBeUsed, describe_definition, m
 def new(request: Request, pk: int) -> HttpResponse:
     """Save the definition of an experiment as a preset."""
     experiment = get_readable(request, pk)
-    if experiment.imported_at:
+    if experiment.imported_at or experiment.is_from_bundle:
         raise PermissionDenied("Runs that others have made cannot be launched again.")
     preset = OwnPreset(owner=request.user, definition=describe_definition(experiment))
     initial = {"name": experiment.question[:100]}

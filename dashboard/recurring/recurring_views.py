@@ -63,8 +63,8 @@ def recurring_list(request: Request) -> HttpResponse:
 def new(request: Request, pk: int) -> HttpResponse:
     """Let a launched experiment recur."""
     source = get_editable(request, pk)
-    if source.launched_at is None:
-        raise PermissionDenied("Only an experiment that was launched can recur: it has a plan.")
+    if source.launched_at is None or source.is_from_bundle:
+        raise PermissionDenied("Only an experiment that was launched here can recur.")
     if why_not := explain_why_not_recur(source):
         messages.error(request, why_not)
         return redirect(source)

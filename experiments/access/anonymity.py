@@ -135,6 +135,8 @@ def build_anonymity(
     machines: dict[str, str] = {}
     for experiment in experiments:
         names |= _list_accounts(experiment)
+        if experiment.is_from_bundle:
+            names |= _list_stated_names(experiment)
         paths |= set(
             experiment.jobs.order_by().values_list("cluster__work_directory", flat=True).distinct()
         )
@@ -168,6 +170,13 @@ def _list_people(experiments: Sequence[Experiment], tables: Sequence[PublishedTa
             keys |= set(experiment.environments.values_list(path, flat=True))
         keys |= set(experiment.waivers.values_list("by", flat=True))
     return list(User.objects.filter(pk__in=keys - {None}))
+
+
+def _list_stated_names(experiment: Experiment) -> set[str]:
+    """Return the names of people that the bundle of another Tare has brought along."""
+    stated = experiment.events.exclude(stated_by="").order_by()
+    names = set(stated.values_list("stated_by", flat=True).distinct())
+    return names | {experiment.imported_bundle.owner}
 
 
 def _list_past_work_directories(experiment: Experiment) -> set[str]:

@@ -15,6 +15,8 @@ PAYLOAD = "data/"
 TAG_MANIFEST = "tagmanifest-sha256.txt"
 SIGNATURE = f"{TAG_MANIFEST}.sig"
 """The one file that no manifest lists, as it is of the last of them."""
+LEVEL = 4
+"""Of zlib: steps take a third of the time of its usual level 6, and 4 % more room."""
 
 
 class Outlet:
@@ -60,6 +62,9 @@ class BagWriter:
         info = zipfile.ZipInfo(f"{self._base}/{name}", FIRST_DATE)
         info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, PLAIN_FILE
         info.create_system = 3  # Unix, on every system
+        # An entry of one's own does not take the level of the zip file, and has no public one
+        # before Python 3.13, which keeps this name.
+        info._compresslevel = LEVEL  # type: ignore[attr-defined]
         digest, size = hashlib.sha256(), 0
         with self._zip.open(info, "w", force_zip64=True) as file:
             for piece in pieces:

@@ -41,6 +41,11 @@ MEANS_AGREE = 1e-9
 """How far the mean of the steps may be from a reported one to be called the same."""
 SUMMARY = ("shape", "block_steps", "warm_up", "settled_mean")
 AS_STORED = "facts_as_stored.json"
+UNREAD = (
+    *("spec", "job__script", "job__repairs__script", "workload__parameters", "workload__swept"),
+    *("environment__binds", "environment__variables", "environment__setup_lines"),
+)
+"""Columns that no run's document has, some of them JSON, which would be read for each run."""
 PARTS = ((Series.objects, ("values",)), (StoredRecord.objects, ("output", "files")))
 """What is measured before it is read, and in which columns it is large."""
 NOT_FINITE = re.compile(r"-?(?:NaN|Infinity)")
@@ -79,19 +84,25 @@ def write_runs(
         .annotate(snapshot_hash=F("snapshot__content_hash"))
         .annotate(job_snapshot_hash=F("job__snapshot__content_hash"))
         .prefetch_related("measurements", Prefetch("files", RunFile.objects.order_by("path")))
+        .defer(*UNREAD)
         .order_by("job__block", "position", "pk")
     )
     for run, series, stored in _add_parts(iterate_rows(runs, AT_ONCE)):
         folder = f"data/runs/{run.uid}"
         measured = {row.metric: row.value for row in run.measurements.all()}
-        burn_in = frozen.get(str(run.workload_id), {}).get("parameters", {}).get("burn_in")
+        burn_in = (
+            frozen.get(experiment.get_workload_key(run.workload_id), {})
+            .get("parameters", {})
+            .get("burn_in")
+        )
         texts, summaries = _describe_steps(series, measured, burn_in)
         exclusion = exclusions.get(run.uid)
         notes: MeasureNotes | None = getattr(run, "measure_notes", None)
         document = {
             **describe_run(run),
-            "workload_key": str(run.workload_id),
-            "environment_key": str(run.environment_id),
+            "workload_key": experiment.get_workload_key(run.workload_id),
+            "environment_key": experiment.get_environment_key(run.environment_id),
+            "job_facts": _describe_job(run.job),
             "job_ended_at": _write_time(run.job.ended_at),
             "snapshot": getattr(run, "snapshot_hash"),  # noqa: B009 - annotated
             "job_snapshot": getattr(run, "job_snapshot_hash"),  # noqa: B009
@@ -106,6 +117,7 @@ def write_runs(
                 for row in run.measurements.all()
             },
             "not_measured": dict(sorted(notes.missing.items())) if notes else {},
+            "measured_within": dict(sorted(notes.details.items())) if notes else {},
             "steps": summaries,
             "exclusion": exclusion
             and {
@@ -128,8 +140,8 @@ def write_runs(
         facts.append(
             RunFacts(
                 uid=run.uid,
-                workload=str(run.workload_id),
-                environment=str(run.environment_id),
+                workload=experiment.get_workload_key(run.workload_id),
+                environment=experiment.get_environment_key(run.environment_id),
                 scale=run.scale,
                 repeat=run.repeat,
                 state=run.state,
@@ -141,6 +153,20 @@ def write_runs(
                 reason=run.reason,
             )
         )
+
+
+def _describe_job(job: Job) -> dict[str, Any]:
+    """Return what is known of a job beside its name: each of its runs repeats it."""
+    return {
+        "state": job.state,
+        "reason": job.reason,
+        "message": job.message,
+        "exit_code": job.exit_code,
+        "submitted_at": _write_time(job.submitted_at),
+        "started_at": _write_time(job.started_at),
+        "node": job.node,
+        "excluded_nodes": job.excluded_nodes,
+    }
 
 
 RunParts = tuple[Run, list[dict[str, Any]], StoredRecord | None]
@@ -180,7 +206,7 @@ def _read_parts(runs: list[Run]) -> Iterator[RunParts]:
         Series.objects.filter(run__in=[run.pk for run in runs])
         .order_by("metric")
         .annotate(values_text=Cast("values", TextField()), steps_text=Cast("steps", TextField()))
-        .values("run", "metric", "unit", "values_text", "steps_text", "burn_in", *SUMMARY)
+        .values("run", "metric", "unit", "values_text", "steps_text", "burn_in", "digest", *SUMMARY)
     )
     by_run: dict[int, list[dict[str, Any]]] = {}
     for row in rows if runs else ():
@@ -209,6 +235,8 @@ def _describe_steps(
         summaries[metric] = {
             "unit": row["unit"],
             **{name: row[name] for name in SUMMARY},
+            "burn_in": row["burn_in"],
+            "summarised": bool(row["shape"] or row["digest"]),
             "mean_after": left_out if is_mean else None,
         }
     return texts, summaries

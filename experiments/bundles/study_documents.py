@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
 
+from django.conf import settings
+
 from experiments.bundles.plain_json import make_line
 from experiments.comparisons import (
     ExperimentComparison,
@@ -33,7 +35,9 @@ AT_ONCE = 1000
 def describe_experiment(experiment: Experiment, extension: Extension | None) -> dict[str, Any]:
     """Return what explains all other documents: who asked what, how, and with which versions."""
     workloads = list(experiment.workloads.order_by("pk"))
-    environments = experiment.environments.order_by("pk").values_list("pk", "name")
+    environments = list(experiment.environments.order_by("pk"))
+    keys = {row.pk: experiment.get_workload_key(row.pk) for row in workloads}
+    environment_keys = {row.pk: experiment.get_environment_key(row.pk) for row in environments}
     decisive = list_decisive(experiment, workloads)
     return {
         "format": FORMAT,
@@ -41,9 +45,12 @@ def describe_experiment(experiment: Experiment, extension: Extension | None) -> 
         "method": identify_method(),
         "python": platform.python_version(),
         "libraries": {name: version(name) for name in LIBRARIES},
+        "site": settings.SITE_ADDRESS,
         "experiment": experiment.key,
         "question": experiment.question,
         "owner": experiment.owner.username,
+        "came_from": _describe_origin(experiment),
+        "machine": _describe_machine(experiment),
         "launched_at": _write_time(experiment.launched_at),
         "cancelled_at": _write_time(experiment.cancelled_at),
         "stopped_at_look": experiment.stopped_at_look,
@@ -55,8 +62,17 @@ def describe_experiment(experiment: Experiment, extension: Extension | None) -> 
         "extended_repeats": experiment.extended_repeats,
         "extension_level": experiment.extension_level,
         "extension_hash": extension.plan_hash if extension else "",
-        "workloads": {str(workload.pk): workload.name for workload in workloads},
-        "environments": {str(pk): name for pk, name in environments},
+        "workloads": {keys[row.pk]: row.name for row in workloads},
+        "environments": {environment_keys[row.pk]: row.name for row in environments},
+        "programs": {
+            keys[row.pk]: {
+                "kind": row.kind,
+                "parameters": row.parameters,
+                "time_limit_seconds": row.time_limit_seconds,
+            }
+            for row in workloads
+        },
+        "tools": {environment_keys[row.pk]: row.recorded_tool for row in environments},
         **list_data_sets(experiment),
         "definition": {
             "design": experiment.design,
@@ -66,7 +82,7 @@ def describe_experiment(experiment: Experiment, extension: Extension | None) -> 
             "repeats": experiment.repeats,
             "after_repeats": list(schedule(experiment.repeats, experiment.looks)),
             "scales": list(experiment.scales),
-            "baseline": str(experiment.baseline_id),
+            "baseline": environment_keys[experiment.baseline_id],
             "metrics_rule": experiment.metrics_rule,
             "margins": [
                 {"margin": experiment.margin, "margin_faster": experiment.margin_faster},
@@ -78,7 +94,7 @@ def describe_experiment(experiment: Experiment, extension: Extension | None) -> 
         },
         "metrics": [
             {
-                str(workload.pk): {
+                keys[workload.pk]: {
                     "name": row.metrics[workload.pk].name,
                     "unit": row.metrics[workload.pk].unit,
                     "better": row.metrics[workload.pk].better,
@@ -104,6 +120,29 @@ def list_data_sets(experiment: Experiment) -> dict[str, Any]:
         if (data := workload.get("data_set"))
     }
     return {"data_sets": data_sets} if data_sets else {}
+
+
+def _describe_origin(experiment: Experiment) -> dict[str, str] | None:
+    """Return which bundle of another Tare the experiment came as; None if it did not."""
+    if not experiment.is_from_bundle:
+        return None
+    bundle = experiment.imported_bundle
+    return {
+        "sha256": bundle.sha256,
+        "site": bundle.site,
+        "experiment": bundle.number,
+        "owner": bundle.owner,
+    }
+
+
+def _describe_machine(experiment: Experiment) -> dict[str, Any]:
+    """Return the names of cluster and partition, and how large the partition is."""
+    partition = experiment.partition
+    size = ("name", "nodes", "gpus_per_node", "gpu_model", "cpus_per_node")
+    return {
+        "cluster": experiment.cluster.name,
+        "partition": partition and {name: getattr(partition, name) for name in size},
+    }
 
 
 def describe_comparison(comparison: ExperimentComparison) -> dict[str, Any]:
@@ -140,7 +179,7 @@ def write_events(experiment: Experiment) -> Iterator[bytes]:
     """Yield each event as a line: what was moved, by whom, when and why. Persons by user name."""
     events = Event.objects.filter(experiment=experiment).select_related("actor", "job", "run")
     narrow = events.only(
-        *("at", "what", "why", "experiment"),
+        *("at", "what", "why", "experiment", "stated_by"),
         *("actor__username", "run__uid", "job__uid", "job__workload", "job__scale"),
     )
     for event in iterate_rows(narrow.order_by("at", "pk"), AT_ONCE):
@@ -149,10 +188,10 @@ def write_events(experiment: Experiment) -> Iterator[bytes]:
                 "at": _write_time(event.at),
                 "what": event.what,
                 "why": event.why,
-                "by": event.actor.username if event.actor else None,
+                "by": event.actor.username if event.actor else event.stated_by or None,
                 "run": event.run.uid if event.run else None,
                 "job": event.job.uid if event.job else None,
-                "workload_key": str(event.job.workload_id) if event.job else None,
+                "workload_key": event.job and experiment.get_workload_key(event.job.workload_id),
                 "scale": event.job.scale if event.job else None,
             }
         )
@@ -163,6 +202,8 @@ def describe_images(experiment: Experiment) -> list[dict[str, Any]]:
 
     What else the catalogue knows of them is not of this experiment.
     """
+    if experiment.is_from_bundle:
+        return list(experiment.imported_bundle.images)
     staged = {
         row.staged_image.image_id: row.staged_image
         for row in Environment.objects.filter(experiments=experiment).select_related(
@@ -188,6 +229,8 @@ def describe_images(experiment: Experiment) -> list[dict[str, Any]]:
 
 def describe_waivers(experiment: Experiment) -> list[dict[str, Any]]:
     """Return the differences in software that a person let pass, and why."""
+    if experiment.is_from_bundle:
+        return list(experiment.imported_bundle.waivers)
     rows = experiment.waivers.select_related("by", "environment").order_by("environment", "what")
     return [
         {

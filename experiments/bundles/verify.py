@@ -1604,17 +1604,20 @@ class Report:
     def __init__(self, show_all: bool) -> None:
         self.show_all, self.agreed, self.disagreed = show_all, 0, 0
 
+    def say(self, line: str) -> None:
+        print(line)
+
     def add(self, what: str, printed: Any, computed: Any, show: bool = False) -> None:
         agrees = is_same(printed, computed)
         self.agreed += agrees
         self.disagreed += not agrees
         if show or self.show_all or not agrees:
             texts = (what, describe(printed), describe(computed))
-            print("  %-24s %-26s %-26s %s" % (*texts, "agrees" if agrees else "DISAGREES"))
+            self.say("  %-24s %-26s %-26s %s" % (*texts, "agrees" if agrees else "DISAGREES"))
 
     def fail(self, text: str) -> None:
         self.disagreed += 1
-        print("  WRONG: " + text)
+        self.say("  WRONG: " + text)
 
 
 def is_same(printed: Any, computed: Any) -> bool:
@@ -1645,7 +1648,7 @@ def check_definition(study: Study, report: Report) -> None:
     table = hashlib.sha256(study.bundle.read("data/confounders.json")).hexdigest()
     report.add("table of confounders", table, TABLE_SHA256)
     if plan is None:
-        print("  not recomputed: a plan, as these are imported logs")
+        report.say("  not recomputed: a plan, as these are imported logs")
         return
     text = study.bundle.read("data/plan.json")
     report.add("hash of the plan", about["plan_hash"], hashlib.sha256(text).hexdigest(), True)
@@ -1730,15 +1733,17 @@ def check_runs(study: Study, report: Report) -> None:
                 report.add("reported " + metric, reported, math.fsum(values) / len(values))
             elif metric in run["measurements"]:
                 unexplained += 1
-    print("  %d runs, %d recorded steps" % (len(study.runs), steps))
+    report.say("  %d runs, %d recorded steps" % (len(study.runs), steps))
     if unexplained:
-        print("  not recomputed: %d reported means, whose steps are not known" % unexplained)
+        report.say("  not recomputed: %d reported means, whose steps are not known" % unexplained)
     if without_record:
-        print("  not checked: output and files of %d runs without a record" % without_record)
+        report.say("  not checked: output and files of %d runs without a record" % without_record)
     if without_output:
-        print("  not checked: output of %d runs, of which parts were not kept" % without_output)
+        report.say(
+            "  not checked: output of %d runs, of which parts were not kept" % without_output
+        )
     if study.as_stored:
-        print(
+        report.say(
             "  not recomputed: facts of %d snapshots, as an earlier version of Tare stored them"
             % len(study.as_stored)
         )
@@ -1796,7 +1801,7 @@ def check_pair(study: Study, key: Key, row: Any, pair: Any, report: Report) -> N
     rank, workload, scale, name = key
     metric, definition = study.metrics[rank - 1][workload], study.definition
     place = (study.workloads[workload], scale, name, study.baseline, metric["name"])
-    print("\n%s, %s: %s / %s, %s" % place)
+    report.say("\n%s, %s: %s / %s, %s" % place)
     margins = definition["margins"][rank - 1]
     pair = {**pair, **margins, "goal": definition["goal"]}
     if pair["margin_faster"] == pair["margin"]:
@@ -1838,7 +1843,7 @@ def check_attribution(
     if pair["verdict"] == "NOT ATTRIBUTABLE":
         begins = pair["sentence_begins"]
         report.add("sentence", row["sentence"][: len(begins)], begins)
-        print("  %s" % begins.strip(" :"))
+        report.say("  %s" % begins.strip(" :"))
     if not study.as_stored:
         return
     known = str(pair.get(BLOCKING) or "").split("; ")
@@ -1851,7 +1856,9 @@ def check_attribution(
     for fact in by_snapshots.list_by_grade()["blocking"]:
         if fact not in known:
             report.fail("not compared, and its snapshots differ: " + by_snapshots.describe(fact))
-            print("  Another version of Tare has not compared it, or somebody has taken it out.")
+            report.say(
+                "  Another version of Tare has not compared it, or somebody has taken it out."
+            )
 
 
 def add_overalls(study: Study, pairs: Dict[Key, Dict[str, Any]]) -> None:

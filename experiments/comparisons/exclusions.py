@@ -97,12 +97,13 @@ def list_exclusions(experiment: Experiment) -> list[Exclusion]:
                 "message",
                 "exclusion_event__what",
                 "exclusion_event__actor__username",
+                "exclusion_event__stated_by",
                 "exclusion_event__at",
             ),
         )
     )
     exclusions: dict[int, Exclusion] = {}
-    for pk, uid, workload, scale, environment, block, repeat, why, what, actor, time in rows:
+    for pk, uid, workload, scale, environment, block, repeat, why, what, actor, stated, at in rows:
         known = exclusions.get(pk) or Exclusion(
             pk=pk,
             run=uid,
@@ -115,7 +116,7 @@ def list_exclusions(experiment: Experiment) -> list[Exclusion]:
         # A run may have been excluded, included again and excluded again: the last time counts,
         # and a verdict that could be read at the first one could be at the last.
         if what == EXCLUDING:
-            known = replace(known, by=actor or "", at=time)
+            known = replace(known, by=actor or stated or "", at=at)
         elif what:
             known = replace(known, moment=MOMENTS[what])
         exclusions[pk] = known

@@ -59,7 +59,7 @@ class Offer:
 def explain_why_not(comparison: ExperimentComparison) -> str:
     """Return why an experiment cannot be extended now, in words; "" if it can."""
     experiment, stage = comparison.experiment, comparison.stage
-    if experiment.launched_at is None:
+    if experiment.launched_at is None or experiment.is_from_bundle:
         return "Only an experiment that was launched here can be extended."
     if experiment.extended_repeats:
         return (

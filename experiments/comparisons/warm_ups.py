@@ -351,6 +351,7 @@ def _read_fixed_warm_up(experiment: Experiment, workload: Workload) -> int:
     declared = {
         parameter.name: parameter.default for parameter in KNOWN_WORKLOADS[workload.kind].parameters
     }
-    frozen = (experiment.plan or {}).get("workloads", {}).get(str(workload.pk), {})
+    key = experiment.get_workload_key(workload.pk)
+    frozen = (experiment.plan or {}).get("workloads", {}).get(key, {})
     parameters = declared | workload.parameters | frozen.get("parameters", {})
     return int(parameters.get("burn_in") or 0)

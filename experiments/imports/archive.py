@@ -88,24 +88,24 @@ def _files_of_archive(stream: BinaryIO, limits: Limits) -> Iterator[File]:
         raise ImportProblem(f"The archive is damaged or cut off: {error}.") from error
 
 
-class _Bounded:
+class BoundedStream:
     """A stream for the zip reader that refuses to take much at once."""
 
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
+    def __init__(self, stream: BinaryIO, most: int = LARGEST_READ) -> None:
+        self._stream, self._most = stream, most
         self.seek, self.tell = stream.seek, stream.tell
 
     def seekable(self) -> bool:
         return True
 
     def read(self, count: int = -1) -> bytes:
-        if count > LARGEST_READ:
+        if count > self._most:
             raise ImportProblem("The zip's list of members is too long.")
-        return self._stream.read(LARGEST_READ if count < 0 else count)
+        return self._stream.read(self._most if count < 0 else count)
 
 
 def _files_of_zip(stream: BinaryIO, meter: Meter) -> Iterator[File]:
-    with zipfile.ZipFile(_Bounded(stream)) as archive:
+    with zipfile.ZipFile(BoundedStream(stream)) as archive:
         members = archive.infolist()
         for member in members:
             meter.member()

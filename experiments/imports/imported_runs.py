@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import F, Q
 from django.utils import timezone
 
 from experiments.access import audit
@@ -112,19 +113,24 @@ def forget(experiment: Experiment, by: User | None = None) -> None:
 
     Raises ValueError for one that was not imported: what Tare has measured stays.
     """
-    if experiment.imported_at is None:
+    if experiment.imported_at is None and not experiment.is_from_bundle:
         raise ValueError(f"{experiment} was not imported.")
     with transaction.atomic():
-        snapshots = list(experiment.runs.values_list("snapshot", flat=True))
+        snapshots = [
+            *experiment.runs.values_list("snapshot", flat=True),
+            *experiment.jobs.values_list("snapshot", flat=True),
+        ]
         workloads = list(experiment.workloads.values_list("pk", flat=True))
         cluster = experiment.cluster
         experiment.delete()
         Snapshot.objects.filter(pk__in=snapshots, runs=None, jobs=None).delete()
-        unused = Workload.objects.filter(pk__in=workloads, kind=KIND.kind)
+        is_recorded = Q(kind=KIND.kind) | Q(recorded=True)
+        unused = Workload.objects.filter(is_recorded, pk__in=workloads)
         for row in unused.filter(experiments=None, runs=None):
             audit.delete(by, row, why=WHY)
         if cluster.recorded and not cluster.experiments.exists():
-            for row in (*cluster.environments.all(), cluster):
+            copies_first = cluster.environments.order_by(F("copy_of").desc(nulls_last=True))
+            for row in (*copies_first, cluster):
                 audit.delete(by, row, why=WHY)
 
 
@@ -212,7 +218,8 @@ def _get_or_create_workloads(placed: Sequence[Placed], owner: User) -> dict[str,
 
 
 def _has_parameters(workload: Workload, parameters: dict[str, Any]) -> bool:
-    return workload.kind == KIND.kind and workload.parameters == parameters
+    is_alike = workload.kind == KIND.kind and workload.parameters == parameters
+    return is_alike and not workload.recorded
 
 
 def _create_runs(

@@ -13,6 +13,7 @@ from experiments.models.data_sets import DataCopy, DataSet
 from experiments.models.experiment import Experiment
 from experiments.models.extension import Extension
 from experiments.models.images import Image, ImageImport, StagedImage
+from experiments.models.imported_bundle import ImportedBundle
 from experiments.models.kept_comparison import KeptComparison
 from experiments.models.last_visit import LastVisit
 from experiments.models.link import ShareLink
@@ -69,6 +70,7 @@ __all__ = [
     "HostKey",
     "Image",
     "ImageImport",
+    "ImportedBundle",
     "Job",
     "KeptComparison",
     "LastVisit",

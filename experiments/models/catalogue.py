@@ -171,8 +171,8 @@ class WorkloadQuerySet(SharedQuerySet["Workload"]):
         return self.filter(parent=None)
 
     def launchable(self) -> WorkloadQuerySet:
-        """Leave out what is only known from imported logs."""
-        return self.filter(kind__in=WORKLOADS)
+        """Leave out what is only known from imported logs and bundles."""
+        return self.filter(kind__in=WORKLOADS, recorded=False)
 
     @compile_once
     def visible_to(self, user: User | AnonymousUser) -> WorkloadQuerySet:
@@ -181,7 +181,8 @@ class WorkloadQuerySet(SharedQuerySet["Workload"]):
         A variant is shown to those who see both its workload and an experiment that has it: it
         tells what somebody's draft asks for.
         """
-        rule = self.shown_to_or_recorded(user, recorded=~models.Q(kind__in=WORKLOADS))
+        is_recorded = ~models.Q(kind__in=WORKLOADS) | models.Q(recorded=True)
+        rule = self.shown_to_or_recorded(user, recorded=is_recorded)
         parents = self.model._default_manager.filter(rule).values("pk")
         variants = models.Q(parent__in=parents)
         if not (user.is_authenticated and user.is_superuser):
@@ -240,6 +241,12 @@ class Workload(SharedInside):
     )
     sweep_order = models.TextField(
         blank=True, editable=False, help_text="What a variant is sorted by, numbers as numbers."
+    )
+    recorded = models.BooleanField(
+        default=False,
+        db_default=False,
+        editable=False,
+        help_text="Only known from a bundle of another Tare: nobody launches it.",
     )
     sort_name = models.GeneratedField(
         expression=models.Case(

@@ -254,6 +254,12 @@ class Experiment(Shared):
     imported_at = models.DateTimeField(null=True, editable=False)
     imported_from = models.CharField(max_length=300, blank=True, editable=False)
     import_hash = models.CharField(max_length=64, blank=True, editable=False)
+    bundle_keys = models.JSONField(
+        null=True,
+        editable=False,
+        help_text="Of one that came as a bundle: what its plan calls each workload and "
+        "environment, by the keys that they have here.",
+    )
 
     objects = ExperimentQuerySet.as_manager()
 
@@ -343,6 +349,23 @@ class Experiment(Shared):
     def key(self) -> str:
         """Return the name from which those of its files and plots are made."""
         return str(self.pk)
+
+    @property
+    def is_from_bundle(self) -> bool:
+        """Return whether another Tare has measured it, and a bundle has brought it here."""
+        return self.bundle_keys is not None
+
+    def get_workload_key(self, pk: int) -> str:
+        """Return the name that the plan has for the workload with this primary key."""
+        return self._get_plan_key("workloads", pk)
+
+    def get_environment_key(self, pk: int) -> str:
+        """Return the name that the plan has for the environment with this primary key."""
+        return self._get_plan_key("environments", pk)
+
+    def _get_plan_key(self, rows: str, pk: int) -> str:
+        key = str(pk)
+        return str(self.bundle_keys[rows][key]) if self.bundle_keys else key
 
     @property
     def all_repeats(self) -> int:

@@ -25,6 +25,17 @@ class Extension(models.Model):
         help_text="The added blocks in their order, the levels, and the verdicts known before."
     )
     plan_hash = models.CharField(max_length=64)
+    stated_by = models.CharField(
+        max_length=150,
+        blank=True,
+        db_default="",
+        help_text="Who, by a bundle of another Tare, which `extended_by` has brought.",
+    )
+
+    @property
+    def who(self) -> str:
+        """Return the name of the person who extended the experiment."""
+        return self.stated_by or str(self.extended_by)
 
     def __str__(self) -> str:
         return f"extension of {self.experiment}"

@@ -231,6 +231,12 @@ class Event(models.Model):
     )
     what = models.CharField(max_length=100)
     why = models.TextField(blank=True)
+    stated_by = models.CharField(
+        max_length=150,
+        blank=True,
+        db_default="",
+        help_text="Who, by a bundle of another Tare: its users are not those of this one.",
+    )
 
     class Meta:
         ordering = ["at", "pk"]
@@ -238,6 +244,11 @@ class Event(models.Model):
 
     def __str__(self) -> str:
         return self.text
+
+    @property
+    def who(self) -> str:
+        """Return the name of the person who did it; "Tare" where nobody did."""
+        return str(self.actor) if self.actor else self.stated_by or "Tare"
 
     @property
     def text(self) -> str:

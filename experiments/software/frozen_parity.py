@@ -46,8 +46,11 @@ def read_frozen(experiment: Experiment) -> dict[str, dict[str, Any]]:
     Empty for plans that are older than parity reports, and for imports.
     """
     parity = (experiment.plan or {}).get("parity", {})
-    names = {row.pk: row.name for row in experiment.environments.all()} if parity else {}
-    return {names[int(pk)]: report for pk, report in parity.items() if int(pk) in names}
+    if not parity:
+        return {}
+    rows = experiment.environments.all()
+    names = {experiment.get_environment_key(row.pk): row.name for row in rows}
+    return {names[key]: report for key, report in parity.items() if key in names}
 
 
 def describe_known_differences(parity: Mapping[str, Any], *, own_program: bool = False) -> str:

@@ -32,6 +32,7 @@ FOR_MEMBERS = (
     "experiments",
     "experiment_new",
     "experiment_import",
+    "bundle_import",
     "compare",
     "runs",
     "catalogue",

@@ -183,6 +183,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "experiment_software": (GET, "draft", Role.VIEWER),
     "experiment_new": (GET, "", Role.RESEARCHER),
     "experiment_import": (GET, "", Role.RESEARCHER),
+    "bundle_import": (GET, "", Role.RESEARCHER),
     "experiment_edit": (GET, "draft", Role.RESEARCHER),
     "experiment_script": (POST, "", Role.RESEARCHER),
     "experiment_keep_new": (POST, "", Role.RESEARCHER),

@@ -1,0 +1,112 @@
+"""The page that makes an experiment of a bundle that another Tare has written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.db import connection
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from dashboard.access.rights import require_maker_of
+from dashboard.form_styles import Styled
+from dashboard.typed_requests import Request
+from dashboard.uploads import was_too_large
+from experiments.imports import LIMITS, ImportProblem
+from experiments.imports.imported_bundles import BundleKnown, Imported, import_bundle
+from experiments.models import Experiment, User
+
+MEGABYTES = LIMITS.archive_bytes // 1_000_000
+LOCK = "tare: an uploaded bundle"
+BUSY = "Another bundle is being imported at this moment: try again in a minute."
+TOO_LARGE = (
+    f"The file is larger than {MEGABYTES} MB, the most that this page takes. An administrator can "
+    "import it by manage.py import_bundle."
+)
+
+
+class BundleForm(Styled, forms.Form):
+    """The form of a bundle: what it holds decides all but who may view it."""
+
+    bundle = forms.FileField(
+        label="Bundle",
+        help_text="The zip file that Export gives on the page of an experiment of another Tare. "
+        f"At most {MEGABYTES} MB.",
+    )
+    visibility = forms.ChoiceField(
+        label="Visibility",
+        choices=[choice for choice in Experiment.Visibility.choices if choice[0] != "groups"],
+        initial=Experiment.Visibility.PRIVATE,
+    )
+
+    def __init__(self, *args: Any, too_large: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if too_large:
+            self.fields["bundle"].error_messages["required"] = TOO_LARGE
+
+    def store(self, owner: User) -> Imported:
+        """Store the bundle as an experiment. Raises ImportProblem, with nothing stored."""
+        uploaded: Any = self.cleaned_data["bundle"]
+        with _hold_lock(), TemporaryDirectory(prefix="tare-bundle-") as folder:
+            path = Path(folder, "bundle.zip")
+            with path.open("wb") as file:
+                for piece in uploaded.chunks():
+                    file.write(piece)
+            return import_bundle(
+                path,
+                owner,
+                file_name=PurePosixPath(uploaded.name or "a bundle").name,
+                visibility=self.cleaned_data["visibility"],
+            )
+
+
+@require_maker_of(Experiment)
+@require_http_methods(["GET", "POST"])
+def bundle(request: Request) -> HttpResponse:
+    """Show the form, and store an uploaded bundle once all of it was checked."""
+    if request.method == "GET":
+        return render(request, "imports/bundle.html", {"form": BundleForm()})
+    form = BundleForm(request.POST, request.FILES, too_large=was_too_large(request))
+    context: dict[str, Any] = {"form": form, "refused": "Not imported"}
+    if form.is_valid():
+        try:
+            imported = form.store(request.user)
+        except BundleKnown as known:
+            visible = Experiment.objects.visible_to(request.user)
+            context["known"] = visible.filter(pk=known.experiment.pk).first()
+            context["is_known"] = True
+        except ImportProblem as problem:
+            form.add_error("bundle", f"{problem} Nothing was imported.")
+        else:
+            messages.success(request, "Imported. All check sums and numbers agree.")
+            for difference in imported.differences:
+                messages.warning(request, difference)
+            return redirect(imported.experiment)
+    return render(request, "imports/bundle.html", context)
+
+
+@contextmanager
+def _hold_lock() -> Iterator[None]:
+    """Keep others from importing meanwhile: a large bundle takes a process for 20 seconds.
+
+    PostgreSQL ends the lock with this process.
+    """
+    if not _call("pg_try_advisory_lock"):
+        raise ImportProblem(BUSY)
+    try:
+        yield
+    finally:
+        _call("pg_advisory_unlock")
+
+
+def _call(function: str) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {function}(hashtextextended(%s, 0))", [LOCK])
+        return bool(cursor.fetchone()[0])
