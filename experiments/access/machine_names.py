@@ -61,6 +61,8 @@ def number_machines(
     nodes += [
         name for names in spread.values_list("excluded_nodes", flat=True) for name in names or ()
     ]
+    of_several = experiment.jobs.exclude(nodes=[]).order_by("pk")
+    nodes += [name for names in of_several.values_list("nodes", flat=True) for name in names]
     hops = experiment.cluster.list_hops()
     _number(machines, "node", (name for text in (*nodes, *hosts) for name in _nodes_in(text)))
     _number(machines, "host", (cluster.host for cluster in hops))

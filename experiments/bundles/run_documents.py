@@ -92,6 +92,7 @@ def write_runs(
             **describe_run(run),
             "workload_key": str(run.workload_id),
             "environment_key": str(run.environment_id),
+            "nodes": run.job.nodes,
             "job_ended_at": _write_time(run.job.ended_at),
             "snapshot": getattr(run, "snapshot_hash"),  # noqa: B009 - annotated
             "job_snapshot": getattr(run, "job_snapshot_hash"),  # noqa: B009
