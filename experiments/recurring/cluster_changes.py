@@ -71,7 +71,7 @@ def _request(changes: Mapping[int, Sequence[str]]) -> list[int]:
             .only("pk")
         )
         for row in free:
-            row.requested_at = Now()  # type: ignore[assignment]
+            row.requested_at = Now()
             row.requested_reason = LaunchReason.CHANGE
             row.requested_detail = "; ".join(changes[row.pk])[:LONGEST]
         columns = ["requested_at", "requested_reason", "requested_detail"]

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.execution.journals import read_nodes
 from lab.client import Lab
-from runners.errors import Refused
+from runners.errors import NotNow
 from runners.jobs import JobSpec, Launch
 from runners.schedulers import Slurm
 from runners.unknown_nodes import UNKNOWN_NODE
@@ -30,9 +30,12 @@ def avoid(job: JobSpec, *names: str) -> JobSpec:
 
 def test_slurm_refuses_a_list_with_an_unknown_name_and_trials_find_it(cluster: Machine) -> None:
     job = cluster.job(cluster.program("hostname"))
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(NotNow) as refusal:
         cluster.runner.submit(avoid(job, "node1", "gone7"))
     assert UNKNOWN_NODE.search(f"{refusal.value} {refusal.value.details}"), "as Slurm words it"
+    trial = Slurm().build_trial_command(avoid(job, "node1", "gone7"))
+    assert trial is not None
+    assert any("--test-only" in part for part in trial)
     find = cluster.runner.find_unknown_nodes
     assert find(avoid(job, "node1", "gone7")) == ["gone7"]
     assert find(avoid(job, "gone8", "node1", "gone7")) == ["gone8", "gone7"]

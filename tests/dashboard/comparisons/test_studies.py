@@ -114,7 +114,7 @@ def export(client: Client, name: str, row: Experiment) -> str:
 
 
 def add_exported(
-    people: People, text: str, baseline: str = "bare metal", **columns: Any
+    people: People, text: str, baseline: str = "native", **columns: Any
 ) -> PublishedTable:
     made: PublishedTable = PublishedTableFactory(
         owner=people.owner, text=text, baseline=baseline, **columns
@@ -130,17 +130,12 @@ def test_an_experiment_and_its_own_exported_table_count_as_one_study(
 ) -> None:
     """Whatever of the file is left in the table: a run's uid or the plan's hash tells it."""
     Experiment.objects.filter(pk=five[0].pk).update(plan_hash="0123456789ab" + "c" * 52)
+    assert keep_comparison(five[0].pk) == "kept"
     text = export(as_owner, name, five[0])
-    note = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
-    table = add_exported(people, PublishedTableFactory.build().text, source=note[:500])
-    if name in ("runs_csv", "measurements_csv"):
-        uid = five[0].runs.all()[0].uid
-        assert uid in text
-        table.source = f"run {uid}"
-    else:
-        assert "0123456789ab" in text
-        table.source = "plan 0123456789ab"
-    table.save()
+    names_runs = name in ("runs_csv", "measurements_csv")
+    mark = five[0].runs.all()[0].uid if names_runs else "0123456789ab"
+    assert mark in text
+    table = add_exported(people, TABLE, source=f"from {mark}")
     query = query_of(five, f"&t={table.pk}")
     page = show(as_owner, query)
     assert "studies 1 and 6 are of the same data" in read_text(page.select_one("#summary"))
@@ -155,14 +150,14 @@ def test_two_tables_of_the_same_runs_are_of_the_same_data(
     """Of an experiment that is not among the studies, and that nobody here may see."""
     uid = five[0].runs.all()[0].uid
     tables = [
-        add_exported(people, PublishedTableFactory.build().text + extra, source=f"{name} {uid}")
-        for name, extra in (("one", ""), ("another", "\n"))
+        add_exported(people, text, source=f"{name} {uid}")
+        for name, text in (("one", TABLE), ("another", TABLE.replace("native,", "native ,")))
     ]
-    tables[1].text = tables[1].text.replace("60.5", "60.4")
-    tables[1].save()
     page = show(as_owner, "?" + "&".join(f"t={table.pk}" for table in tables))
     assert "studies 1 and 2 are of the same data" in read_text(page.select_one("#summary"))
-    assert five[0].question not in read_text(page)
+    plain = add_exported(people, TABLE.replace("native,", "native  ,"))
+    page = show(as_owner, f"?t={tables[0].pk}&t={plain.pk}")
+    assert "are of the same data" not in read_text(page.select_one("#summary"))
 
 
 def test_the_form_says_that_a_table_is_an_export_to_those_who_may_see_the_experiment(
@@ -181,7 +176,7 @@ def test_the_form_says_that_a_table_is_an_export_to_those_who_may_see_the_experi
 def test_recognising_tables_takes_one_statement_at_most(
     five: list[Experiment], people: People, as_owner: Client
 ) -> None:
-    plain = add_exported(people, PublishedTableFactory.build().text)
+    plain = add_exported(people, TABLE)
     query = query_of(five, f"&t={plain.pk}")
     show(as_owner, query)
     with CaptureQueriesContext(connection) as without:
