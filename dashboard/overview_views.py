@@ -8,6 +8,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.db import InterfaceError, OperationalError, connection
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 from django.views.decorators.http import require_GET
 from django_htmx.http import HttpResponseClientRefresh
 
@@ -23,11 +24,13 @@ from experiments.execution.progress import measure_progress
 from experiments.health.processes import list_missing, read_processes
 from experiments.models import Cluster, Experiment, LastVisit, User
 from experiments.notify import is_valkey_there
+from experiments.recurring.attention import list_latest
 
 RECENT = 3
 ALIVE = 20
 ENDED = 8
 """Experiments that have ended since the last visit."""
+RECURRING = 5
 
 
 @require_GET
@@ -56,6 +59,7 @@ def overview(request: Request) -> HttpResponse:
     if may_see_operations(request.user):
         context["missing"] = list_missing(read_processes())
     context |= _read_ended(request.user)
+    context["recurring"] = list_latest(request.user, timezone.now(), RECURRING)
     rows = visible.filter(archived_at=None).with_results().without_plan()
     ended = rows.select_related("baseline", "cluster").newest_first()[:RECENT]
     context["results"] = [

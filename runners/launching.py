@@ -29,7 +29,8 @@ def is_several(job: JobSpec) -> bool:
 def render_parts(job: JobSpec) -> dict[str, str]:
     """Return the parts of the job script's template that start a run's processes, by name."""
     if not is_several(job):
-        return {"several": "", "launch": "", "hand_on": "", "start": ALONE, "elsewhere": ""}
+        alone = {"several": "", "launch": "", "hand_on": "", "elsewhere": "", "node_list": ""}
+        return {**alone, "start": ALONE}
     launch = job.launch
     functions, start = STARTED[launch.launcher]
     known = {
@@ -48,6 +49,7 @@ def render_parts(job: JobSpec) -> dict[str, str]:
         "hand_on": "make_ready\n    "
         + "".join(f"hand_on {name}\n    " for name in functions.split()),
         "start": start,
+        "node_list": "name_nodes\n" if launch.nodes > 1 else "",
         "elsewhere": ("sweep_elsewhere\n    " if launch.nodes > 1 else "") + "clear_away\n    ",
     }
 

@@ -36,7 +36,12 @@ DIGITS = 4
 LONGEST_PROBLEM = 200
 
 CPU, MEMORY, SWAP, PAGED, LOAD = "CPU use", "memory", "swap", "swapped pages", "load"
-NODE_UNITS = {CPU: "%", MEMORY: "B", SWAP: "B", PAGED: "1", LOAD: "1"}
+OTHERS_CPU = "CPU use by others"
+"""Than the job, the kernel among them; known where Slurm keeps the job in a cgroup of its own."""
+NODE_UNITS = {CPU: "%", OTHERS_CPU: "%", MEMORY: "B", SWAP: "B", PAGED: "1", LOAD: "1"}
+FROM_BEFORE = (CPU, OTHERS_CPU)
+"""Tracks that count from the line before."""
+MICROSECONDS_A_TICK = 10_000
 GPU_UNITS = {
     "GPU use": "%",
     "GPU memory": "B",
@@ -91,7 +96,7 @@ class Samples:
     """All samples of a job, in the order of time."""
 
     tracks: dict[tuple[str, int | None], list[Sample]] = field(default_factory=dict)
-    """By quantity and GPU; None: of the node. CPU use counts from the line before."""
+    """By quantity and GPU; None: of the node. CPU uses count from the line before."""
     reasons: dict[int, list[Sample]] = field(default_factory=dict)
     """Bits of REASONS, by GPU."""
     divided: set[int] = field(default_factory=set)
@@ -143,10 +148,11 @@ def _list_lines(name: str, content: bytes, samples: Samples) -> Iterator[str]:
 
 
 def _read_node(content: bytes, samples: Samples) -> None:
-    before: tuple[float, int, int] | None = None  # the line before: its time and ticks
+    before: tuple[float, int, int, int | None] | None = None  # the line before: time, ticks, own
     for line in _list_lines(SAMPLES[0], content, samples):
         fields = line.split(" ")
-        is_whole = len(fields) == 8 and all(
+        own = int(fields[8]) if len(fields) == 9 and _WHOLE.fullmatch(fields[8]) else None
+        is_whole = (len(fields) == 8 or own is not None) and all(
             _DECIMAL.fullmatch(text) or (text == "-" and place > 2)
             for place, text in enumerate(fields)
         )
@@ -163,8 +169,13 @@ def _read_node(content: bytes, samples: Samples) -> None:
         if before and time > before[0] and 0 <= busy - before[1] <= ticks - before[2] > 0:
             share = 100 * (busy - before[1]) / (ticks - before[2])
             samples.tracks.setdefault((CPU, None), []).append((time, share))
-        before = time, busy, ticks
-        memory, _, swap, paged, load = fields[3:]
+            if own is not None and before[3] is not None and own >= before[3]:
+                # The kernel counts both on its own: of a job alone the difference may be below 0.
+                used = (own - before[3]) / MICROSECONDS_A_TICK
+                others = 100 * max(busy - before[1] - used, 0.0) / (ticks - before[2])
+                samples.tracks.setdefault((OTHERS_CPU, None), []).append((time, others))
+        before = time, busy, ticks, own
+        memory, _, swap, paged, load = fields[3:8]
         for name, text, factor in (
             (MEMORY, memory, 1024.0),
             (SWAP, swap, 1024.0),
@@ -250,7 +261,7 @@ def describe_run(samples: Samples, began: float, ended: float) -> dict[str, Any]
     tracks = {
         key: chosen
         for key, track in samples.tracks.items()
-        if (chosen := _choose(track, began, ended, is_from_before=key[0] == CPU))
+        if (chosen := _choose(track, began, ended, is_from_before=key[0] in FROM_BEFORE))
     }
     times = [time for time in samples.times if began <= time <= ended]
     if not tracks or not ended > began:

@@ -18,12 +18,14 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "counters after": ("run",),
     "run ended": ("run",),
     "step": ("doing", "number", "of"),
+    "nodes": ("nodes",),
 }
 LINE = Table(
     {
         "time": MOMENT,
         "event": Text(100),
         "node": NAME,
+        "nodes": Rows(NAME),
         "run": Text(100),
         "job": Text(100),
         "exit_code": CODE,

@@ -30,6 +30,9 @@ SHADED = " Shaded: margin {margin}."
 NOT_SHADED = " Margin: {margin}, since it ends at other ratios where higher is better."
 BLOCKS = " Small symbols: each block, the first one highest."
 NODES = " Small symbols: the mean of each node, in the order of their names."
+SETS = (
+    " Small symbols: the mean of each set of nodes that jobs shared, in the order of their names."
+)
 DECIDED = (
     " {proved}: the {thick} interval lies inside the margin. {detected}: the {thin} interval is "
     "clear of 1."
@@ -94,7 +97,8 @@ def write_caption(forest: Forest) -> str:
     has_intervals = any(row.thin for row in forest.rows)
     points = ""
     if any(row.block_ratios for row in forest.rows):
-        points = NODES if any(row.has_ratios_of_nodes for row in forest.rows) else BLOCKS
+        of_nodes = SETS if any(row.has_ratios_of_sets for row in forest.rows) else NODES
+        points = of_nodes if any(row.has_ratios_of_nodes for row in forest.rows) else BLOCKS
     shading = SHADED if forest.has_band else NOT_SHADED
     text = (CAPTION + shading + points + DECIDED * has_intervals).format(
         thick=forest.thick_level,
@@ -218,4 +222,7 @@ def _list_nodes(group: Group) -> defaultdict[str, set[str]]:
         for environment, node in {*zip(environments, nodes_of_runs, strict=True)}:
             if node:
                 nodes[environment].add(node)
+        sets = read_column(group.samples, "nodes")
+        for environment, names in {*zip(environments, map(tuple, sets), strict=True)}:
+            nodes[environment].update(names)
     return nodes

@@ -30,7 +30,13 @@ def describe_nodes(pairs: Sequence[Pair]) -> Iterator[str]:
         return
     unit = "blocks" if all(pair.paired for pair in pairs) else "runs"
     first, last = counts[0], counts[-1]
-    text = f"Each comparison rests on {unit} from {_describe_range(first, last)}"
+    sets = any(pair.has_sets_of_nodes for pair in pairs)
+    text = f"Each comparison rests on {unit} from {_describe_range(first, last, sets=sets)}"
+    if sets:
+        text += (
+            "; jobs on several nodes with any of them in common count as one set, since what a "
+            "node adds is in all of them"
+        )
     if any(pair.nodes_as_independent for pair in pairs):
         text += (
             f"; {unit} that share a node count as independent, which holds for these nodes and, if "
@@ -43,7 +49,8 @@ def describe_nodes(pairs: Sequence[Pair]) -> Iterator[str]:
     yield f"{text}."
 
 
-def _describe_range(first: int, last: int) -> str:
+def _describe_range(first: int, last: int, *, sets: bool) -> str:
+    one, many = ("set of nodes", "sets of nodes") if sets else ("node", "nodes")
     if first == last:
-        return "1 node" if first == 1 else f"{first} nodes"
-    return f"{first} to {last} nodes"
+        return f"1 {one}" if first == 1 else f"{first} {many}"
+    return f"{first} to {last} {many}"

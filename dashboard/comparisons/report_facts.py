@@ -66,7 +66,7 @@ def describe_nodes(comparison: Comparison) -> str:
     Before anything is compared these are the nodes of all runs that succeeded.
     """
     nodes = {
-        sample.node
+        node
         for group in comparison.groups
         for samples in (
             (list_compared_samples(comparison, group, pair) for pair in group.pairs)
@@ -74,6 +74,7 @@ def describe_nodes(comparison: Comparison) -> str:
             else (group.samples,)
         )
         for sample in samples
+        for node in (sample.node, *sample.nodes)
     } - {""}
     if not nodes:
         return ""

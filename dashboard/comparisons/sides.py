@@ -166,10 +166,12 @@ def describe_settings(row: Environment, is_member: bool) -> Iterator[tuple[str, 
 def _list_nodes(comparison: ExperimentComparison, environment: str) -> str:
     return name_values(
         {
-            sample.node
+            node
             for group in comparison.groups
             for sample in group.samples
-            if sample.environment == environment and sample.node
+            if sample.environment == environment
+            for node in (sample.node, *sample.nodes)
+            if node
         }
     )
 

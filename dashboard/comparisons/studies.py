@@ -5,7 +5,6 @@ Verdicts are those of kept comparisons; nothing is computed for experiments.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +23,7 @@ from dashboard.comparisons.study_choice import EXPERIMENT, TABLE, StudyChoice
 from dashboard.lists import MOST_COMPARED
 from experiments.comparisons import Comparison, Group, Latest, read_all_kept
 from experiments.comparisons.published_tables import MOST_BYTES, compare_published
+from experiments.comparisons.same_data import identify_data
 from experiments.models import Environment, Experiment, PublishedTable, User
 from experiments.statistics import Pair
 from experiments.statistics.across_studies import (
@@ -82,6 +82,8 @@ class StudyRow:
     """A sentence on why it shows nothing."""
     note: str = ""
     """A sentence on what it shows."""
+    identities: frozenset[str] = frozenset()
+    """Texts that studies of the same data share."""
 
     @property
     def name(self) -> str:
@@ -189,11 +191,27 @@ def read_studies(user: User, choice: StudyChoice) -> Studies:
     usual = Counter(name for row in rows for name, own in row.labels.items() if own == label)
     return Studies(
         choice,
-        [_choose(row, choice, label, usual) for row in rows],
+        [_choose(row, choice, label, usual) for row in _note_same_data(rows)],
         dict(counts.most_common()),
         label,
         _list_notes(choice, rows),
     )
+
+
+def _note_same_data(rows: Sequence[StudyRow]) -> list[StudyRow]:
+    """Return the studies with what they share with others of the same data, and notes on that."""
+    identities = identify_data({row.key: row.source for row in rows})
+    noted = []
+    for row in rows:
+        own = identities[row.key]
+        others = [
+            other.number for other in rows if other is not row and identities[other.key] & own
+        ]
+        note = row.note
+        if others and not row.experiment:
+            note = f"It has data of {name_studies(others)}. {note}".strip()
+        noted.append(replace(row, identities=own, note=note))
+    return noted
 
 
 def _read_experiments(user: User, keys: Iterable[int]) -> dict[int, Experiment]:
@@ -320,7 +338,7 @@ def _describe_study(row: StudyRow, names: MetricNames) -> Study:
     cluster = source.cluster.name if isinstance(source, Experiment) else ""
     return Study(
         number=row.number,
-        identity=_identify_data(source),
+        identities=row.identities,
         metrics=tuple(dict.fromkeys(names.find(each.group.metric) for each in row.chosen)),
         pairs=tuple(
             # Baselines are alike by their kind: each cluster gives them names of its own.
@@ -331,10 +349,3 @@ def _describe_study(row: StudyRow, names: MetricNames) -> Study:
             f"{node} of {cluster}" for each in row.chosen for node in each.pair.nodes if cluster
         ),
     )
-
-
-def _identify_data(source: Experiment | PublishedTable) -> str:
-    """Return a text that is the same for the same logs or table, whoever has imported it."""
-    if isinstance(source, Experiment):
-        return f"logs {source.import_hash}" if source.import_hash else f"experiment {source.pk}"
-    return f"table {hashlib.sha256(source.text.strip().encode()).hexdigest()}"

@@ -19,7 +19,8 @@ from experiments.comparisons.published_tables import (
     load_reading,
     preview_table,
 )
-from experiments.models import PublishedTable, User
+from experiments.comparisons.same_data import find_exported_experiments
+from experiments.models import Experiment, PublishedTable, User
 from experiments.statistics import numbers
 from experiments.statistics.published.columns import ROLES, Reading
 from experiments.statistics.published.formats import FORMATS, join_files
@@ -115,6 +116,7 @@ class TableForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.user = user
         self.offer_groups_of(user)
         self.fields["question"].required = False
         self.fields["text"].validators = []  # reading the table gives better messages
@@ -193,6 +195,16 @@ class TableForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type
         margin = getattr(self, "cleaned_data", {}).get("margin") or self.instance.margin
         return preview_table(
             self.table_text, reading=self.reading, baseline=requested_baseline, margin=margin
+        )
+
+    @cached_property
+    def exported_from(self) -> list[Experiment]:
+        """Return the experiments whose exported runs or plans the table names."""
+        if self.unreadable or not self.table_text.strip():
+            return []
+        given = getattr(self, "cleaned_data", {}).get("source") or self.instance.source
+        return find_exported_experiments(
+            self.user, PublishedTable(text=self.table_text, source=given)
         )
 
     @property

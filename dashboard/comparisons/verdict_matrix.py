@@ -209,7 +209,7 @@ def _place(interval: Interval | None, scale: Scale) -> Interval | None:
 
 def _describe_size(pair: Pair) -> str:
     """Return how much data a pair has, as short as a stamp: "n = 6, 2 nodes"."""
-    nodes = f", {numbers.count(pair.n_nodes, 'node')}" if pair.n_nodes else ""
+    nodes = f", {pair.nodes_text}" if pair.n_nodes else ""
     if pair.paired:
         return f"n = {pair.n_blocks}{nodes}"
     return f"n = {pair.n_baseline or '–'}, {pair.n_environment or '–'}{nodes}"

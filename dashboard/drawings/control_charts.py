@@ -45,7 +45,7 @@ def describe_control_charts(
         return None
     has_limits = any(point.limits for chart in charts for point in chart.points)
     figure = AxesFigure(
-        title=f"Over time: {charts[0].configuration}",
+        title=f"Over time: {charts[0].configuration}, {charts[0].metric}",
         description=f"{numbers.count(len(panels), 'control chart')} of "
         f"{numbers.count(max(len(chart.points) for chart in charts), 'recurrence')}.",
         panels=panels,
@@ -64,7 +64,7 @@ def _describe(chart: ControlChart, mark: int) -> Panel:
     unit_text = f" ({unit}, log)" if unit and unit != "1" else " (log)"
     all_values = [value * factor for value in (*values, *ends)]
     return Panel(
-        chart.name[:1].upper() + chart.name[1:],
+        chart.short_name[:1].upper() + chart.short_name[1:],
         _make_number_axis(len(chart.points)),
         take_axis(title + unit_text, close_log_range(min(all_values), max(all_values))),
         tuple(_list_items(shown, factor, mark)),

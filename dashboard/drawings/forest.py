@@ -100,6 +100,8 @@ class ForestRow:
     """Of the only row of a figure: the ratios of its blocks, drawn above its interval."""
     has_ratios_of_nodes: bool = False
     """Whether these are the means of nodes, of which the ratio is the mean."""
+    has_ratios_of_sets: bool = False
+    """Whether these nodes are sets, of jobs on several that had some in common."""
     margin: Interval | None = None
     """Its own margin as ratios within the axis, where rows have different ones."""
 
@@ -214,6 +216,7 @@ def describe_forest(
                     _describe_row(each, marks, low, high, decimals, letters[index]),
                     block_ratios=block_ratios,
                     has_ratios_of_nodes=bool(block_ratios) and each.pair.by_node,
+                    has_ratios_of_sets=each.pair.has_sets_of_nodes,
                 )
                 for index, each in enumerate(compared)
             ),

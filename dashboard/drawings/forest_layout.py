@@ -40,7 +40,7 @@ GAP = 3.4
 AXIS, THICK, THIN, CAP, RIM = 0.55, 2.1, 0.9, 0.8, 0.45
 CAP_HEIGHT, RADIUS = 2.3, 0.72
 SMALL_RADIUS = 0.5
-EACH_BLOCK, EACH_NODE = "each block", "each node"
+EACH_BLOCK, EACH_NODE, EACH_SET = "each block", "each node", "each set"
 ARROW, ARROW_HEIGHT, ARROW_ROOM = 2.2, 2.4, 2.0
 GLYPH = 2.0
 NEAR_EDGE = 0.4
@@ -305,7 +305,8 @@ class _Layout:
         room, count = measure_blocks(row), len(row.block_ratios)
         if not count:
             return
-        what = EACH_NODE if row.has_ratios_of_nodes else EACH_BLOCK
+        of_nodes = EACH_SET if row.has_ratios_of_sets else EACH_NODE
+        what = of_nodes if row.has_ratios_of_nodes else EACH_BLOCK
         label = self.type.cut(what, self.places.label)
         yield self._text(INDENT, top + room / 2, label, colour=self.theme.muted)
         first, last = top + 1.2, top + room - 0.6

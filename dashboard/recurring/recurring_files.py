@@ -36,6 +36,7 @@ def list_point_rows(history: History) -> Iterator[dict[str, Any]]:
                 "problem": point.problem,
                 "verdict": point.verdict,
                 "stamps": "; ".join(point.stamps),
+                "decisive": not chart.is_requested,
             }
 
 
@@ -51,6 +52,7 @@ def describe_page(history: History) -> dict[str, Any]:
         "ends_at": row.ends_at,
         "stopped_at": row.stopped_at,
         "limits_from": row.limits_from,
+        "charted_metrics": row.charted_metrics,
         "method": {
             "chart": "individuals on the log scale, Student's prediction limits",
             "fewest_values": FEWEST,

@@ -12,6 +12,7 @@ from django.utils import timezone
 from dashboard.form_styles import Styled
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.models import RecurringExperiment, User
+from experiments.recurring.charted_metrics import MOST_REQUESTED, list_chartable
 
 MOST_YEARS = 10
 
@@ -26,9 +27,20 @@ class RecurringForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[
         help_text="UTC. Empty: it ends with the number of recurrences.",
     )
 
+    charted_metrics = forms.MultipleChoiceField(
+        label="Further metrics to chart",
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=f"At most {MOST_REQUESTED}. Decisive metrics always have charts; each further "
+        "chart makes the limits of all wider.",
+    )
+
     class Meta:
         model = RecurringExperiment
-        fields = ("every_days", "on_changes", "most_recurrences", "visibility", "groups")
+        fields = (
+            *("every_days", "on_changes", "most_recurrences", "charted_metrics"),
+            *("visibility", "groups"),
+        )
         labels = {
             "every_days": "Interval in days",
             "on_changes": "After a driver, a kernel or a runtime has changed",
@@ -46,6 +58,7 @@ class RecurringForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[
         "on_changes",
         "most_recurrences",
         "ends_on",
+        "charted_metrics",
         "visibility",
         "groups",
     )
@@ -53,6 +66,8 @@ class RecurringForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.offer_groups_of(user)
+        names = list_chartable(self.instance.source)
+        self.fields["charted_metrics"].choices = [(name, name) for name in names]  # type: ignore[attr-defined]
         if self.instance.ends_at:
             self.initial["ends_on"] = self.instance.ends_at.date()
 
@@ -64,6 +79,12 @@ class RecurringForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[
                 "number or a larger one."
             )
         return most
+
+    def clean_charted_metrics(self) -> list[str]:
+        names: list[str] = self.cleaned_data["charted_metrics"]
+        if len(names) > MOST_REQUESTED:
+            raise ValidationError(f"Choose {MOST_REQUESTED} further metrics at most.")
+        return names
 
     def clean_ends_on(self) -> Any:
         day, today = self.cleaned_data["ends_on"], timezone.now().date()

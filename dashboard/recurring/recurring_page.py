@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from dashboard.comparisons.printed_figures import count_pages
 from dashboard.drawings.axes_figure import AxesFigure
@@ -67,11 +68,38 @@ class Row:
         return any(cell.limits for cell in self.cells)
 
 
-def choose_configuration(request: OpenRequest, history: History) -> str:
-    """Return the configuration that the address names by its number; else the first one."""
-    number = parse_whole_number(request.GET.get("configuration", "")) or 1
-    names = history.configurations
-    return names[number - 1] if number <= len(names) else (names[0] if names else "")
+@dataclass(frozen=True)
+class Choice:
+    """The configuration and the metric of which the page shows charts; "" where there are none."""
+
+    configuration: str
+    metric: str
+    charts: list[ControlChart]
+    metrics: list[str]
+    """All metrics that are charted of the configuration."""
+    query: str
+    """Chooses the same in addresses."""
+
+
+def choose_charts(request: OpenRequest, history: History) -> Choice:
+    """Return the charts of the configuration and metric that the address names by their numbers.
+
+    Where it names none, or none that there is, those of the first one.
+    """
+    number, configuration = _choose(request, "configuration", history.configurations)
+    charts = [chart for chart in history.charts if chart.configuration == configuration]
+    metrics = list(dict.fromkeys(chart.metric for chart in charts))
+    place, metric = _choose(request, "metric", metrics)
+    query = urlencode({"configuration": number, "metric": place})
+    shown = [chart for chart in charts if chart.metric == metric]
+    return Choice(configuration, metric, shown, metrics, query)
+
+
+def _choose(request: OpenRequest, name: str, names: Sequence[str]) -> tuple[int, str]:
+    """Return the number and the name that the address chooses, from 1; else the first."""
+    number = parse_whole_number(request.GET.get(name, "")) or 1
+    number = number if 1 <= number <= len(names) else 1
+    return number, names[number - 1] if names else ""
 
 
 def describe_figure(charts: Sequence[ControlChart], history: History) -> AxesFigure | None:
@@ -120,7 +148,7 @@ def _make_cell(chart: ControlChart, point: ChartPoint) -> Cell:
     value, *limits = (_write(chart, each, decimals) for each in (point.value, *ends))
     labels = [Stamp(stamp).label if stamp in list(Stamp) else stamp for stamp in point.stamps]
     verdict = "; ".join(filter(None, (point.verdict, ", ".join(labels))))
-    return Cell(chart.name, value, _join(limits), point.problem, point.is_outside, verdict)
+    return Cell(chart.short_name, value, _join(limits), point.problem, point.is_outside, verdict)
 
 
 def _join(limits: Sequence[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
@@ -25,7 +24,7 @@ from dashboard.recurring.recurring_files import describe_page, list_point_rows
 from dashboard.recurring.recurring_forms import RecurringForm
 from dashboard.recurring.recurring_page import (
     FileName,
-    choose_configuration,
+    choose_charts,
     describe_figure,
     make_figure,
     make_rows,
@@ -117,22 +116,18 @@ def recurring(request: Request, pk: int) -> HttpResponse:
     row = _find(request, pk)
     history = read_history(row)
     now = database_now()
-    configuration = choose_configuration(request, history)
-    number = history.configurations.index(configuration) + 1 if configuration else 1
-    charts = [chart for chart in history.charts if chart.configuration == configuration]
-    paginator = Paginator(make_rows(history, charts), 50)
+    choice = choose_charts(request, history)
+    paginator = Paginator(make_rows(history, choice.charts), 50)
     context = {
         "recurring": row,
         "state": describe_state(row, now),
         "history": history,
-        "charts": charts,
-        "has_limits": any(point.limits for chart in charts for point in chart.points),
-        "configuration": configuration,
-        "figure": make_figure(charts, history),
+        "choice": choice,
+        "has_limits": any(point.limits for chart in choice.charts for point in chart.points),
+        "figure": make_figure(choice.charts, history),
         "listing": Listing(paginator.get_page(request.GET.get("page")), ""),
         "can_edit": may_change(request.user, row),
         "is_over": row.is_over(now),
-        "query": urlencode({"configuration": number}),
         **LIMITS,
     }
     return render(request, "recurring/detail.html", context)
@@ -164,9 +159,7 @@ def recurring_figure(request: Request, pk: int, ending: Ending) -> HttpResponse:
 
     def describe() -> AxesFigure:
         history = read_history(row)
-        chosen = choose_configuration(request, history)
-        charts = [chart for chart in history.charts if chart.configuration == chosen]
-        described = describe_figure(charts, history)
+        described = describe_figure(choose_charts(request, history).charts, history)
         if described is None:
             raise Http404("Nothing of it has a value yet.")
         return described

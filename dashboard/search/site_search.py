@@ -40,6 +40,7 @@ from experiments.models import (
     Experiment,
     Image,
     PublishedTable,
+    RecurringExperiment,
     Run,
     User,
     Workload,
@@ -101,6 +102,7 @@ class Group:
 
 HEADINGS = {
     "experiment": "Experiments",
+    "recurring": "Recurring experiments",
     "run": "Runs",
     "image": "Images",
     "workload": "Workloads",
@@ -175,6 +177,7 @@ def _read_rows(user: User, text: str, words: Sequence[str], limit: int) -> list[
         rows[:limit]
         for rows in (
             _find_experiments(user, text, words),
+            _find_recurring(user, words),
             *([_find_runs(user, text.lower())] if UID.fullmatch(text.lower()) else []),
             _find_images(user, text, words),
             _find_workloads(user, words),
@@ -191,7 +194,7 @@ def _read_rows(user: User, text: str, words: Sequence[str], limit: int) -> list[
 def _order(row: Row) -> tuple[bool, int, str]:
     """Return by what rows of one kind are sorted: the newest experiment first, others by name."""
     kind, key, title, _, _, is_last = row
-    is_dated = kind in ("experiment", "table")
+    is_dated = kind in ("experiment", "recurring", "table")
     return is_last, -key if is_dated else 0, "" if is_dated else title.casefold()
 
 
@@ -245,6 +248,13 @@ def _find_experiments(user: User, text: str, words: Sequence[str]) -> QuerySet[A
         detail=_text(about, "owner__username", Value(" on "), "cluster__name"),
         is_last=Case(When(archived_at=None, then=Value(False)), default=Value(True)),
     )
+
+
+def _find_recurring(user: User, words: Sequence[str]) -> QuerySet[Any, Any]:
+    rows = RecurringExperiment.objects.visible_to(user).filter(_contain(words, "question"))
+    state = Case(When(stopped_at=None, then=Value("")), default=Value("stopped, "))
+    detail = _text(state, "owner__username", Value(" on "), "source__cluster__name")
+    return _make_rows("recurring", rows.order_by("-pk"), "question", detail=detail)
 
 
 def _find_runs(user: User, text: str) -> QuerySet[Any, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from django.db.models import Min
+from django.db.models import Min, Q
 
 from experiments.models import Experiment
 
@@ -57,10 +57,9 @@ def number_machines(
             *avoided.split(","),
             *(node for names in NAMED_IN_ENDS.findall(message) for node in names),
         ]
-    spread = experiment.jobs.exclude(excluded_nodes=None).order_by("pk")
-    nodes += [
-        name for names in spread.values_list("excluded_nodes", flat=True) for name in names or ()
-    ]
+    lists = experiment.jobs.filter(Q(excluded_nodes__isnull=False) | ~Q(nodes=[])).order_by("pk")
+    for excluded, of_several in lists.values_list("excluded_nodes", "nodes"):
+        nodes += [*(excluded or ()), *of_several]
     hops = experiment.cluster.list_hops()
     _number(machines, "node", (name for text in (*nodes, *hosts) for name in _nodes_in(text)))
     _number(machines, "host", (cluster.host for cluster in hops))

@@ -5,7 +5,16 @@ from __future__ import annotations
 from django.contrib import admin
 
 from experiments.admin.base import ReadOnly
-from experiments.models import CheckReport, Credential, Event, HostKey, Job, Run
+from experiments.models import (
+    CheckReport,
+    Credential,
+    Event,
+    HostKey,
+    Job,
+    Recurrence,
+    RecurringExperiment,
+    Run,
+)
 
 
 @admin.register(Credential)
@@ -58,3 +67,28 @@ class HostKeyAdmin(ReadOnly):
 
     list_display = ("cluster", "host", "port", "fingerprint", "ended_at", "pinned_by", "pinned_at")
     list_select_related = ("cluster", "pinned_by")
+
+
+@admin.register(RecurringExperiment)
+class RecurringExperimentAdmin(ReadOnly):
+    """A list only: their rules are changed, and they are stopped, on their own pages."""
+
+    fields = (
+        *("question", "source", "owner", "every_days", "on_changes", "charted_metrics"),
+        *("most_recurrences", "last_number", "due_at", "ends_at", "stopped_at", "problem"),
+    )
+    list_display = ("question", "owner", "last_number", "due_at", "stopped_at", "problem")
+    list_select_related = ("owner",)
+
+
+@admin.register(Recurrence)
+class RecurrenceAdmin(ReadOnly):
+    """The administration's list of launches of recurring experiments."""
+
+    fields = (
+        *("recurring", "number", "experiment", "reason", "commit", "detail", "differences"),
+        *("launched_at", "changes", "reported", "problem", "method"),
+    )
+    list_display = ("recurring", "number", "experiment", "reason", "launched_at", "problem")
+    list_filter = ("reason",)
+    list_select_related = ("recurring", "experiment")

@@ -103,6 +103,7 @@ def write_runs(
             "workload_key": experiment.get_workload_key(run.workload_id),
             "environment_key": experiment.get_environment_key(run.environment_id),
             "job_facts": _describe_job(run.job),
+            "nodes": run.job.nodes,
             "job_ended_at": _write_time(run.job.ended_at),
             "snapshot": getattr(run, "snapshot_hash"),  # noqa: B009 - annotated
             "job_snapshot": getattr(run, "job_snapshot_hash"),  # noqa: B009

@@ -303,6 +303,7 @@ class Sample(NamedTuple):
     started: Optional[float]
     source: str
     settles: bool
+    nodes: Tuple[str, ...] = ()
 
 
 class Arm(NamedTuple):
@@ -380,15 +381,19 @@ def average(named: Sequence[Tuple[str, float]]) -> Dict[str, float]:
 
 
 def name_nodes(samples: Sequence[Sample], paired: bool) -> Dict[str, str]:
-    """Return what each node counts as; nodes that shared a block are one. {} if any is unknown."""
+    """Return what each node counts as: nodes of one run, or block, are one. {} if any is unknown.
+
+    So are two such sets with a node in common.
+    """
     if not all(sample.node for sample in samples):
         return {}
-    counts_as = {sample.node: {sample.node} for sample in samples}
-    blocks: Dict[str, set] = {}  # type: ignore[type-arg]
-    for sample in samples if paired else ():
-        blocks.setdefault(sample.block, set()).add(sample.node)
-    for nodes in blocks.values():
-        joined = set().union(*(counts_as[node] for node in nodes))
+    sets: Dict[str, set] = {}  # type: ignore[type-arg]
+    for sample in samples:
+        unit = sample.block if paired else sample.run
+        sets.setdefault(unit, set()).update((sample.node, *sample.nodes))
+    counts_as: Dict[str, set] = {}  # type: ignore[type-arg]
+    for nodes in sets.values():
+        joined = nodes.union(*(counts_as[node] for node in nodes if node in counts_as))
         counts_as.update((node, joined) for node in joined)
     return {node: " and ".join(sorted(joined)) for node, joined in counts_as.items()}
 
@@ -403,10 +408,12 @@ class Arms:
             in_both = {run.block for run in baseline} & {run.block for run in environment}
             baseline = [run for run in baseline if run.block in in_both]
             environment = [run for run in environment if run.block in in_both]
-        elif self.by_node and name_nodes([*baseline, *environment], False):
-            on_both = {run.node for run in baseline} & {run.node for run in environment}
-            baseline = [run for run in baseline if run.node in on_both]
-            environment = [run for run in environment if run.node in on_both]
+        elif self.by_node and (names := name_nodes([*baseline, *environment], False)):
+            on_both = {names[run.node] for run in baseline} & {
+                names[run.node] for run in environment
+            }
+            baseline = [run for run in baseline if names[run.node] in on_both]
+            environment = [run for run in environment if names[run.node] in on_both]
         self.baseline, self.environment = baseline, environment
         self.node_names = name_nodes([*baseline, *environment], self.paired)
         self.blocks = sorted({run.block for run in baseline}) if self.paired else []
@@ -533,16 +540,26 @@ def has_tail(samples: List[Sample], question: Question) -> bool:
     return max(costs) - centre > max(math.log1p(question.slower), 5 * spread)
 
 
+def ran_apart(first: Sample, second: Sample) -> bool:
+    """Return whether two runs ran on different nodes; on several, by all where they are known."""
+    if first.nodes and second.nodes:
+        return set(first.nodes) != set(second.nodes)
+    return first.node != second.node
+
+
+def join_nodes(samples: Sequence[Sample]) -> set:  # type: ignore[type-arg]
+    return {name for sample in samples for name in (sample.node, *sample.nodes) if name}
+
+
 def is_confounded(arms: Arms) -> bool:
     """Return whether nodes or times alone confound both environments."""
-    nodes_b, nodes_e = (
-        {run.block: run.node for run in arm if run.node}
-        for arm in (arms.baseline, arms.environment)
+    runs_b, runs_e = (
+        {run.block: run for run in arm if run.node} for arm in (arms.baseline, arms.environment)
     )
     if arms.paired:
-        if any(nodes_b[name] != nodes_e[name] for name in nodes_b if name in nodes_e):
+        if any(ran_apart(runs_b[name], runs_e[name]) for name in runs_b if name in runs_e):
             return True
-    elif nodes_b and nodes_e and not set(nodes_b.values()) & set(nodes_e.values()):
+    elif runs_b and runs_e and not join_nodes(arms.baseline) & join_nodes(arms.environment):
         return True
     times_b = [run.started for run in arms.baseline if run.started is not None]
     times_e = [run.started for run in arms.environment if run.started is not None]
@@ -1346,6 +1363,7 @@ class Study:
                 started=began.timestamp() if began else None,
                 source=measured["source"],
                 settles=not start or start["shape"] != "no steady state",
+                nodes=tuple(run.get("nodes") or ()),  # bundles of before have none
             )
             samples.setdefault(place, []).append(sample)
         return samples
@@ -1462,6 +1480,11 @@ MORE_NODES = re.compile(r"0*([2-9]|[1-9]\d+)[x\u00d7]\d+([x\u00d7]\d+)?( +(srun|
 """Scales of jobs on several nodes."""
 
 
+def count_nodes(scale: str) -> int:
+    """Return the nodes of a scale that MORE_NODES matches."""
+    return int(scale.strip().replace("\u00d7", "x").partition("x")[0])
+
+
 def judge_place(
     study: Study,
     rank: int,
@@ -1508,6 +1531,11 @@ def judge_place(
                 MORE_NODES.match(place[1].strip())
                 and pair["n_nodes"] > 1
                 and pair.get("ratio") is not None
+                and any(
+                    len(run.nodes) < count_nodes(place[1])
+                    for run in until_then
+                    if run.environment in both
+                )
             ):
                 pair["stamps"].add("FEW NODES")  # a job counts by its first node alone
             if not analysis.number:

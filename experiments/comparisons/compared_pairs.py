@@ -91,7 +91,9 @@ def compare_group(
             counted=f"measured {metric.name}" if metric.name in RUN_METRIC_NAMES else "run",
             extension=make_extended(stage),
         )
-        pairs = [stamp_first_nodes(pair, configuration["scale"]) for pair in pairs]
+        pairs = [
+            stamp_first_nodes(pair, configuration["scale"], samples_until_then) for pair in pairs
+        ]
         if not judgement.number:
             pairs = [_add_stamp(pair, Stamp.STOPPED_EARLY, stage.why_early) for pair in pairs]
         return pairs

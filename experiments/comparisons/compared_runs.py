@@ -20,8 +20,16 @@ def choose_primary_metric(experiment: Experiment, workload: Workload) -> Metric:
 
 def find_metric(workload: Workload, name: str) -> Metric:
     """Return a metric that runs of this workload report."""
+    metric = find_reported_metric(workload, name)
+    if metric is None:
+        raise LookupError(f"{workload.kind} does not report {name}")
+    return metric
+
+
+def find_reported_metric(workload: Workload, name: str) -> Metric | None:
+    """Return a metric by its name; None where runs of this workload do not report it."""
     metrics = KNOWN_WORKLOADS[workload.kind].list_all_metrics(workload.parameters)
-    return next(metric for metric in metrics if metric.name == name)
+    return next((metric for metric in metrics if metric.name == name), None)
 
 
 def list_baseline_first(experiment: Experiment) -> list[str]:
@@ -55,6 +63,7 @@ def read_samples(
         environment,
         value,
         node,
+        nodes,
         began,
         repeat,
         source,
@@ -67,11 +76,12 @@ def read_samples(
         "run__environment__name",
         "value",
         "run__node",
+        "run__job__nodes",
         "run__began_at",
         "run__repeat",
         "source",
     ):
-        if metric != metrics[workload].name:
+        if workload not in metrics or metric != metrics[workload].name:
             continue
         sample = Sample(
             run=uid,
@@ -79,6 +89,7 @@ def read_samples(
             environment=environment,
             value=value,
             node=node,
+            nodes=tuple(nodes),
             started=began.timestamp() if began else None,
             repeat=repeat,
             source=source,

@@ -20,6 +20,7 @@ from experiments.comparisons.compared_pairs import (
     stamp_exclusions,
 )
 from experiments.comparisons.compared_runs import (
+    find_reported_metric,
     list_baseline_first,
     read_samples,
 )
@@ -43,6 +44,7 @@ from experiments.comparisons.run_facts import (
 from experiments.comparisons.trainings import Trainings, compare_all_trainings
 from experiments.comparisons.warm_ups import GroupKey, collect_warm_ups
 from experiments.models import Experiment, Workload
+from experiments.planning.goals import get_margins
 from experiments.planning.interim import Stage, read_stage
 from experiments.software import frozen_parity
 from experiments.statistics import Measured
@@ -129,6 +131,32 @@ def compare_groups(inputs: GroupInputs) -> list[list[Group]]:
         _stamp_exclusions(inputs, groups, groups_before)
         for groups, groups_before in zip(by_metric, by_metric_before, strict=True)
     ]
+
+
+def compare_by_metrics(experiment: Experiment, names: Sequence[str]) -> list[list[Group]]:
+    """Return the groups of each of these metrics, whether or not the plan judges it.
+
+    Of the workloads alone that report it. The margin is that of the primary metric, so verdicts on
+    others mean nothing.
+    """
+    inputs = read_inputs(experiment)
+    by_metric = []
+    for name in names:
+        metrics = {
+            workload.pk: metric
+            for workload in inputs.workloads
+            if (metric := find_reported_metric(workload, name))
+        }
+        (groups,) = compare_groups(
+            replace(
+                inputs,
+                workloads=[row for row in inputs.workloads if row.pk in metrics],
+                places=[place for place in inputs.places if place[0].pk in metrics],
+                decisive=[DecisiveMetric(metrics, get_margins(experiment))],
+            )
+        )
+        by_metric.append(groups)
+    return by_metric
 
 
 def _compare_runs(inputs: GroupInputs, *, with_excluded: bool) -> list[list[Group]]:

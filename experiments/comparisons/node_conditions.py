@@ -15,6 +15,7 @@ from experiments.statistics.coincidences import (
     CPU,
     HEAT,
     MEMORY,
+    OTHERS,
     SLOWDOWN,
     SWAPPED,
     Conditions,
@@ -26,7 +27,7 @@ from runners.node_samples import REASONS, SLOWDOWNS
 
 MOST_RUNS = 400
 """Of more runs so many are looked at: whole blocks, evenly chosen in their order."""
-MEANS = (CPU, CLOCK, HEAT, MEMORY)
+MEANS = (CPU, OTHERS, CLOCK, HEAT, MEMORY)
 IS_TRACK = '@.name.type() == "string" && @.mean.type() == "number"'
 SLOWDOWN_NAMES = {name for bit, name in REASONS.items() if bit & SLOWDOWNS}
 

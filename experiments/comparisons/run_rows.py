@@ -54,6 +54,7 @@ def list_run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
             **({"excluded_when": exclusions[run.uid].moment} if run.uid in exclusions else {}),
             **({"sources": _write_texts(sources)} if sources else {}),
             **({"not_measured": _write_texts(notes.missing)} if notes and notes.missing else {}),
+            **({"nodes": " ".join(run.job.nodes)} if run.job.nodes else {}),
         }
 
 

@@ -61,6 +61,7 @@ COMPARED = (
     TypedColumn("excluded_when", about="before any verdict, or after which analysis"),
     TypedColumn("sources", about="of what Tare measures of every run, by metric"),
     TypedColumn("not_measured", about="why it lacks others of these, by metric"),
+    TypedColumn("nodes", about="all of its job, where it had several and they are known"),
 )
 NODE = TypedColumn("node")
 METRIC, UNIT = TypedColumn("metric"), TypedColumn("unit", about="1 for a bare number")

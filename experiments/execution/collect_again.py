@@ -8,7 +8,7 @@ from django.utils import timezone
 from experiments.execution.files_left import list_workload_files
 from experiments.execution.further_attempts import MAY_CHANGE
 from experiments.execution.guard import contain_failure
-from experiments.execution.journals import read_times
+from experiments.execution.journals import read_nodes, read_times
 from experiments.execution.keeping import describe_outside, keep_run_ends
 from experiments.execution.late_files import is_verdict_out, note_after_verdict, plan_next
 from experiments.execution.moves import move, record_event
@@ -68,6 +68,8 @@ def _keep_late(job: Job, job_record: Record) -> int:
                 changed += _keep_late_run(job, run, run_record, job_record, is_out=is_out)
         if job_record.snapshot and job.snapshot_id is None:
             rows.update(snapshot=Snapshot.objects.keep(describe_outside(job, job_record)))
+        if nodes := read_nodes(job_record):
+            rows.update(nodes=nodes)
         if job.state == Job.State.FAILED and job_record.exit_code == 0:
             ended = {"reason": "", "message": "", "exit_code": 0, **read_times(job, job_record)}
             move(job, Job.State.DONE, why=WHY, **ended)

@@ -10,6 +10,9 @@ from django.utils import timezone
 from experiments.models import Job, Operation
 from runners.records import Record
 
+MOST_NODES = 10_000
+"""Names of a job's nodes that are stored."""
+
 
 def find_journal_line(record: Record, event: str, uid: str | None = None) -> dict[str, Any]:
     """Return the journal's last line about `event` (of run `uid`), or an empty one."""
@@ -24,6 +27,12 @@ def find_journal_line(record: Record, event: str, uid: str | None = None) -> dic
 def parse_moment(seconds: float | None) -> datetime | None:
     """Return seconds since the epoch as a time in UTC; None stays None."""
     return None if seconds is None else datetime.fromtimestamp(seconds, tz=UTC)
+
+
+def read_nodes(record: Record) -> list[str]:
+    """Return the names of all nodes of a job, as its journal has them; none of a job on one."""
+    names = find_journal_line(record, "nodes").get("nodes") or ()
+    return list(dict.fromkeys(name for name in names if name))[:MOST_NODES]
 
 
 def read_times(row: Job | Operation, record: Record) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from experiments.comparisons.step_summaries import add_step_summary
 from experiments.execution.attempts_by_rule import plan_by_rule
 from experiments.execution.files_left import describe_files, list_files
 from experiments.execution.guard import contain_failure, is_about_the_visit
-from experiments.execution.journals import read_times
+from experiments.execution.journals import read_nodes, read_times
 from experiments.execution.late_files import compute_next_look
 from experiments.execution.moves import Move, lock_in_order, move_each, record_event
 from experiments.execution.node_samples import keep_samples
@@ -230,6 +230,7 @@ def _end_jobs(endings: Sequence[Ending]) -> None:
             "message": message,
             "exit_code": record.exit_code,
             "snapshot": snapshot if record.snapshot else None,
+            "nodes": read_nodes(record),
             "verified_at": timezone.now() if record.is_verified else None,
             **times,
             **next_look,

@@ -72,6 +72,11 @@ class RecurringExperiment(SharedInside):
     limits_from = models.PositiveSmallIntegerField(
         default=1, editable=False, help_text="The first recurrence of which limits are computed."
     )
+    charted_metrics = models.JSONField(
+        default=list,
+        blank=True,
+        help_text="Names of metrics that decide nothing and are charted too, in their order.",
+    )
     stopped_at = models.DateTimeField(null=True, editable=False)
     stopped_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -133,6 +138,9 @@ class Recurrence(models.Model):
     launched_at = models.DateTimeField()
     points = models.JSONField(
         null=True, help_text="The value of each chart; empty until all runs have ended."
+    )
+    charted = models.JSONField(
+        default=list, help_text="The metrics that were asked for when its values were noted."
     )
     method = models.CharField(
         max_length=64, blank=True, help_text="A hash of the code that computed the values."

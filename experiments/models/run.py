@@ -59,6 +59,11 @@ class Job(Submission):
         help_text="Nodes of other blocks that it is not to run on, as they were when it was sent; "
         "empty: any node, because the scheduler refused it without some.",
     )
+    nodes = models.JSONField(
+        default=list,
+        blank=True,
+        help_text="The names of all its nodes, where it has several and its scheduler told them.",
+    )
     snapshot = models.ForeignKey(
         Snapshot,
         null=True,

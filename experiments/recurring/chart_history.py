@@ -42,7 +42,7 @@ class History:
     recurring: RecurringExperiment
     recurrences: list[Recurrence]
     charts: list[ControlChart]
-    """In the order of configurations, in each the ratios before the levels."""
+    """In the order of configurations and their metrics, in each the ratios before the levels."""
 
     @property
     def alpha(self) -> float:
@@ -52,6 +52,17 @@ class History:
     @cached_property
     def configurations(self) -> list[str]:
         return list(dict.fromkeys(chart.configuration for chart in self.charts))
+
+    @cached_property
+    def metrics(self) -> list[str]:
+        """Return the names of all metrics that are charted, the decisive ones first."""
+        ranked = sorted(self.charts, key=lambda chart: chart.rank)
+        return list(dict.fromkeys(chart.metric for chart in ranked))
+
+    @cached_property
+    def not_charted(self) -> list[str]:
+        """Return the requested metrics without a chart: nothing has measured or noted them yet."""
+        return [name for name in self.recurring.charted_metrics if name not in self.metrics]
 
     @cached_property
     def of_another_method(self) -> list[int]:
@@ -79,13 +90,18 @@ def read_history(recurring: RecurringExperiment) -> History:
     values: dict[Key, dict[int, dict[str, Any]]] = {}
     for row in rows:
         for point in row.points or []:
-            values.setdefault(_make_key(point), {})[row.number] = point
+            # What is no longer asked for makes no limits wider.
+            if not point.get("requested") or point.get("metric") in recurring.charted_metrics:
+                values.setdefault(_make_key(point), {})[row.number] = point
     names = _read_names(values)
-    keys = sorted(values, key=lambda key: _order(key, names))
+    ranks = {key: min(int(p.get("rank") or 0) for p in values[key].values()) for key in values}
+    keys = sorted(values, key=lambda key: _order(key, ranks[key], names))
     alpha = choose_alpha(len(keys))
     repeats = recurring.source.repeats
     charts = [
-        _make_chart(key, values[key], rows, names, alpha, recurring.limits_from, repeats)
+        _make_chart(
+            key, values[key], rows, names, alpha, recurring.limits_from, repeats, ranks[key]
+        )
         for key in keys
     ]
     return History(recurring, rows, charts)
@@ -112,11 +128,14 @@ def _read_names(keys: Mapping[Key, Any]) -> dict[tuple[str, int], str]:
     }
 
 
-def _order(key: Key, names: Mapping[tuple[str, int], str]) -> tuple[str, ...]:
+def _order(
+    key: Key, rank: int, names: Mapping[tuple[str, int], str]
+) -> tuple[str, str, int, str, str, str]:
     workload, scale, metric, kind, environment, *_ = key
     return (
         names.get(("workload", workload), ""),
         str(scale),
+        rank,
         str(metric),
         "0" if kind == RATIO else "1",
         names.get(("environment", environment), ""),
@@ -131,6 +150,7 @@ def _make_chart(
     alpha: float,
     first: int,
     repeats: int,
+    rank: int,
 ) -> ControlChart:
     workload, scale, metric, _, environment, baseline, unit = key
     method = find_method(rows)
@@ -145,6 +165,8 @@ def _make_chart(
             alpha,
             first=first,
         ),
+        rank=rank,
+        is_requested=any(point.get("requested") for point in values.values()),
     )
 
 

@@ -16,7 +16,7 @@ from experiments.statistics.claims import (
 )
 from experiments.statistics.estimates import Arm, Estimate
 from experiments.statistics.margins import Goal, Margin
-from experiments.statistics.values import ALPHA, Better, Interval, Pair, Verdict
+from experiments.statistics.values import ALPHA, JOINT, Better, Interval, Pair, Verdict
 
 EXCLUDED_AFTER = (
     " Runs were excluded after verdicts could be read; each comparison says what it is with them."
@@ -272,7 +272,7 @@ def share_nodes(pairs: Sequence[Pair]) -> bool:
     """
     seen: set[str] = set()
     for pair in pairs:
-        names = {name for node in pair.nodes if pair.by_node for name in node.split(" and ")}
+        names = {name for node in pair.nodes if pair.by_node for name in node.split(JOINT)}
         if names & seen:
             return True
         seen |= names

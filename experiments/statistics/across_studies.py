@@ -44,8 +44,8 @@ class Study:
 
     number: int
     """By which sentences name it: "study 3"."""
-    identity: str
-    """Equal for two studies that are of the same data."""
+    identities: frozenset[str]
+    """Texts of which two studies share one if they are of the same data, or of some of it."""
     metrics: tuple[str, ...]
     """The names of what its pairs compare, in words and without units."""
     pairs: tuple[Pair, ...]
@@ -204,9 +204,10 @@ def _is_of_one_process(pair: Pair) -> bool:
 def _explain_same_data(studies: Sequence[Study]) -> str:
     holders: dict[str, list[int]] = {}
     for study in studies:
-        holders.setdefault(study.identity, []).append(study.number)
-    twice = next((each for each in holders.values() if len(each) > 1), None)
-    return f"{name_studies(twice)} are of the same data" if twice else ""
+        for identity in study.identities:
+            holders.setdefault(identity, []).append(study.number)
+    twice = max(holders.values(), key=lambda each: (len(each), [-n for n in each]), default=[])
+    return f"{name_studies(twice)} are of the same data" if len(twice) > 1 else ""
 
 
 def _explain_unlike_configurations(studies: Sequence[Study]) -> str:

@@ -57,12 +57,13 @@ class Arms:
 
     def _keep_shared_nodes(self) -> "Arms":
         """Return the arms with only the nodes on which both have runs."""
+        names = self.node_names
         nodes_b, nodes_e = (
-            {sample.node for sample in arm} for arm in (self.baseline, self.environment)
+            {names[sample.node] for sample in arm} for arm in (self.baseline, self.environment)
         )
         return Arms(
-            tuple(sample for sample in self.baseline if sample.node in nodes_e),
-            tuple(sample for sample in self.environment if sample.node in nodes_b),
+            tuple(sample for sample in self.baseline if names[sample.node] in nodes_e),
+            tuple(sample for sample in self.environment if names[sample.node] in nodes_b),
             paired=False,
             estimand=self.estimand,
             dropped_nodes=tuple(sorted(nodes_b ^ nodes_e)),

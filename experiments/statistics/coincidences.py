@@ -54,7 +54,15 @@ class Quantity:
 CPU, CLOCK, SLOWDOWN, HEAT, MEMORY, SWAPPED = (
     *("CPU use", "GPU clock", "slowdown", "GPU temperature", "memory", "swapped pages"),
 )
+OTHERS = "CPU use by others"
 QUANTITIES = (
+    Quantity(
+        OTHERS,
+        "CPU use of the node by others than the job",
+        1,
+        lambda value: f"{value:.0f} %",
+        least=10.0,
+    ),
     Quantity(
         CPU,
         "CPU use of the node, by all its processes and those of the run",
@@ -123,6 +131,8 @@ def find_coincidences(
     known = [sample for sample in samples if sample.run in deviations]
     tested: list[tuple[Quantity, list[float], list[float], list[float]]] = []
     for quantity in QUANTITIES:
+        if quantity.name == CPU and any(each[0].name == OTHERS for each in tested):
+            continue  # it is that of others and the run's own, which is slow for whatever reason
         own = [one for one in known if quantity.name in conditions.get(one.run, {})]
         values = {one.run: conditions[one.run][quantity.name] for one in own}
         if len(own) < len(known) or not all(map(math.isfinite, values.values())):

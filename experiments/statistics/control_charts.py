@@ -82,6 +82,10 @@ class ControlChart:
     unit: str
     """Of the level; "" for a ratio."""
     points: tuple[ChartPoint, ...] = ()
+    rank: int = 0
+    """Of its metric: 0 is the primary one, then the further decisive ones, then those asked for."""
+    is_requested: bool = False
+    """Whether its metric decides nothing and was asked for."""
 
     @property
     def is_ratio(self) -> bool:
@@ -89,7 +93,16 @@ class ControlChart:
 
     @property
     def name(self) -> str:
-        """Return what is charted: "Apptainer / bare metal", "level of bare metal"."""
+        """Return what is charted: "Apptainer / bare metal", "level of bare metal".
+
+        With the metric unless that is the primary one, whose charts are called the same however
+        many others there are: of one that was told nobody is to be told again.
+        """
+        return f"{self.metric}, {self.short_name}" if self.rank else self.short_name
+
+    @property
+    def short_name(self) -> str:
+        """Return what is charted of its metric."""
         if self.is_ratio:
             return f"{self.environment} / {self.baseline}"
         return f"level of {self.environment}"

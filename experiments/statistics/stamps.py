@@ -66,13 +66,13 @@ def list_node_stamps(pair: Pair) -> Iterator[tuple[Stamp, str]]:
     if pair.by_node and pair.n_nodes < FEWEST:
         yield (
             Stamp.FEW_NODES,
-            f"The verdict speaks of the partition and rests on {pair.n_nodes} nodes; from {FEWEST} "
-            "on it is known well enough how much nodes differ.",
+            f"The verdict speaks of the partition and rests on {pair.nodes_text}; from "
+            f"{FEWEST} on it is known well enough how much nodes differ.",
         )
     if pair.nodes_as_independent:
         yield (
             Stamp.FEW_NODES,
-            f"{pair.size} on {pair.n_nodes} nodes count as independent, so the verdict speaks of "
+            f"{pair.size} on {pair.nodes_text} count as independent, so the verdict speaks of "
             "these nodes: if the ratio differs from node to node, it does not hold for others.",
         )
 
@@ -95,15 +95,25 @@ def _unsettled(samples: Sequence[Sample], arms: Arms) -> str:
     )
 
 
+def _ran_apart(first: Sample, second: Sample) -> bool:
+    """Return whether two runs ran on different nodes; on several, by all where they are known."""
+    if first.nodes and second.nodes:
+        return set(first.nodes) != set(second.nodes)
+    return first.node != second.node
+
+
+def _join_nodes(samples: Sequence[Sample]) -> set[str]:
+    return {name for sample in samples for name in (sample.node, *sample.nodes) if name}
+
+
 def _confounded(arms: Arms) -> Iterator[str]:
-    nodes_b = {sample.block: sample.node for sample in arms.baseline if sample.node}
-    nodes_e = {sample.block: sample.node for sample in arms.environment if sample.node}
+    runs_b = {sample.block: sample for sample in arms.baseline if sample.node}
+    runs_e = {sample.block: sample for sample in arms.environment if sample.node}
     if arms.paired:
-        apart = [b for b in arms.blocks if b in nodes_b and b in nodes_e]
-        apart = [block for block in apart if nodes_b[block] != nodes_e[block]]
-        if apart:
+        both = [block for block in arms.blocks if block in runs_b and block in runs_e]
+        if apart := [block for block in both if _ran_apart(runs_b[block], runs_e[block])]:
             yield f"Different nodes within block {', '.join(apart)}"
-    elif nodes_b and nodes_e and not set(nodes_b.values()) & set(nodes_e.values()):
+    elif runs_b and runs_e and not _join_nodes(arms.baseline) & _join_nodes(arms.environment):
         yield "No node ran both environments"
     times_b = [sample.started for sample in arms.baseline if sample.started is not None]
     times_e = [sample.started for sample in arms.environment if sample.started is not None]

@@ -12,6 +12,8 @@ from experiments.statistics.margins import Goal, Margin
 Better = Literal["lower", "higher"]
 Interval = tuple[float, float]
 ALPHA = 0.05
+JOINT = " and "
+"""Between the names of nodes that count as one."""
 """The level of every verdict, unless several interim analyses were planned."""
 AMOUNTS = ("B", "J")
 """Units of what a run needs: memory and energy."""
@@ -107,6 +109,8 @@ class Sample:
     """False where its steps never reach a steady state."""
     source: str = ""
     """Where the value comes from, if Tare has measured it; "" if the program reported it."""
+    nodes: tuple[str, ...] = ()
+    """All nodes of its job, where it ran on several and they are known; `node` is the first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -352,11 +356,21 @@ class Pair:
         return self.estimand is Estimand.PARTITION
 
     @property
+    def has_sets_of_nodes(self) -> bool:
+        """Return whether each of its independent units is several nodes, that jobs had together."""
+        return bool(self.nodes) and all(JOINT in name for name in self.nodes)
+
+    @property
+    def nodes_text(self) -> str:
+        """Return how many nodes it rests on: "3 nodes", "3 sets of nodes"."""
+        if self.has_sets_of_nodes:
+            return f"{self.n_nodes:,} set{'s' * (self.n_nodes != 1)} of nodes"
+        return numbers.count(self.n_nodes, "node")
+
+    @property
     def size_on_nodes(self) -> str:
         """Return the size and the number of nodes, if it is known: "8 blocks on 3 nodes"."""
-        return (
-            f"{self.size} on {numbers.count(self.n_nodes, 'node')}" if self.n_nodes else self.size
-        )
+        return f"{self.size} on {self.nodes_text}" if self.n_nodes else self.size
 
     @property
     def count_to_infer(self) -> int:
@@ -378,7 +392,8 @@ class Pair:
             return ""
         if self.by_node:
             return "on this partition"
-        return "on this node" if self.n_nodes == 1 else "on these nodes"
+        is_one = self.n_nodes == 1 and not self.has_sets_of_nodes
+        return "on this node" if is_one else "on these nodes"
 
     @property
     def cost(self) -> float | None:

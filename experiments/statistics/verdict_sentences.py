@@ -12,7 +12,7 @@ from experiments.statistics.claims import (
 )
 from experiments.statistics.estimates import TOO_FEW, Estimate
 from experiments.statistics.margins import describe_bounds
-from experiments.statistics.values import InterimAnalysis, Interval, Pair, Verdict
+from experiments.statistics.values import JOINT, InterimAnalysis, Interval, Pair, Verdict
 from experiments.statistics.verdicts import (
     BEYOND,
     DETECTABLE,
@@ -87,7 +87,7 @@ def _size(pair: Pair) -> str:
     """Return how much data there are and on how many nodes, a single one by its name."""
     if pair.n_nodes == 1:
         (name,) = pair.nodes
-        return f"{pair.size} on node{'s' * (' and ' in name)} {name}"
+        return f"{pair.size} on node{'s' * (JOINT in name)} {name}"
     if pair.nodes_as_independent:
         return f"{pair.size_on_nodes}, counted as independent"
     return pair.size_on_nodes
@@ -165,7 +165,7 @@ def _round_up(count: int) -> int:
 def _units(pair: Pair, count: int) -> str:
     s = "s" * (count != 1)
     if pair.by_node:
-        return f"node{s}"
+        return f"set{s} of nodes" if pair.has_sets_of_nodes else f"node{s}"
     return f"block{s}" if pair.paired else f"run{s} of each"
 
 
@@ -183,7 +183,7 @@ def _why_none(pair: Pair) -> str:
     if pair.detail == ONE_NODE:
         return (
             f"{_size(pair)} cannot show how much the nodes of the partition differ; "
-            f"{FEWEST - 1} more nodes are needed."
+            f"{FEWEST - 1} more {_units(pair, FEWEST - 1)} are needed."
         )
     if pair.detail == TOO_FEW:
         more = FEWEST - pair.count_to_infer

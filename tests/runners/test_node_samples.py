@@ -23,6 +23,7 @@ from runners.node_samples import (
     MOST_BYTES,
     MOST_GPUS,
     MOST_POINTS,
+    OTHERS_CPU,
     PAGED,
     PROCESSES,
     Samples,
@@ -33,6 +34,7 @@ from runners.records import read_record
 from runners.scripts import TEMPLATE, choose_interval
 from tests.runners.direct_jobs import finished, make_job, says, until
 
+SPAN = re.DOTALL | re.MULTILINE
 NODE = "samples/node.txt"
 GPUS = "samples/gpus.csv"
 GPU_LINE = "2026/11/23 12:00:0{}.250, {}, 80, 1024, 250.50, 1980, 61, 0x0000000000000004\n"
@@ -58,6 +60,32 @@ def test_figures_of_the_node_become_tracks() -> None:
     assert samples.tracks[CPU, None] == [(105.5, 50.0)]
     assert samples.tracks[MEMORY, None] == [(100.5, 2048 * 1024), (105.5, 4096 * 1024)]
     assert (samples.odd_lines, samples.problem) == (0, "")
+
+
+def test_cpu_use_by_others_is_that_of_the_node_less_the_job_s_own() -> None:
+    """Four CPUs: in 10 s there are 4,000 ticks; the job used 5 s of them, and 2,000 were busy."""
+    samples = node_lines(
+        "100 1000 4000 2048 8192 0 7 0.50 7000000",
+        "110 3000 8000 2048 8192 0 7 0.50 12000000",
+        "120 3400 12000 2048 8192 0 7 0.50 16100000",
+        "130 3500 16000 2048 8192 0 7 0.50 9",
+    )
+    assert samples.tracks[CPU, None] == [(110, 50.0), (120, 10.0), (130, 2.5)]
+    # The kernel counts both on its own, so a little below 0 is 0; a counter set back is nothing.
+    assert samples.tracks[OTHERS_CPU, None] == [(110, 37.5), (120, 0.0)]
+    assert samples.odd_lines == 0
+    document = describe_run(samples, 100, 130)
+    (track,) = [each for each in document["tracks"] if each["name"] == OTHERS_CPU]
+    assert (track["count"], track["mean"]) == (1, 0.0), "the first counts from before the run"
+
+
+def test_lines_without_the_job_s_own_time_are_read_as_ever() -> None:
+    samples = node_lines("100 1 2 3 4 5 6 0.5", "105 2 4 3 4 5 6 0.5", "110 3 6 3 4 5 6 0.5 77")
+    assert (samples.odd_lines, len(samples.times)) == (0, 3)
+    assert (OTHERS_CPU, None) not in samples.tracks
+    for odd in ("-", "1.5", "-7", "x", "9" * 30, ""):
+        assert node_lines(f"100 1 2 3 4 5 6 0.5 {odd}").odd_lines == 1
+    assert node_lines("100 1 2 3 4 5 6 0.5 7 8").odd_lines == 1
 
 
 def test_figures_that_an_old_kernel_lacks_are_left_out() -> None:
@@ -316,6 +344,69 @@ def test_the_sampler_works_by_an_old_bash_too(tmp_path: Path, before: str) -> No
     assert len(samples.times) >= 4
     assert samples.odd_lines == 0
     assert {name for name, _ in samples.tracks} >= {MEMORY, "swap", PAGED, "load"}
+
+
+OF_SLURM = {
+    "v2": (
+        "0::/system.slice/node1_slurmstepd.scope/job_77/step_batch/user/task_0",
+        "system.slice/node1_slurmstepd.scope/job_77/cpu.stat",
+        "usage_usec 123456\nuser_usec 100000\nsystem_usec 23456\n",
+    ),
+    "both": (
+        "4:cpu,cpuacct:/slurm_node1/uid_1000/job_77/step_batch\n0::/system.slice/slurmd.service",
+        "cpu,cpuacct/slurm_node1/uid_1000/job_77/cpuacct.usage",
+        "123456789\n",
+    ),
+    "v1": (
+        "9:memory:/slurm/job_77\n4:cpuacct,cpu:/slurm/uid_1000/job_77/step_0",
+        "cpuacct/slurm/uid_1000/job_77/cpuacct.usage",
+        "123456789\n",
+    ),
+}
+NO_OWN = {
+    "of all jobs": "0::/system.slice/slurmd.service",
+    "of another job": "0::/system.slice/slurmstepd.scope/job_771/step_batch",
+    "of the session": "0::/user.slice/user-1000.slice/session-3.scope",
+    "of memory alone": "9:memory:/slurm/uid_1000/job_77/step_batch",
+}
+
+
+def read_own_time(folder: Path, cgroups: str, *, job: str = "77") -> str:
+    """Return what the job script adds to a line, where the kernel lists these cgroups."""
+    (folder / "own").write_text(f"{cgroups}\n")
+    text = re.search(r"^choose_own_counter.*?(?=^# Append)", TEMPLATE.read_text(), SPAN)
+    assert text
+    script = (
+        f"cgroups='{folder}' own_cgroups='{folder}/own' own_counter=''\n{text[0]}\n"
+        "choose_own_counter\nread_own_time\nprintf '%s' \"$own\"\n"
+    )
+    environment = {"PATH": os.environ["PATH"], **({"SLURM_JOB_ID": job} if job else {})}
+    answer = subprocess.run(
+        ["bash", "-c", script], env=environment, capture_output=True, check=True
+    )
+    assert answer.stderr == b""
+    return answer.stdout.decode()
+
+
+@pytest.mark.parametrize("kind", OF_SLURM)
+def test_the_job_s_own_time_is_that_of_its_cgroup(tmp_path: Path, kind: str) -> None:
+    cgroups, counter, content = OF_SLURM[kind]
+    (tmp_path / counter).parent.mkdir(parents=True)
+    (tmp_path / counter).write_text(content)
+    assert read_own_time(tmp_path, cgroups) == " 123456"
+    assert read_own_time(tmp_path, cgroups, job="7") == ""
+    assert read_own_time(tmp_path, cgroups, job="") == "", "of a scheduler other than Slurm"
+    (tmp_path / counter).unlink()
+    assert read_own_time(tmp_path, cgroups) == ""
+
+
+@pytest.mark.parametrize("kind", NO_OWN)
+def test_a_cgroup_with_others_in_it_tells_nothing(tmp_path: Path, kind: str) -> None:
+    path = NO_OWN[kind].rpartition(":")[2].strip("/")
+    for name in ("cpu.stat", "cpuacct.usage"):
+        (tmp_path / path).mkdir(parents=True, exist_ok=True)
+        (tmp_path / path / name).write_text("usage_usec 5\n")
+    assert read_own_time(tmp_path, NO_OWN[kind]) == ""
 
 
 def test_a_full_disk_stops_no_sampler(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The job script: what a reviewer reads, and that nothing typed is ever read by a shell."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runners import launching
 from runners.jobs import Launch, Step
+from runners.journals import read_lines
 from runners.payload import read_payload_files
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS
@@ -26,6 +29,42 @@ text = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 @pytest.mark.parametrize("name", sorted(scripts()))
 def test_golden_scripts_are_what_is_rendered(name):
     assert (FOLDER / name).read_text() == scripts()[name]
+
+
+@pytest.mark.parametrize(
+    ("variables", "hosts", "expected"),
+    [
+        ({"SLURM_JOB_NODELIST": "n[1-2]"}, "n1\nn2\n", ["n1", "n2"]),
+        ({"SLURM_JOB_NODELIST": "n[1-2]"}, 'n1"\nn;2\n', ["n1_", "n_2"]),
+        ({"SLURM_JOB_NODELIST": "n[1-2]"}, "", None),
+        ({"SLURM_JOB_NODELIST": "n[1-2]"}, "n" * 70_000 + "\n", None),
+        ({"PE_HOSTFILE": "hosts"}, "", ["a.site", "b.site"]),
+        ({"PE_HOSTFILE": "none"}, "", None),
+        ({}, "", None),
+    ],
+)
+def test_the_nodes_of_a_job_are_written_into_its_journal(tmp_path, variables, hosts, expected):
+    """`scontrol` here prints what is asked for; a lab's test has the true one."""
+    (tmp_path / "listed").write_text(hosts)
+    tool = tmp_path / "scontrol"
+    tool.write_text(f"#!/bin/sh\n[ \"$1 $2\" = 'show hostnames' ] && cat '{tmp_path}/listed'\n")
+    tool.chmod(0o755)
+    (tmp_path / "hosts").write_text("a.site 2 q@a UNDEFINED\nb.site 2 q@b UNDEFINED\n")
+    text = "\n".join(
+        re.search(rf"^{name}\(\) {{.*?^}}$", source, re.DOTALL | re.MULTILINE)[0]
+        for name, source in (
+            ("now", TEMPLATE.read_text()),
+            ("journal", TEMPLATE.read_text()),
+            ("name_nodes", launching.TEMPLATE.read_text()),
+        )
+    )
+    script = f"set -u; job='{tmp_path}' node=n1\n{text}\nname_nodes\n"
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", **variables}
+    subprocess.run(["bash", "-c", script], env=environment, cwd=tmp_path, check=True)
+    journal = tmp_path / "journal.ndjson"
+    lines, damage = read_lines(journal.read_bytes()) if journal.exists() else ([], [])
+    assert damage == []
+    assert [line["nodes"] for line in lines] == ([expected] if expected else [])
 
 
 def test_every_golden_script_is_rendered():

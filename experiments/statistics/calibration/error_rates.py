@@ -52,7 +52,7 @@ REPEATS_OF_ANALYSES = {2: 10, 3: 15, 4: 20, 5: 25}
 """Number of analyses -> the fewest repeats that allow so many."""
 PEEKS = range(3, 31)
 STEPS = 1000
-OF_TRAININGS, OF_EXCLUSIONS, OF_AA_TESTS, OF_CHARTS = 164, 159, 166, 168
+OF_TRAININGS, OF_EXCLUSIONS, OF_AA_TESTS, OF_CHARTS, OF_SETS = 164, 159, 166, 168, 177
 """These have random numbers of their own, so that other bands stay what they are."""
 Note = Callable[[str, float], None]
 """Is told the name of each part when it has ended, and the seconds that it took."""
@@ -80,6 +80,7 @@ def list_parts(effort: Effort, seed: int) -> list[tuple[str, Callable[[], Iterab
         ("start-ups", lambda: _bands_of_start_ups(rng, effort)),
         ("interim analyses", lambda: _bands_of_analyses(rng, effort)),
         ("nodes", lambda: _bands_of_nodes(rng, effort)),
+        ("sets of nodes", lambda: _bands_of_sets_of_nodes(draw([seed, OF_SETS]), effort)),
         ("training", lambda: _bands_of_trainings(draw([seed, OF_TRAININGS]), effort)),
         ("several decisive metrics", lambda: _bands_of_several_metrics(rng, effort)),
         ("extensions", lambda: extended_experiments.list_bands(draw(seed), effort)),
@@ -316,6 +317,24 @@ def _bands_of_nodes(rng: Any, effort: Effort) -> Iterator[Band]:
             high=0.1,
             control=True,
         )
+
+
+def _bands_of_sets_of_nodes(rng: Any, effort: Effort) -> Iterator[Band]:
+    """Yield bands of jobs on several nodes that have some in common."""
+    simulated = several_nodes.simulate_sets(rng, effort.data_sets)
+    by_sets = simulated[several_nodes.PARTITION]
+    errors = {case: measure_errors(estimates) for case, estimates in by_sets.items()}
+    yield from list_error_bands(
+        "the partition by sets of nodes", errors, effort, alarms=0.055, coverage=0.945
+    )
+    case = f"{several_nodes.JOBS_WITH_ONE} jobs that share a node, 0.5 % between nodes"
+    alarms, _, _ = measure_errors(simulated[several_nodes.AS_INDEPENDENT][case])
+    yield Band(
+        "false alarms, jobs that share a node as independent",
+        {case: alarms},
+        high=0.1,
+        control=True,
+    )
 
 
 def _bands_of_trainings(rng: Any, effort: Effort) -> Iterator[Band]:

@@ -312,6 +312,8 @@ FOR_SITE_ADMINISTRATORS = {
     "experiments.event",
     "experiments.hostkey",
     "experiments.job",
+    "experiments.recurrence",
+    "experiments.recurringexperiment",
     "experiments.run",
 }
 

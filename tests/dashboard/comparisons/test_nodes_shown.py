@@ -131,3 +131,11 @@ def test_methods_say_where_configurations_are_not_independent() -> None:
 def test_methods_say_nothing_of_nodes_that_nobody_knows() -> None:
     assert list(describe_nodes([pair(n_nodes=0)])) == []
     assert "of 1 the nodes are not known" in " ".join(describe_nodes([pair(n_nodes=0), pair()]))
+
+
+def test_sets_of_nodes_are_called_so_in_the_methods() -> None:
+    pair = replace(on_nodes(1), nodes=("a and b", "c and d"), n_nodes=2)  # type: ignore[no-untyped-call]
+    text = " ".join(describe_nodes([pair]))
+    assert " from 2 sets of nodes; jobs on several nodes with any of them in common count" in text
+    alone = replace(pair, nodes=("a", "b"))
+    assert "sets" not in " ".join(describe_nodes([alone]))

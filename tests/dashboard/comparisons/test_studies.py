@@ -109,6 +109,85 @@ def test_five_studies_have_a_row_each_and_a_summary(
     assert "One more such study would lie between" in summary
 
 
+def export(client: Client, name: str, row: Experiment) -> str:
+    return fetch(client, reverse(name, args=[row.pk])).decode()
+
+
+def add_exported(
+    people: People, text: str, baseline: str = "native", **columns: Any
+) -> PublishedTable:
+    made: PublishedTable = PublishedTableFactory(
+        owner=people.owner, text=text, baseline=baseline, **columns
+    )
+    return made
+
+
+@pytest.mark.parametrize(
+    "name", ["runs_csv", "measurements_csv", "comparison_csv", "comparison_tex"]
+)
+def test_an_experiment_and_its_own_exported_table_count_as_one_study(
+    five: list[Experiment], people: People, as_owner: Client, name: str
+) -> None:
+    """Whatever of the file is left in the table: a run's uid or the plan's hash tells it."""
+    Experiment.objects.filter(pk=five[0].pk).update(plan_hash="0123456789ab" + "c" * 52)
+    assert keep_comparison(five[0].pk) == "kept"
+    text = export(as_owner, name, five[0])
+    names_runs = name in ("runs_csv", "measurements_csv")
+    mark = five[0].runs.all()[0].uid if names_runs else "0123456789ab"
+    assert mark in text
+    table = add_exported(people, TABLE, source=f"from {mark}")
+    query = query_of(five, f"&t={table.pk}")
+    page = show(as_owner, query)
+    assert "studies 1 and 6 are of the same data" in read_text(page.select_one("#summary"))
+    assert "It has data of study 1." in read_text(page)
+    others = query_of(five[1:], f"&t={table.pk}")
+    assert "are of the same data" not in read_text(show(as_owner, others))
+
+
+def test_two_tables_of_the_same_runs_are_of_the_same_data(
+    five: list[Experiment], people: People, as_owner: Client
+) -> None:
+    """Of an experiment that is not among the studies, and that nobody here may see."""
+    uid = five[0].runs.all()[0].uid
+    tables = [
+        add_exported(people, text, source=f"{name} {uid}")
+        for name, text in (("one", TABLE), ("another", TABLE.replace("native,", "native ,")))
+    ]
+    page = show(as_owner, "?" + "&".join(f"t={table.pk}" for table in tables))
+    assert "studies 1 and 2 are of the same data" in read_text(page.select_one("#summary"))
+    plain = add_exported(people, TABLE.replace("native,", "native  ,"))
+    page = show(as_owner, f"?t={tables[0].pk}&t={plain.pk}")
+    assert "are of the same data" not in read_text(page.select_one("#summary"))
+
+
+def test_the_form_says_that_a_table_is_an_export_to_those_who_may_see_the_experiment(
+    five: list[Experiment], people: People, as_owner: Client
+) -> None:
+    Experiment.objects.filter(pk=five[0].pk).update(visibility="private")
+    text = export(as_owner, "runs_csv", five[0])
+    as_owner_says = as_owner.post(reverse("table_new"), {"text": text, "action": "preview"})
+    assert "This was exported of the experiment" in as_owner_says.content.decode()
+    assert five[0].question in as_owner_says.content.decode()
+    other = people.client("other")
+    as_other_says = other.post(reverse("table_new"), {"text": text, "action": "preview"})
+    assert "This was exported of the experiment" not in as_other_says.content.decode()
+
+
+def test_recognising_tables_takes_one_statement_at_most(
+    five: list[Experiment], people: People, as_owner: Client
+) -> None:
+    plain = add_exported(people, TABLE)
+    query = query_of(five, f"&t={plain.pk}")
+    show(as_owner, query)
+    with CaptureQueriesContext(connection) as without:
+        show(as_owner, query)
+    uids = " ".join(run.uid for row in five for run in row.runs.all())
+    PublishedTable.objects.filter(pk=plain.pk).update(source=uids[:500])
+    with CaptureQueriesContext(connection) as captured:
+        show(as_owner, query)
+    assert len(captured) == len(without) + 1
+
+
 def test_what_differs_is_shown_with_the_studies_that_have_it(
     people: People, site: Site, as_owner: Client
 ) -> None:

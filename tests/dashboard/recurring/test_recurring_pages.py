@@ -24,8 +24,15 @@ from experiments.models import (
     RecurringExperiment,
 )
 from experiments.recurring import note_points, read_history
+from experiments.recurring.charted_metrics import MOST_REQUESTED, list_chartable
 from tests.dashboard.conftest import People, Site, fetch
-from tests.factories import NOON, ExperimentFactory, LaunchedFactory, RecurringExperimentFactory
+from tests.factories import (
+    NOON,
+    ExperimentFactory,
+    LaunchedFactory,
+    MeasurementFactory,
+    RecurringExperimentFactory,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -143,6 +150,54 @@ class TestMaking:
         address = reverse("recurring_edit", args=[row.pk])
         answer = as_owner.post(address, RULE | {"most_recurrences": "3"})
         assert "5 recurrences were launched already" in answer.content.decode()
+
+
+class TestFurtherMetrics:
+    """Other metrics are chosen in the form, and shown one at a time."""
+
+    def test_are_chosen_in_the_form_and_shown_by_their_number(
+        self, row: RecurringExperiment, as_owner: Client
+    ) -> None:
+        edit = reverse("recurring_edit", args=[row.pk])
+        form = fetch(as_owner, edit).decode()
+        assert 'value="gflops"' in form
+        assert 'value="step_time"' not in form
+        answer = as_owner.post(edit, RULE | {"charted_metrics": ["gflops", "joy"]})
+        assert "joy is not one of the available choices" in answer.content.decode()
+        as_owner.post(edit, RULE | {"charted_metrics": ["gflops"]})
+        row.refresh_from_db()
+        assert row.charted_metrics == ["gflops"]
+        for run in row.source.runs.filter(state="succeeded"):
+            MeasurementFactory(run=run, metric="gflops", value=900.0, unit="GFLOP/s")
+        note_points(row.source_id)
+        page = fetch(as_owner, f"{row.get_absolute_url()}?metric=2").decode()
+        assert '<option value="2" selected>gflops</option>' in page
+        assert "6 charts" in page
+        assert "2 metrics" in page
+        assert "Over time: " in page
+        assert ", gflops. 3 control charts of 1 recurrence." in page
+        text = fetch(as_owner, reverse("recurring_csv", args=[row.pk])).decode()
+        rows = list(csv.DictReader(io.StringIO(text)))
+        assert {line["metric"]: line["decisive"] for line in rows} == {
+            "step_time": "True",
+            "gflops": "False",
+        }
+
+    def test_more_than_five_are_refused(self, row: RecurringExperiment, as_owner: Client) -> None:
+        names = list_chartable(row.source)
+        assert len(names) > MOST_REQUESTED
+        answer = as_owner.post(
+            reverse("recurring_edit", args=[row.pk]), RULE | {"charted_metrics": names}
+        )
+        assert "Choose 5 further metrics at most." in answer.content.decode()
+
+    @pytest.mark.parametrize("metric", ["0", "99", "-1", "x", "1" * 400])
+    def test_an_odd_number_shows_the_first(
+        self, row: RecurringExperiment, as_owner: Client, metric: str
+    ) -> None:
+        page = as_owner.get(row.get_absolute_url(), {"metric": metric, "configuration": metric})
+        assert page.status_code == 200
+        assert 'id="recurrence-1"' in page.content.decode()
 
 
 class TestThePage:

@@ -28,3 +28,11 @@ def test_nodes_of_ends_are_numbered(message: str, avoided: str, nodes: set[str])
     assert "the time limit was reached" not in machines
     if not nodes:
         assert numbered == set()
+
+
+def test_all_nodes_of_jobs_on_several_are_numbered() -> None:
+    job = JobFactory(nodes=["gn001", "gn002.site"], excluded_nodes=["gn009"])
+    JobFactory(experiment=job.experiment, block=1, nodes=[])
+    machines = number_machines(job.experiment, [], known={})
+    numbered = {name for name, text in machines.items() if text.startswith("node-")}
+    assert numbered == {"gn001", "gn002", "gn002.site", "gn009"}

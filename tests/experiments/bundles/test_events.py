@@ -88,6 +88,25 @@ def test_jobs_on_several_nodes_count_by_their_first(
     assert ("FEW NODES" in row["stamps"]) == (scale == "2x1" and nodes > 1)
 
 
+@pytest.mark.parametrize("design", ["paired", "independent"])
+def test_jobs_on_several_nodes_that_share_any_count_as_one_set(design: str, tmp_path: Path) -> None:
+    """Six first nodes, of which two and two have a second one in common."""
+    experiment = launch(repeats=6, estimand="partition", design=design)
+    rescale(experiment, "2x1 srun")
+    end_runs(experiment, nodes=6, spread=0.004)
+    for job in experiment.jobs.all():
+        node = job.block % 6
+        job.runs.update(node=f"node{node}")
+        job.nodes = [f"node{node}", f"second{node // 2}"]
+        job.save(update_fields=["nodes"])
+    bundle = make_bundle(experiment)
+    status, text = verify(bundle, tmp_path, "--all")
+    assert status == 0, text
+    (row,) = json.loads(unpack(bundle)["data/comparison.json"])["comparison"]
+    assert row["n_nodes"] == 3
+    assert "FEW NODES" in row["stamps"], "three sets are few"
+
+
 def test_imported_logs_have_no_plan_and_all_the_rest(owner: User, tmp_path: Path) -> None:
     experiment = imported(owner)
     bundle = make_bundle(experiment)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 from unittest import mock
 
 import pytest
 
 from experiments.execution import keeping
+from experiments.execution.journals import read_nodes
 from experiments.execution.node_samples import keep_samples
 from experiments.models import Experiment, NodeSamples, Run
+from runners.journals import read_lines
 from runners.node_samples import Samples
+from runners.records import Record, read_record
 from tests.conftest import finish
 
 pytestmark = pytest.mark.django_db
@@ -33,6 +38,36 @@ def test_runs_that_are_collected_keep_the_samples_of_their_time(experiment: Make
         assert row.content["seconds"] == pytest.approx(took, abs=0.01)
     jobs = made.jobs.count()
     assert read.call_count == jobs, "once a job, however many runs it has"
+
+
+def test_the_nodes_of_a_job_are_those_of_its_journal(experiment: Make) -> None:
+    made = experiment(repeats=1)
+    finish(made)
+    job = made.jobs.all()[0]
+    assert job.nodes == [], "of a job on one node its runs say it"
+    names = ["n1", "n2", "", "n2"]
+    assert read_nodes(record_of({"nodes": names})) == ["n1", "n2"]
+    assert read_nodes(record_of({"nodes": [f"n{k}" for k in range(500)]}))[-1] == "n499"
+    assert read_nodes(record_of({"event": "job started"})) == []
+
+
+def record_of(line: dict[str, Any]) -> Record:
+    content = json.dumps({"time": 1.0, "event": "nodes", "node": "n1", **line})
+    return read_record({"journal.ndjson": f"{content}\n".encode()})
+
+
+@pytest.mark.parametrize(
+    "nodes", ['"n1"', "[1]", '["n1", null]', '{"a": "n1"}', "7", '["\\u0000"]']
+)
+def test_an_odd_list_of_nodes_stops_no_other_line(nodes: str) -> None:
+    content = (
+        f'{{"time": 1, "event": "nodes", "nodes": {nodes}}}\n'
+        '{"time": 2, "event": "run began", "run": "a"}\n'
+    )
+    lines, _ = read_lines(content.encode())
+    assert lines[-1]["event"] == "run began"
+    for line in lines[:-1]:
+        assert all(isinstance(name, str) and "\0" not in name for name in line["nodes"])
 
 
 def every_tenth_of_a_second() -> Samples:

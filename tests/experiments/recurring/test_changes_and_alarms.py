@@ -341,6 +341,66 @@ class TestChangesOfTheCluster:
         assert len(captured) == 3  # the time, what is due, and clusters to be looked at
         assert asked == [source.cluster_id]
 
+    def test_a_dozen_statements_find_the_changes_of_three_hundred(
+        self, watching: RecurringExperiment
+    ) -> None:
+        self.run_later(watching, {"GPU driver": "550", "kernel": "5.14"})
+        cluster = watching.source.cluster
+        (container,) = watching.source.environments.exclude(runtime=None)
+        name = f"Apptainer at {container.runtime.executable}"
+        for days in (-1, 1):
+            check = {"area": "Runtimes", "name": name, "outcome": "ok", "value": "1"}
+            CheckReportFactory(cluster=cluster, ended_at=NOON + timedelta(days=days), rows=[check])
+        with CaptureQueriesContext(connection) as alone:
+            assert request_after_changes(cluster.pk) == [watching.pk]
+        RecurringExperiment.objects.filter(pk=watching.pk).update(requested_at=None)
+        last = watching.recurrences.get(number=2).experiment
+        copies = RecurringExperiment.objects.bulk_create(
+            RecurringExperiment(
+                source=watching.source,
+                question="q",
+                owner=watching.owner,
+                on_changes=True,
+                last_number=1,
+            )
+            for _ in range(300)
+        )
+        Recurrence.objects.bulk_create(
+            Recurrence(recurring=each, number=1, experiment=last, reason="first", launched_at=NOON)
+            for each in copies
+        )
+        with CaptureQueriesContext(connection) as captured:
+            asked = request_after_changes(cluster.pk)
+        assert asked == [watching.pk, *(each.pk for each in copies)]
+        details = set(RecurringExperiment.objects.values_list("requested_detail", flat=True))
+        assert details == {"GPU driver of node1: 535 → 550"}
+        assert len(captured) == len(alone) <= 12
+
+    def test_each_is_compared_with_what_its_own_last_recurrence_has_seen(
+        self, watching: RecurringExperiment
+    ) -> None:
+        newer = add_recurrence(
+            RecurringExperimentFactory(
+                source=LaunchedFactory(
+                    cluster=watching.source.cluster,
+                    partition=watching.source.partition,
+                    baseline=watching.source.baseline,
+                    environments=list(watching.source.environments.all()),
+                    workloads=list(watching.source.workloads.all()),
+                ),
+                on_changes=True,
+            ),
+            2,
+        )
+        newer.experiment.runs.update(ended_at=NOON + timedelta(hours=12))
+        give_facts(newer.experiment, {"GPU driver": "550", "kernel": "5.14"})
+        self.run_later(watching, {"GPU driver": "550", "kernel": "6.1"})
+        asked = request_after_changes(watching.source.cluster_id)
+        assert asked == sorted([watching.pk, newer.recurring_id])
+        details = dict(RecurringExperiment.objects.values_list("pk", "requested_detail"))
+        assert details[watching.pk] == "GPU driver of node1: 535 → 550; kernel of node1: 5.14 → 6.1"
+        assert details[newer.recurring_id] == "kernel of node1: 5.14 → 6.1"
+
     def test_without_any_it_is_one_statement(self) -> None:
         cluster = ExperimentFactory().cluster
         with CaptureQueriesContext(connection) as captured:

@@ -52,7 +52,7 @@ def make_pair(log: float, se: float = 0.004, **columns: Any) -> Pair:
 def make_study(number: int, *pairs: Pair, **columns: Any) -> Study:
     study = Study(
         number=number,
-        identity=str(number),
+        identities=frozenset({str(number)}),
         metrics=("step time",),
         pairs=pairs,
         nodes=frozenset({f"lab: node{number}"}),
@@ -179,7 +179,7 @@ def test_fewer_than_three_studies_have_no_summary() -> None:
         ({"better": None}, {}, "not said of all metrics whether lower or higher is better"),
         ({}, {"metrics": ("run time",)}, "different things: run time and step time"),
         ({"baseline": "Docker"}, {}, "different baselines: Docker and bare metal"),
-        ({}, {"identity": "2"}, "studies 1 and 2 are of the same data"),
+        ({}, {"identities": frozenset({"2", "3"})}, "studies 1 and 2 are of the same data"),
         ({"ci95": None}, {}, "study 1 has no interval"),
         ({"log_se": math.nan}, {}, "study 1 has no interval"),
         ({"ratio": math.inf}, {}, "study 1 has no interval"),

@@ -14,6 +14,7 @@ from experiments.statistics.coincidences import (
     CPU,
     HEAT,
     MEMORY,
+    OTHERS,
     SLOWDOWN,
     SWAPPED,
     Conditions,
@@ -84,6 +85,23 @@ def look(
     samples: list[Sample], conditions: dict[str, Conditions], better: str | None = "lower"
 ) -> Sampled:
     return find_coincidences(samples, center_samples(samples), conditions, better)  # type: ignore[arg-type]
+
+
+def test_others_use_of_the_cpu_takes_the_place_of_the_use_by_all() -> None:
+    """A run that spins uses more CPU when it is slow: of all processes that says nothing."""
+    samples, conditions = make_runs(to_and_fro, {CPU: 65.0}, seed=3)
+    assert names(look(samples, conditions)) == [CPU]
+    draw = random.Random(3)
+    calm = {run: {**own, OTHERS: draw.uniform(0, 4)} for run, own in conditions.items()}
+    sampled = look(samples, calm)
+    assert names(sampled) == []
+    assert sampled.tested[0] == "CPU use of the node by others than the job"
+    assert len(sampled.tested) == len(CALM)
+    busy = {run: {**own, OTHERS: max(own[CPU] - 15, 0.0)} for run, own in conditions.items()}
+    assert names(look(samples, busy)) == [OTHERS]
+    (run, *_) = busy
+    busy[run] = conditions[run]
+    assert names(look(samples, busy)) == [CPU], "of one run that of others is not known"
 
 
 def names(sampled: Sampled) -> list[str]:

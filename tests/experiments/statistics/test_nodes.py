@@ -12,6 +12,7 @@ from scipy import stats
 
 from experiments.statistics import Estimand, Sample, Stamp, Verdict, compare, vectorised
 from experiments.statistics.calibration import several_nodes as calibration
+from experiments.statistics.nodes import name_nodes
 from experiments.statistics.robust import compute_robustness
 
 BARE, BOX = "bare metal", "udocker"
@@ -108,6 +109,80 @@ def test_with_one_block_a_node_the_partition_is_judged_as_blocks_are(log_ratios,
     as_before, partition = only(samples, None), only(samples, PARTITION)
     for name in ("ratio", "verdict", "ci95", "ci90", "p_difference", "p_equivalence", "df"):
         assert getattr(partition, name) == getattr(as_before, name)
+
+
+def make_set_blocks(log_ratios):
+    """Return blocks of jobs on several nodes, from (nodes, log-ratio) of each."""
+    blocks = make_blocks([(nodes[0], log_ratio) for nodes, log_ratio in log_ratios])
+    return [replace(run, nodes=tuple(log_ratios[int(run.block)][0])) for run in blocks]
+
+
+def test_jobs_with_any_node_in_common_count_as_one_set():
+    """{a, b} and {c, a} share a; {d, e} and {e, f} share e; {g, h} is alone: three units."""
+    ratios = [("ab", 0.004), ("ca", 0.006), ("de", 0.001), ("ef", 0.003), ("gh", -0.002)]
+    pair = only(make_set_blocks(ratios), PARTITION)
+    assert pair.nodes == ("a and b and c", "d and e and f", "g and h")
+    expected = stats.ttest_1samp([0.005, 0.002, -0.002], 0)
+    assert pair.p_difference == pytest.approx(expected.pvalue, rel=1e-9)
+    assert (pair.n_nodes, pair.df) == (3, pytest.approx(2))
+    assert "5 blocks on 3 sets of nodes" in pair.sentence
+    first_nodes = only([replace(run, nodes=()) for run in make_set_blocks(ratios)], PARTITION)
+    assert first_nodes.n_nodes == 5, "by their first nodes they would count as five"
+
+
+def test_jobs_that_are_all_connected_say_nothing_of_the_partition():
+    ratios = [("ab", 0.004), ("bc", 0.006), ("cd", 0.001), ("da", 0.003)]
+    pair = only(make_set_blocks(ratios), PARTITION)
+    assert pair.verdict is Verdict.NO_INFERENCE
+    assert "4 blocks on nodes a and b and c and d" in pair.sentence
+    assert "more sets of nodes are needed" in pair.sentence
+    as_nodes = only(make_set_blocks(ratios), NODES)
+    assert as_nodes.scope == "on these nodes"
+    assert as_nodes.ci95
+
+
+def test_independent_jobs_on_sets_are_averaged_over_what_ran_both():
+    runs = [
+        ("ab", BARE, 1.0), ("bc", BOX, 1.1), ("de", BARE, 2.0), ("ed", BOX, 2.4), ("fg", BARE, 9.0),
+    ]  # fmt: skip
+    samples = [
+        Sample(f"r{k}", f"r{k}", environment, value, nodes[0], nodes=tuple(nodes))
+        for k, (nodes, environment, value) in enumerate(runs)
+    ]
+    pair = only(samples, PARTITION, paired=False)
+    assert pair.nodes == ("a and b and c", "d and e")
+    assert pair.dropped_nodes == ("f and g",)
+    assert pair.ratio == pytest.approx(math.sqrt(1.1 * 1.2))
+    assert Stamp.CONFOUNDED not in pair.stamps
+    apart = [
+        replace(run, node=f"{run.environment}{run.node}", nodes=(f"{run.environment}{run.node}", c))
+        for run, c in zip(samples, "cxcyz", strict=True)
+    ]
+    assert Stamp.CONFOUNDED in only(apart, NODES, paired=False).stamps
+    joined = [replace(run, nodes=(run.node, "c")) for run in apart]
+    assert Stamp.CONFOUNDED not in only(joined, NODES, paired=False).stamps
+
+
+def test_a_block_whose_jobs_had_other_nodes_behind_the_same_first_is_confounded():
+    samples = make_set_blocks([("ab", 0.0), ("cd", 0.001), ("ef", 0.002)])
+    assert Stamp.CONFOUNDED not in only(samples, NODES).stamps
+    samples[1] = replace(samples[1], nodes=("a", "z"))
+    assert Stamp.CONFOUNDED in only(samples, NODES).stamps
+
+
+@given(
+    st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=3), min_size=1, max_size=12)
+)
+def test_no_two_units_share_a_node_and_every_node_has_one(sets):
+    samples = make_set_blocks([(nodes, 0.001 * k) for k, nodes in enumerate(sets)])
+    names = name_nodes(samples, paired=True)
+    assert set(names) == {node for nodes in sets for node in nodes}
+    assert all(node in names[node].split(" and ") for node in names)
+    members = [node for name in set(names.values()) for node in name.split(" and ")]
+    assert len(members) == len(set(members))
+    assert all(len({names[node] for node in nodes}) == 1 for nodes in sets)
+    shuffled = random.Random(1).sample(samples, len(samples))
+    assert name_nodes(shuffled, paired=True) == names
 
 
 laid_out = st.lists(st.tuples(st.sampled_from("abcdef"), st.floats(-0.1, 0.1)), min_size=1)
