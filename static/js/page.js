@@ -119,6 +119,7 @@ window.addEventListener("load", letScrollingBoxesTakeFocus);
 window.addEventListener("resize", letScrollingBoxesTakeFocus);
 document.addEventListener("htmx:afterSettle", letScrollingBoxesTakeFocus);
 document.addEventListener("toggle", letScrollingBoxesTakeFocus, true); // what was folded has a width now
+document.addEventListener("tare:drawn", letScrollingBoxesTakeFocus); // and a chart once it is drawn
 
 // A live part that has ended says so, once: it is not asked for again.
 function announceEnd(live) {
