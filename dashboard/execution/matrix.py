@@ -23,7 +23,7 @@ from django.db.models.functions import Now
 
 from dashboard.environment_symbols import sort_environments
 from experiments.comparisons import choose_primary_metric
-from experiments.comparisons.comparison_keys import identify_inputs
+from experiments.comparisons.comparison_keys import Inputs, identify_inputs
 from experiments.comparisons.warm_ups import collect_warm_ups
 from experiments.execution.progress import Progress, Tally
 from experiments.models import Environment, Experiment, Job, Measurement, Run, Workload
@@ -127,6 +127,8 @@ class Matrix:
     rows: list[Row]
     tally: Tally
     paces: list[Pace]
+    inputs: Inputs | None
+    """What the comparison rests on, where that was read: of many runs."""
 
 
 def estimate_seconds_left(
@@ -188,9 +190,9 @@ def build_matrix(experiment: Experiment) -> Matrix:
         (row, choose_primary_metric(experiment, row)) for row in experiment.workloads.all()
     ]
     succeeded = sum(counts[Run.State.SUCCEEDED] for counts in states.values())
-    values = _read_values(
-        experiment, workloads, [row.name for row in environments], is_large=succeeded > MANY_VALUES
-    )
+    is_large = succeeded > MANY_VALUES
+    inputs = identify_inputs([experiment])[experiment.pk] if is_large else None
+    values = _read_values(experiment, workloads, [row.name for row in environments], inputs)
     rows = []
     for workload, metric in workloads:
         for scale in experiment.scales:
@@ -206,7 +208,8 @@ def build_matrix(experiment: Experiment) -> Matrix:
             ]
             rows.append(Row(workload, scale, metric, cells))
     total = sum(states.values(), Counter[str]())
-    return Matrix([(row, index[row.name]) for row in environments], rows, Tally(total), paces)
+    marked = [(row, index[row.name]) for row in environments]
+    return Matrix(marked, rows, Tally(total), paces, inputs)
 
 
 def _count_cells(
@@ -254,16 +257,15 @@ def _read_values(
     experiment: Experiment,
     workloads: Sequence[tuple[Workload, Metric]],
     environments: list[str],
-    *,
-    is_large: bool,
+    inputs: Inputs | None,
 ) -> Values:
     """Return what `_values` does; of many runs remembered until something of them changes.
 
     Pages that follow an experiment ask every few seconds, most of the time for the same.
     """
-    if not is_large:
+    if inputs is None:
         return _values(experiment, workloads, environments)
-    name = f"matrix-values-{experiment.pk}-{identify_inputs([experiment])[experiment.pk].key}"
+    name = f"matrix-values-{experiment.pk}-{inputs.key}"
     remembered: Values | None = cache.get(name)
     if remembered is None:
         remembered = _values(experiment, workloads, environments)
