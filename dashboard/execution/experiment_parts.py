@@ -18,8 +18,9 @@ from django.core.cache import cache
 from django.http import HttpResponse
 from django_htmx.http import trigger_client_event
 
-from dashboard.execution.matrix import MANY_VALUES, Pace, read_paces
+from dashboard.execution.matrix import MANY_VALUES, Pace, read_paces, remember_after_the_end
 from dashboard.typed_requests import OpenRequest
+from experiments.comparisons.comparison_keys import Inputs
 from experiments.execution.live_marks import mark_experiment
 from experiments.execution.progress import Progress
 from experiments.models import Experiment
@@ -60,10 +61,12 @@ def has_many_runs(progress: Progress) -> bool:
     return progress.tally.total > MANY_VALUES
 
 
-def read_stage_for_part(experiment: Experiment, progress: Progress, part: str) -> Stage:
+def read_stage_for_part(
+    experiment: Experiment, progress: Progress, part: str, inputs: Inputs | None
+) -> Stage:
     """Return how far the experiment is; for the first part of many runs as it was lately."""
     if part != LIVE or not has_many_runs(progress):
-        return read_stage(experiment)
+        return remember_after_the_end("stage", experiment, inputs, lambda: read_stage(experiment))
     return _remember("stage", experiment, progress, lambda: read_stage(experiment))
 
 

@@ -37,6 +37,7 @@ from dashboard.typed_requests import OpenRequest, Request, parse_whole_number, r
 from experiments.access.permissions import may_change
 from experiments.clusters.pauses import list_pauses
 from experiments.clusters.preflights import find_last_if_red, why_not_check
+from experiments.comparisons.comparison_keys import identify_inputs
 from experiments.execution import experiment_pauses, lifecycle, pins, repairs, unsent_jobs
 from experiments.execution.further_attempts import NotDone, find_attempts_of_jobs
 from experiments.execution.late_files import request_collection
@@ -78,10 +79,12 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
     part = choose_part(request)
     asked_tab = request.GET.get("tab", "runs")
     row = get_readable(request, pk, with_plan=asked_tab == "plan" and part != LIVE)
-    run_matrix = None if part == LIVE else build_matrix(row)
+    # Of the whole page; the second part of one that has ended is not fetched any more.
+    inputs = None if part or row.is_draft else identify_inputs([row])[row.pk]
+    run_matrix = None if part == LIVE else build_matrix(row, inputs)
     counts = {row.pk: run_matrix.tally.states} if run_matrix else None
     progress = measure_progress([row], counts)[row.pk]
-    stage = read_stage_for_part(row, progress, part)
+    stage = read_stage_for_part(row, progress, part, inputs)
     tabs = IMPORTED_TABS if row.imported_at else TABS
     seen = mark_seen(row, progress)
     behind = part == LIVE and is_behind(request.headers.get(SEEN, ""), row, progress)
@@ -101,7 +104,7 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         paces = run_matrix.paces if run_matrix else None
         context |= _prepare_state(request, row, progress, paces)
         if progress.tally.succeeded and any(stage.judgements):
-            shown = ShownComparison(row, run_matrix.inputs if run_matrix else None)
+            shown = ShownComparison(row, inputs)
             context["verdicts"] = shown
     if run_matrix:
         context |= _prepare_details(request, row, run_matrix, progress, context)
