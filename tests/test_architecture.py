@@ -179,6 +179,7 @@ ROOMS = {
         "uploads": "",
         "form_styles": "form_problems",
         "lists": "typed_requests",
+        "live_parts": "middleware typed_requests",
         "charts": "",
         "drawings": "charts",
         "access": "form_styles lists middleware typed_requests",
@@ -187,7 +188,7 @@ ROOMS = {
         "templatetags": "access charts docs",
         "clusters": "access form_styles lists typed_requests",
         "comparisons": "access charts drawings environment_symbols form_styles lists "
-        "typed_requests",
+        "live_parts typed_requests",
         "management": "comparisons",
         "health": "access typed_requests",
         "images": "access form_styles lists typed_requests uploads",
@@ -197,11 +198,11 @@ ROOMS = {
         "imports": "access form_styles typed_requests uploads",
         "planning": "access catalogue form_problems form_styles typed_requests",
         "presets": "access form_styles planning typed_requests",
-        "execution": "access charts comparisons environment_symbols form_styles lists software "
-        "templatetags typed_requests uploads",
+        "execution": "access charts comparisons environment_symbols form_styles lists live_parts "
+        "software templatetags typed_requests uploads",
         "recurring": "access comparisons drawings form_styles lists typed_requests",
         "glossary_views": "typed_requests",
-        "overview_views": "comparisons execution typed_requests",
+        "overview_views": "comparisons execution live_parts typed_requests",
         "settings": "environment",
         "apps": "access",
         "urls": "access catalogue clusters comparisons docs execution glossary_views health images "
