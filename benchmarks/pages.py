@@ -13,7 +13,8 @@ import re
 import statistics
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ from benchmarks.site_pages import Address, list_addresses
 TIMES = 7
 KEPT = 100
 """So many of the newest comparisons are kept, as all are on a site that is used."""
+SHOWN, MARK = "X-Shown", "X-Mark"
+"""What a page sends back of a live part that it shows."""
 CHART = re.compile(rb'<script id="[^"]*" type="application/json">.*?</script>', re.DOTALL)
 
 
@@ -128,18 +131,30 @@ def measure_pages(runs: int, word: str) -> None:
         client.force_login(user)
     addresses = [address for address in list_addresses(person) if word in address.path]
     print(f"{runs:,} runs and what else pages show made in {time.perf_counter() - began:.0f} s")
-    all_measured = [measure(address, clients) for address in addresses]
+    all_measured = [row for address in addresses for row in measure_both(address, clients)]
     print(f"{memory():.0f} MB of memory after all of them; medians of {TIMES}, in ms")
     heads = ("own", "database", "wall", "statements", "bytes", "charts", "sent")
     print(f"{'page':86}" + "".join(f"{head:>11}" for head in heads) + "  over its goal")
     for row in sorted(all_measured, key=lambda row: row.worst, reverse=True):
         name = f"{row.address.kind} {row.address.path}"
-        status = "" if row.status == 200 else f" (status {row.status})"
+        status = {200: "", 204: " (no news)"}.get(row.status, f" (status {row.status})")
         numbers = f"{row.own:11.1f}{row.database:11.1f}{row.wall:11.1f}{row.statements:11}"
         sizes = f"{row.content:11,}{row.charts:11,}{row.sent:11,}"
         print(f"{name[:86]:86}{numbers}{sizes}  {row.missed}{status}")
     missed = sum(bool(row.missed) for row in all_measured)
     print(f"{missed} of {len(all_measured)} miss a goal")
+
+
+def measure_both(address: Address, clients: list[Any]) -> Iterator[Measured]:
+    """Yield what an address takes; a live part as it is made, and as it is left without news."""
+    yield measure(address, clients)
+    if address.kind == "live":
+        for client in clients:
+            answer = client.get(address.path, headers=address.headers)
+            if answer.status_code == 200:
+                shown = {name: answer[name] for name in (SHOWN, MARK) if name in answer}
+                yield measure(replace(address, headers=address.headers | shown), [client])
+                break
 
 
 def measure(address: Address, clients: list[Any]) -> Measured:

@@ -25,8 +25,10 @@ NUL = "\x00"
 QUEUES = "/admin/django_rq/"
 SHOWN = "X-Shown"
 """The header with the digest of what a live part shows."""
+MARK = "X-Mark"
+"""The header with the mark of what a live part shows (dashboard/live_parts.py)."""
 DIFFERS_ALWAYS = re.compile(rb'(?:name="csrfmiddlewaretoken" value|nonce|data-seen)="[^"]*"')
-KEPT_HEADERS = ("HX-Trigger", "X-Seen")
+KEPT_HEADERS = ("HX-Trigger", "X-Seen", MARK)
 """What an answer says beside its content."""
 
 

@@ -15,10 +15,12 @@ from django_htmx.http import HttpResponseClientRefresh
 from dashboard.comparisons.diagnosis import diagnose
 from dashboard.comparisons.strips import make_strips
 from dashboard.execution.matrix import estimate_all_left
+from dashboard.live_parts import answer_news_only
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.access.permissions import may_see_operations
 from experiments.comparisons import read_all_latest, read_kept_verdicts
 from experiments.execution.ended_since import list_ended_since
+from experiments.execution.live_marks import mark_overview
 from experiments.execution.overdue_visits import find_overdue_of_clusters
 from experiments.execution.progress import measure_progress
 from experiments.health.processes import list_missing, read_processes
@@ -33,7 +35,12 @@ ENDED = 8
 RECURRING = 5
 
 
+def _mark_live_part(request: Request) -> str | None:
+    return mark_overview(request.user)
+
+
 @require_GET
+@answer_news_only(_mark_live_part)
 def overview(request: Request) -> HttpResponse:
     """Show the results of the last experiments, what runs now, and the state of clusters."""
     visible = Experiment.objects.visible_to(request.user)

@@ -195,6 +195,7 @@ ROOMS = {
         "uploads": "",
         "form_styles": "form_problems",
         "lists": "typed_requests",
+        "live_parts": "middleware typed_requests",
         "charts": "",
         "drawings": "charts",
         "access": "form_styles lists middleware typed_requests",
@@ -203,7 +204,7 @@ ROOMS = {
         "templatetags": "access charts docs",
         "clusters": "access form_styles lists typed_requests",
         "comparisons": "access charts drawings environment_symbols form_styles lists "
-        "typed_requests",
+        "live_parts typed_requests",
         "management": "comparisons",
         "health": "access typed_requests",
         "images": "access form_styles lists typed_requests uploads",
@@ -215,12 +216,12 @@ ROOMS = {
         "planning": "access catalogue form_problems form_styles typed_requests",
         "presets": "access form_styles planning typed_requests",
         "publishing": "access comparisons form_styles typed_requests",
-        "execution": "access charts comparisons environment_symbols form_styles lists software "
-        "templatetags typed_requests uploads",
+        "execution": "access charts comparisons environment_symbols form_styles lists live_parts "
+        "software templatetags typed_requests uploads",
         "provenance": "access comparisons drawings typed_requests",
         "recurring": "access comparisons drawings form_styles lists typed_requests",
         "glossary_views": "typed_requests",
-        "overview_views": "comparisons execution typed_requests",
+        "overview_views": "comparisons execution live_parts typed_requests",
         "settings": "environment",
         "apps": "access",
         "urls": "access catalogue clusters comparisons data_sets docs execution glossary_views "

@@ -89,7 +89,9 @@ def host_key(request: Request, pk: int) -> HttpResponse:
         else:
             messages.error(request, str(problem))
     latest = drafts.get_latest_key(draft)
-    return _render(request, draft, "host_key", form=form, latest=latest)
+    shown = latest.last.fingerprint if latest.last and latest.last.key else ""
+    is_other = bool(draft.host_key and shown) and shown != draft.fingerprint
+    return _render(request, draft, "host_key", form=form, latest=latest, is_other=is_other)
 
 
 @sensitive_post_parameters("import-private_key", "import-passphrase")

@@ -21,10 +21,12 @@ from dashboard.comparisons.sections import prepare_forest, prepare_sections
 from dashboard.comparisons.study_choice import StudyChoice
 from dashboard.comparisons.verdict_matrix import make_verdict_matrix
 from dashboard.lists import ExperimentFilter, TableFilter, make_listing, read_picked_keys
+from dashboard.live_parts import answer_news_only
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.access.permissions import may_change
 from experiments.comparisons import ExperimentComparison, find_latest, read_latest
 from experiments.comparisons.published_tables import compare_published
+from experiments.execution.live_marks import mark_experiment
 from experiments.execution.progress import Progress, measure_progress
 from experiments.models import Experiment, PublishedTable
 from experiments.statistics.published.printed import TableError
@@ -67,8 +69,13 @@ def _compare_tables(request: Request) -> HttpResponse:
     return render(request, "comparisons/list.html", context)
 
 
+def _mark_live_part(request: OpenRequest, pk: int) -> str | None:
+    return mark_experiment(request.user, pk) if request.GET.get("part") == "live" else None
+
+
 @by_link
 @require_GET
+@answer_news_only(_mark_live_part)
 def comparison(request: OpenRequest, pk: int) -> HttpResponse:
     """Show a comparison; as a fragment a section, its live parts, or its verdicts in brief."""
     experiment = get_readable(request, pk)

@@ -18,8 +18,10 @@ from django.core.cache import cache
 from django.http import HttpResponse
 from django_htmx.http import trigger_client_event
 
-from dashboard.execution.matrix import MANY_VALUES, Pace, read_paces
+from dashboard.execution.matrix import MANY_VALUES, Pace, read_paces, remember_after_the_end
 from dashboard.typed_requests import OpenRequest
+from experiments.comparisons.comparison_keys import Inputs
+from experiments.execution.live_marks import mark_experiment
 from experiments.execution.progress import Progress
 from experiments.models import Experiment
 from experiments.planning.interim import Stage, read_stage
@@ -41,14 +43,30 @@ def choose_part(request: OpenRequest) -> str:
     return DETAILS if request.htmx.target == DETAILS else LIVE
 
 
+def mark_live_part(request: OpenRequest, pk: int) -> str | None:
+    """Return the mark of the first part; None where it may have to say that the other is behind."""
+    seen = request.headers.get(SEEN, "")
+    is_due = bool(seen) and not 0 <= _measure_age(seen) < REFRESH_SECONDS
+    return None if is_due or choose_part(request) != LIVE else mark_experiment(request.user, pk)
+
+
+def _measure_age(seen: str) -> float:
+    """Return how many seconds ago the second part was made; -1 where that is not said."""
+    made_at = seen.partition(".")[2]
+    is_time = made_at.isdecimal() and len(made_at) < 12
+    return time.time() - int(made_at) if is_time else -1.0
+
+
 def has_many_runs(progress: Progress) -> bool:
     return progress.tally.total > MANY_VALUES
 
 
-def read_stage_for_part(experiment: Experiment, progress: Progress, part: str) -> Stage:
+def read_stage_for_part(
+    experiment: Experiment, progress: Progress, part: str, inputs: Inputs | None
+) -> Stage:
     """Return how far the experiment is; for the first part of many runs as it was lately."""
     if part != LIVE or not has_many_runs(progress):
-        return read_stage(experiment)
+        return remember_after_the_end("stage", experiment, inputs, lambda: read_stage(experiment))
     return _remember("stage", experiment, progress, lambda: read_stage(experiment))
 
 
@@ -91,11 +109,10 @@ def is_behind(seen: str, experiment: Experiment, progress: Progress) -> bool:
     """
     if not seen:
         return False
-    counts, _, made_at = seen.partition(".")
-    age = time.time() - int(made_at) if made_at.isdecimal() and len(made_at) < 12 else -1.0
+    age = _measure_age(seen)
     if age < 0:
         return True
-    if counts != _hash_counts(experiment, progress):
+    if seen.partition(".")[0] != _hash_counts(experiment, progress):
         return age >= REFRESH_SECONDS or not (progress.tally.alive and has_many_runs(progress))
     return progress.tally.alive and age >= REFRESH_SECONDS
 

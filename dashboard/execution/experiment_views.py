@@ -15,8 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard.access.rights import by_link, get_editable, get_readable
 from dashboard.comparisons import bundle_views
 from dashboard.comparisons.export_list import list_exports
-from dashboard.comparisons.figure_files import list_printed_figures
-from dashboard.comparisons.forest_figure import count_pages
+from dashboard.comparisons.printed_figures import FIGURES
 from dashboard.execution.experiment_parts import (
     DETAILS,
     LIVE,
@@ -24,20 +23,22 @@ from dashboard.execution.experiment_parts import (
     choose_part,
     finish_answer,
     is_behind,
+    mark_live_part,
     mark_seen,
     read_paces_for_part,
     read_stage_for_part,
 )
 from dashboard.execution.matrix import Matrix, Pace, build_matrix, estimate_seconds_left
-from dashboard.execution.verdict_panel import make_panel, read_panel
+from dashboard.execution.verdict_panel import OfferedFigures, ShownComparison
 from dashboard.lists import Listing, make_listing
+from dashboard.live_parts import answer_news_only
 from dashboard.software.parity_views import prepare_report
 from dashboard.typed_requests import OpenRequest, Request, parse_whole_number, read_posted_text
 from experiments.access.permissions import may_change
 from experiments.citations import describe_citation
 from experiments.clusters.pauses import list_pauses
 from experiments.clusters.preflights import find_last_if_red, why_not_check
-from experiments.comparisons import read_latest
+from experiments.comparisons.comparison_keys import identify_inputs
 from experiments.execution import experiment_pauses, lifecycle, pins, repairs, unsent_jobs
 from experiments.execution.further_attempts import NotDone, find_attempts_of_jobs
 from experiments.execution.late_files import request_collection
@@ -73,15 +74,18 @@ COPIES_SHOWN = 5
 
 @by_link
 @require_GET
+@answer_news_only(mark_live_part)
 def experiment(request: OpenRequest, pk: int) -> HttpResponse:
     """Show one experiment; its two parts are fetched anew until all runs have ended."""
     part = choose_part(request)
     asked_tab = request.GET.get("tab", "runs")
     row = get_readable(request, pk, with_plan=asked_tab == "plan" and part != LIVE)
-    run_matrix = None if part == LIVE else build_matrix(row)
+    # Of the whole page; the second part of one that has ended is not fetched any more.
+    inputs = None if part or row.is_draft else identify_inputs([row])[row.pk]
+    run_matrix = None if part == LIVE else build_matrix(row, inputs)
     counts = {row.pk: run_matrix.tally.states} if run_matrix else None
     progress = measure_progress([row], counts)[row.pk]
-    stage = read_stage_for_part(row, progress, part)
+    stage = read_stage_for_part(row, progress, part, inputs)
     tabs = IMPORTED_TABS if row.imported_at else TABS
     seen = mark_seen(row, progress)
     behind = part == LIVE and is_behind(request.headers.get(SEEN, ""), row, progress)
@@ -96,27 +100,25 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         "seen": seen,
         "details_behind": behind and progress.tally.total,
     }
-    comparison = None
+    shown = None
     if part != DETAILS:
         if bundle_views.has_authors(request.user, row):
             context["cited"] = describe_citation(row)
         paces = run_matrix.paces if run_matrix else None
         context |= _prepare_state(request, row, progress, paces)
         if progress.tally.succeeded and any(stage.judgements):
-            if part == LIVE:
-                context["verdicts"] = read_panel(row)
-            else:
-                comparison, latest = read_latest(row)
-                context["verdicts"] = make_panel(comparison, latest)
+            shown = ShownComparison(row, inputs)
+            context["verdicts"] = shown
     if run_matrix:
         context |= _prepare_details(request, row, run_matrix, progress, context)
     if not part and not row.is_draft:
+        figures = shown.list_figures(request) if shown else OfferedFigures(0, (), 0)
         context["exports"] = list_exports(
             row,
             has_results=bool(progress.tally.succeeded),
-            pages=count_pages(comparison, request) if comparison else 0,
-            figures=list_printed_figures(comparison) if comparison else (),
-            configurations=len(comparison.groups) if comparison else 0,
+            pages=figures.pages,
+            figures=[FIGURES[name] for name in figures.names],
+            configurations=figures.configurations,
             has_bundle=bundle_views.is_offered(request.user, is_alive=progress.tally.alive),
             has_authors=bundle_views.has_authors(request.user, row),
         )

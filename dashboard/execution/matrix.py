@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 from django.core.cache import cache
 from django.db.models import (
@@ -23,7 +24,7 @@ from django.db.models.functions import Now
 
 from dashboard.environment_symbols import sort_environments
 from experiments.comparisons import choose_primary_metric
-from experiments.comparisons.comparison_keys import identify_inputs
+from experiments.comparisons.comparison_keys import Inputs, identify_inputs
 from experiments.comparisons.warm_ups import collect_warm_ups
 from experiments.execution.progress import Progress, Tally
 from experiments.models import Environment, Experiment, Job, Measurement, Run, Workload
@@ -40,8 +41,13 @@ on the comparison's page and in its files."""
 MANY_VALUES = 1_000
 """More are remembered by the process, for a minute; fewer are read each time in a moment."""
 REMEMBERED_SECONDS = 60
-Values = dict[tuple[int, str, int], list[float]]
-"""By workload, scale and environment."""
+REMEMBERED_AFTER_THE_END = 3600
+Remembered = TypeVar("Remembered")
+Key = tuple[int, str, int]
+"""Workload, scale and environment."""
+Values = dict[Key, list[float]]
+Counts = tuple[dict[Key, Counter[str]], list["Pace"]]
+"""How many runs of each cell are in which state, and how long they take."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,7 @@ class Cell:
     values: Sequence[float]
     limits: tuple[float, float]
 
-    @property
+    @cached_property
     def points(self) -> list[float]:
         """Return where on the strip symbols stand; all cells of a row share one scale.
 
@@ -63,7 +69,7 @@ class Cell:
         is_few = len(self.values) <= MOST_SYMBOLS
         return [self._place(value) for value in self.values] if is_few else []
 
-    @property
+    @cached_property
     def lines(self) -> str:
         """Return the path of one short line for each of many values, "" where there are few.
 
@@ -178,19 +184,24 @@ def read_paces(experiment: Experiment) -> list[Pace]:
     return _count_cells([experiment]).get(experiment.pk, ({}, []))[1]
 
 
-def build_matrix(experiment: Experiment) -> Matrix:
-    """Count the runs of every cell; at most six queries, however many runs there are."""
+def build_matrix(experiment: Experiment, inputs: Inputs | None = None) -> Matrix:
+    """Count the runs of every cell; at most six queries, however many runs there are.
+
+    `inputs`: what the comparison rests on, where that was read before.
+    """
     prefetch_related_objects([experiment], "environments", "workloads")
     environments = sort_environments(experiment, experiment.environments.all())
     index = {row.name: place for place, row in enumerate(environments)}
-    states, paces = _count_cells([experiment]).get(experiment.pk, ({}, []))
+    states, paces = _count_cells_of(experiment, inputs)
     workloads = [
         (row, choose_primary_metric(experiment, row)) for row in experiment.workloads.all()
     ]
     succeeded = sum(counts[Run.State.SUCCEEDED] for counts in states.values())
-    values = _read_values(
-        experiment, workloads, [row.name for row in environments], is_large=succeeded > MANY_VALUES
-    )
+    if succeeded > MANY_VALUES:
+        inputs = inputs or identify_inputs([experiment])[experiment.pk]
+    else:
+        inputs = None
+    values = _read_values(experiment, workloads, [row.name for row in environments], inputs)
     rows = []
     for workload, metric in workloads:
         for scale in experiment.scales:
@@ -209,9 +220,33 @@ def build_matrix(experiment: Experiment) -> Matrix:
     return Matrix([(row, index[row.name]) for row in environments], rows, Tally(total), paces)
 
 
-def _count_cells(
-    experiments: Sequence[Experiment],
-) -> dict[int, tuple[dict[tuple[int, str, int], Counter[str]], list[Pace]]]:
+def _count_cells_of(experiment: Experiment, inputs: Inputs | None) -> Counts:
+    """Return how many runs of each cell are in which state, and how long they take.
+
+    Of many runs that have all ended it is remembered: whatever changes one of them writes an event.
+    """
+
+    def read() -> Counts:
+        return _count_cells([experiment]).get(experiment.pk, ({}, []))
+
+    return remember_after_the_end("cells", experiment, inputs, read)
+
+
+def remember_after_the_end(
+    what: str, experiment: Experiment, inputs: Inputs | None, read: Callable[[], Remembered]
+) -> Remembered:
+    """Return what was read before of the same inputs, if these are many runs that have ended."""
+    if inputs is None or inputs.is_alive or inputs.ended_runs <= MANY_VALUES:
+        return read()
+    name = f"{what}-after-the-end-{experiment.pk}-{inputs.key}"
+    remembered: Remembered | None = cache.get(name)
+    if remembered is None:
+        remembered = read()
+        cache.set(name, remembered, REMEMBERED_AFTER_THE_END)
+    return remembered
+
+
+def _count_cells(experiments: Sequence[Experiment]) -> dict[int, Counts]:
     """Return how many runs of each cell are in which state, and how long they take.
 
     By the experiment's key; one without runs is missing.
@@ -234,7 +269,7 @@ def _count_cells(
         elapsed=Sum(runs_for, filter=is_running),
         youngest=Min(runs_for, filter=is_running),
     )
-    by_experiment: dict[int, tuple[dict[tuple[int, str, int], Counter[str]], list[Pace]]] = {}
+    by_experiment: dict[int, Counts] = {}
     for row in rows:
         states, paces = by_experiment.setdefault(row["experiment"], ({}, []))
         counted = Counter({state: count for state in counts if (count := row[f"of_{state}"])})
@@ -254,16 +289,15 @@ def _read_values(
     experiment: Experiment,
     workloads: Sequence[tuple[Workload, Metric]],
     environments: list[str],
-    *,
-    is_large: bool,
+    inputs: Inputs | None,
 ) -> Values:
     """Return what `_values` does; of many runs remembered until something of them changes.
 
     Pages that follow an experiment ask every few seconds, most of the time for the same.
     """
-    if not is_large:
+    if inputs is None:
         return _values(experiment, workloads, environments)
-    name = f"matrix-values-{experiment.pk}-{identify_inputs([experiment])[experiment.pk].key}"
+    name = f"matrix-values-{experiment.pk}-{inputs.key}"
     remembered: Values | None = cache.get(name)
     if remembered is None:
         remembered = _values(experiment, workloads, environments)

@@ -7,13 +7,20 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
+from dashboard.live_parts import answer_news_only
 from dashboard.typed_requests import Request
 from experiments.access import permissions
+from experiments.execution.live_marks import mark_operation
 from experiments.images import staging
 from experiments.models import Operation
 
 
+def _mark_live_part(request: Request, pk: int) -> str | None:
+    return mark_operation(request.user, pk)
+
+
 @require_GET
+@answer_news_only(_mark_live_part)
 def operation(request: Request, pk: int) -> HttpResponse:
     """Show one operation; its fragment reloads until it has ended."""
     row = _seen(request, pk)

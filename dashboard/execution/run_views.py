@@ -25,11 +25,13 @@ from dashboard.execution.run_facts import (
     search_facts,
 )
 from dashboard.lists import make_listing
+from dashboard.live_parts import answer_news_only
 from dashboard.typed_requests import OpenRequest, Request, read_posted_text
 from experiments.access.permissions import may_change
 from experiments.execution import excluded_runs
 from experiments.execution.copy_requests import MOST_WANTED, request_copy
 from experiments.execution.further_attempts import MAY_CHANGE, find_attempts_of_jobs
+from experiments.execution.live_marks import mark_run
 from experiments.execution.live_readings import watch
 from experiments.execution.overdue_visits import find_overdue_visit
 from experiments.execution.progress import explain_hold
@@ -49,8 +51,14 @@ MOST_OF_CAUSE = 1000
 """Characters of a cause for which a run is excluded."""
 
 
+def _mark_live_part(request: OpenRequest, uid: str) -> str | None:
+    is_other = "files" in request.GET or "facts" in request.GET
+    return None if is_other else mark_run(request.user, uid)
+
+
 @by_link
 @require_GET
+@answer_news_only(_mark_live_part)
 def run(request: OpenRequest, uid: str) -> HttpResponse:
     """Show one run; its fragments are what changes while it runs, and the snapshot's facts."""
     row = _visible(request, uid)

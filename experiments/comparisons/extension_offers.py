@@ -58,7 +58,14 @@ class Offer:
 
 def explain_why_not(comparison: ExperimentComparison) -> str:
     """Return why an experiment cannot be extended now, in words; "" if it can."""
-    experiment, stage = comparison.experiment, comparison.stage
+    is_open = bool(list_open_groups(comparison))
+    return explain_why_not_now(
+        comparison.experiment, is_alive=comparison.stage.alive, is_open=is_open
+    )
+
+
+def explain_why_not_now(experiment: Experiment, *, is_alive: bool, is_open: bool) -> str:
+    """Return the same where it is known whether runs live, and a comparison is inconclusive."""
     if experiment.launched_at is None or experiment.is_from_bundle:
         return "Only an experiment that was launched here can be extended."
     if experiment.extended_repeats:
@@ -69,13 +76,13 @@ def explain_why_not(comparison: ExperimentComparison) -> str:
         )
     if experiment.cancelled_at:
         return "It was cancelled, so its plan has not been carried out. Clone it instead."
-    if stage.alive:
+    if is_alive:
         return "Its planned runs have not all ended."
     if not experiment.cluster.enabled:
         return f"{experiment.cluster} is not in service."
     if experiment.archived_at:
         return "It is archived. Take it out of the archive first."
-    if not list_open_groups(comparison):
+    if not is_open:
         return "No comparison of it is inconclusive."
     return explain_unfit_plan(experiment, experiment.partition)
 

@@ -41,13 +41,17 @@ class Latest:
         return self.row.problem if self.row and self.is_behind else ""
 
 
-def read_latest(experiment: Experiment) -> tuple[ExperimentComparison, Latest]:
+def read_latest(
+    experiment: Experiment, inputs: Inputs | None = None
+) -> tuple[ExperimentComparison, Latest]:
     """Return the comparison that a page shows, and how new it is.
 
     It is the one of now, but where computing takes long it is the last kept one, or one without
-    numbers until a worker has computed it.
+    numbers until a worker has computed it. `inputs`: what it rests on, where that was read before.
     """
-    return read_all_latest([experiment])[0]
+    inputs = inputs or identify_inputs([experiment])[experiment.pk]
+    row = KeptComparison.objects.filter(pk=experiment.pk).first()
+    return _read(experiment, row, inputs)
 
 
 def read_all_latest(
@@ -75,12 +79,13 @@ def read_all_kept(
     return [_read_kept(row, rows.get(row.pk), all_inputs[row.pk]) for row in experiments]
 
 
-def find_latest(experiment: Experiment) -> Latest:
+def find_latest(experiment: Experiment, inputs: Inputs | None = None) -> Latest:
     """Return how new the comparison is that a page would show, without reading it.
 
-    If it is behind and it is time, it is asked for that a worker computes it anew.
+    If it is behind and it is time, it is asked for that a worker computes it anew. `inputs` as in
+    `read_latest`.
     """
-    inputs = identify_inputs([experiment])[experiment.pk]
+    inputs = inputs or identify_inputs([experiment])[experiment.pk]
     row = KeptComparison.objects.defer("content").filter(pk=experiment.pk).first()
     latest = _judge(row, inputs)
     _ask_if_due(experiment, latest)

@@ -137,6 +137,7 @@ RUN = Table(
                 needed=("unit",),
             )
         ),
+        "nodes": Rows(Text(255)),
         "job_facts": Table(
             {
                 "state": Text(12, "done|failed|cancelled"),

@@ -134,3 +134,8 @@ def compute_fingerprint(key: str) -> str:
         return fingerprint_public_key(key) if key else ""
     except ValueError:
         return "a text that is no key"
+
+
+def name_key_type(key: str) -> str:
+    """Return the type of a public key as ssh-keygen writes it: "ED25519", "ECDSA" or "RSA"."""
+    return key.partition(" ")[0].removeprefix("ssh-").partition("-")[0].upper()

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import models
 from django.urls import reverse
 
-from experiments.models.checks import compute_fingerprint, outcome_choices
+from experiments.models.checks import compute_fingerprint, name_key_type, outcome_choices
 from experiments.models.cluster import Cluster
 from experiments.models.cluster_choices import is_host, is_work_directory, scheduler_choices
 from experiments.models.credential import Credential
@@ -62,6 +62,10 @@ class ClusterDraft(models.Model):
     @property
     def fingerprint(self) -> str:
         return compute_fingerprint(self.host_key)
+
+    @property
+    def key_type(self) -> str:
+        return name_key_type(self.host_key)
 
     @property
     def address_digest(self) -> str:
@@ -137,6 +141,10 @@ class ClusterReading(models.Model):
     @property
     def fingerprint(self) -> str:
         return compute_fingerprint(self.key)
+
+    @property
+    def key_type(self) -> str:
+        return name_key_type(self.key)
 
     @property
     def checks(self) -> list[Check]:

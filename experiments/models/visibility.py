@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser, Group
+from django.core.exceptions import EmptyResultSet
 from django.db import models
 from django.db.models.expressions import RawSQL
 
@@ -74,6 +75,22 @@ def compile_rule(
     visible = rule(model._default_manager.all(), member).order_by()
     statement, parameters = visible.values("pk").query.sql_with_params()
     return statement, tuple(parameters)
+
+
+def write_rule(model: type[models.Model], user: User | AnonymousUser) -> tuple[str, list[Any]]:
+    """Return SQL that selects the keys of the rows that `user` may view, and its parameters.
+
+    For statements that are no querysets; compiled once a process for whoever is a member.
+    """
+    rows: Any = model._default_manager.all()
+    if user.is_authenticated and not user.is_superuser:
+        statement, parameters = compile_rule(type(rows).visible_to, model)
+        return statement, [user.pk if value == MEMBER else value for value in parameters]
+    try:
+        statement, own = rows.visible_to(user).order_by().values("pk").query.sql_with_params()
+    except EmptyResultSet:  # a visitor whose link opens no such row
+        return "SELECT NULL::bigint WHERE false", []
+    return statement, list(own)
 
 
 class SharedQuerySet(models.QuerySet[Row]):

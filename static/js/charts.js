@@ -91,6 +91,7 @@ function draw(plot, width) {
   const { data, layout } = withThemeColours(readFigure(plot));
   if (width) layout.width = width;
   Plotly.react(plot, data, layout, CONFIG);
+  plot.dispatchEvent(new Event("tare:drawn", { bubbles: true }));
   if (plot.dataset.drawn) return;
   plot.dataset.drawn = "yes";
   plot.on("plotly_click", ({ points }) => {

@@ -38,14 +38,22 @@ document.addEventListener("htmx:beforeRequest", (event) => {
 });
 
 // It says what it shows (dashboard/middleware.py): where that is all there is, it is left as it is.
+// Its mark (dashboard/live_parts.py) says of which rows that is, also where they have changed and it has not.
 const SHOWN = "X-Shown";
+const MARK = "X-Mark";
 const SEEN = "X-Seen";
 const shown = new Map(); // what each live part was last replaced by, by its id
+const marks = new Map();
+function rememberMark(part, xhr) {
+  const mark = xhr.getResponseHeader(MARK);
+  if (mark) marks.set(part.id, mark);
+}
 document.addEventListener("htmx:configRequest", (event) => {
   const live = event.target;
   if (live.hasAttribute("data-live") && shown.has(live.id)) {
     event.detail.headers[SHOWN] = shown.get(live.id);
   }
+  if (live.hasAttribute("data-live") && marks.has(live.id)) event.detail.headers[MARK] = marks.get(live.id);
   // The part beside it is larger, and fetched when it is behind: that is found by what it says it shows.
   const beside = live.dataset.beside && document.getElementById(live.dataset.beside);
   if (beside) event.detail.headers[SEEN] = beside.dataset.seen;
@@ -80,7 +88,9 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   const part = event.detail.target;
   if (!event.detail.shouldSwap) {
     const seen = event.detail.xhr.getResponseHeader(SEEN);
-    if (seen && event.detail.xhr.status === 204) part.dataset.seen = seen; // it shows that already
+    if (event.detail.xhr.status !== 204) return;
+    if (seen) part.dataset.seen = seen; // it shows that already
+    rememberMark(part, event.detail.xhr);
     return;
   }
   const isLive = part.hasAttribute("data-live");
@@ -88,7 +98,10 @@ document.addEventListener("htmx:beforeSwap", (event) => {
     event.detail.shouldSwap = false;
     return;
   }
-  if (isLive) shown.set(part.id, event.detail.xhr.getResponseHeader(SHOWN));
+  if (isLive) {
+    shown.set(part.id, event.detail.xhr.getResponseHeader(SHOWN));
+    rememberMark(part, event.detail.xhr);
+  }
   replaced = {
     id: part.id,
     isLive,
@@ -124,6 +137,7 @@ window.addEventListener("load", letScrollingBoxesTakeFocus);
 window.addEventListener("resize", letScrollingBoxesTakeFocus);
 document.addEventListener("htmx:afterSettle", letScrollingBoxesTakeFocus);
 document.addEventListener("toggle", letScrollingBoxesTakeFocus, true); // what was folded has a width now
+document.addEventListener("tare:drawn", letScrollingBoxesTakeFocus); // and a chart once it is drawn
 
 // A live part that has ended says so, once: it is not asked for again.
 function announceEnd(live) {

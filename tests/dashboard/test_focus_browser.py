@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from experiments.models import Experiment, Job, Run
-from tests.dashboard.conftest import Open, People, Site, measured, show_all_sections
+from tests.dashboard.conftest import Open, People, Site, drawn, measured, show_all_sections
 from tests.dashboard.execution.test_live_run import report
 from tests.factories import JobFactory, RunFactory
 
@@ -78,3 +79,22 @@ def test_a_menu_that_the_keyboard_has_left_covers_nothing(
     expect(last).to_be_visible()
     page.keyboard.press("Tab")
     expect(page.locator("#export")).not_to_have_attribute("open", "")
+
+
+def test_a_chart_that_is_wider_than_a_phone_is_scrolled_by_keys(
+    page: Page, open_page: Open, site: Site, people: People
+) -> None:
+    experiment = measured(site, people.owner)
+    page.set_viewport_size({"width": 390, "height": 844})
+    open_page(f"/experiments/{experiment.pk}/comparison/")
+    fold = page.locator("summary", has_text="Interactive chart")
+    fold.click()
+    drawn(page)
+    fold.focus()
+    page.keyboard.press("Tab")
+    box = page.locator(".chart.wide > .scroll").first
+    expect(box).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.querySelector('.chart.wide > .scroll').scrollLeft > 0")
+    only = {"runOnly": {"type": "rule", "values": ["scrollable-region-focusable"]}}
+    assert Axe().run(page, None, only).response["violations"] == []

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from paramiko import ECDSAKey
 
 from experiments import execution
 from experiments.clusters import cluster_drafts, visit_requests
@@ -23,6 +24,7 @@ from experiments.models import (
     Role,
     User,
 )
+from experiments.models.checks import compute_fingerprint, name_key_type
 from runners.cluster_reading import Found, FoundPartition, FoundRuntime
 from runners.preflight.checks import Check
 from tests.factories import ClusterFactory, CredentialFactory, UserFactory
@@ -87,6 +89,19 @@ def keep(draft: ClusterDraft, found: Found = FOUND, **columns: Any) -> ClusterRe
     columns = {"owner": draft.owner, "outcome": "ok", "found": found.as_json()} | columns
     return ClusterReading.objects.create(
         draft=draft, kind="offer", digest=draft.access_digest, ended_at=timezone.now(), **columns
+    )
+
+
+def keep_key(draft: ClusterDraft, key: str) -> ClusterReading:
+    """The answer of a host that was asked for its key, as a worker leaves it."""
+    return ClusterReading.objects.create(
+        draft=draft,
+        kind="host key",
+        digest=draft.address_digest,
+        owner=draft.owner,
+        outcome="ok",
+        key=key,
+        ended_at=timezone.now(),
     )
 
 
@@ -235,6 +250,37 @@ class TestAddress:
 
 
 class TestHostKey:
+    def test_another_key_than_the_confirmed_one_is_said_and_does_not_go_on(
+        self, client: Client, person: User
+    ) -> None:
+        row = ClusterDraft.objects.create(
+            owner=person, name="horeka", host="login.example", user_name="me", host_key=KEY
+        )
+        keep_key(row, KEY)
+        shown = page(client, "host_key", row)
+        assert "The host shows the key that you have confirmed" in shown
+        assert ">Continue</a>" in shown
+        made = ECDSAKey.generate()
+        other = f"{made.get_name()} {made.get_base64()}"
+        keep_key(row, other)
+        shown = page(client, "host_key", row)
+        assert "another key than the one that you have confirmed" in shown
+        assert f"{row.fingerprint}</code> (ED25519)" in shown
+        assert f"{compute_fingerprint(other)}</code> (ECDSA)" in shown
+        assert ">Continue</a>" not in shown, "a machine with another key is not logged in to"
+
+    @pytest.mark.parametrize(
+        ("key", "name"),
+        [
+            ("ssh-rsa AAAA", "RSA"),
+            ("ecdsa-sha2-nistp256 AAAA", "ECDSA"),
+            ("", ""),
+            (KEY, "ED25519"),
+        ],
+    )
+    def test_types_are_named_as_ssh_keygen_does(self, key: str, name: str) -> None:
+        assert name_key_type(key) == name
+
     def test_nobody_listening_is_said_with_what_to_do(
         self, client: Client, draft: ClusterDraft
     ) -> None:

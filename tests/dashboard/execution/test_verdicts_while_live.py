@@ -86,7 +86,9 @@ def test_the_comparison_is_read_only_when_it_is_another_one(
     address, reads = slow.get_absolute_url(), []
     read_latest = verdict_panel.read_latest
     monkeypatch.setattr(
-        verdict_panel, "read_latest", lambda row: reads.append(row.pk) or read_latest(row)
+        verdict_panel,
+        "read_latest",
+        lambda row, inputs: reads.append(row.pk) or read_latest(row, inputs),
     )
     for _ in range(3):
         text = read_text(as_owner, address, is_part=True)
@@ -104,7 +106,7 @@ def test_names_of_people_are_not_remembered(slow: Experiment) -> None:
     """Links that hide names know those of now alone."""
 
     def read_verdicts() -> str:
-        return verdict_panel.read_panel(Experiment.objects.get(pk=slow.pk)).panel.html
+        return verdict_panel.ShownComparison(Experiment.objects.get(pk=slow.pk)).panel.html
 
     person = UserFactory(username="ada.quimby")
     run = slow.runs.filter(state=Run.State.SUCCEEDED).earliest("pk")
