@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -13,6 +13,7 @@ from django.utils import timezone
 from factory.django import DjangoModelFactory
 
 from experiments.models import (
+    Advisory,
     CheckReport,
     Cluster,
     Credential,
@@ -33,6 +34,7 @@ from experiments.models import (
     Runtime,
     Series,
     ShareLink,
+    SigningKey,
     StagedImage,
     User,
     Workload,
@@ -140,6 +142,32 @@ class ImageFactory(DjangoModelFactory[Image]):
         lambda image: "sha256:" + hashlib.sha256(image.reference.encode()).hexdigest()
     )
     owner = factory.SubFactory(UserFactory)
+
+
+class SigningKeyFactory(DjangoModelFactory[SigningKey]):
+    """A public key of cosign; whoever needs one that fits gives its `pem`."""
+
+    class Meta:
+        model = SigningKey
+
+    name = factory.Sequence(lambda n: f"key {n}")
+    prefix = "registry.example.org"
+    pem = ""
+    fingerprint = factory.LazyAttribute(
+        lambda key: hashlib.sha256(str(key.pem).encode()).hexdigest()
+    )
+
+
+class AdvisoryFactory(DjangoModelFactory[Advisory]):
+    class Meta:
+        model = Advisory
+
+    package = "numpy"
+    identifier = factory.Sequence(lambda n: f"CVE-2020-{n:04}")
+    affected = factory.LazyFunction(lambda: ["<2"])
+    summary = "It reads what it should not."
+    source = "a list"
+    known_on = date(2026, 11, 1)
 
 
 class StagedImageFactory(DjangoModelFactory[StagedImage]):

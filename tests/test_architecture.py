@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "experiments.loaded_files": set(),
     "experiments.help_targets": set(),
     "experiments.software.parity": {"experiments.confounder_table"},
+    "experiments.images.advisories": {"experiments", "runners", "django", "packaging"},
     "experiments.imports": {
         "experiments.imports",
         "runners.workloads.results",
@@ -155,14 +156,14 @@ ROOMS = {
         "presets": "access design models planning software",
         "comparisons": "design fact_comparison models notify planning program_files software "
         "statistics",
-        "bundles": "comparisons confounder_table models planning snapshot_facts statistics",
+        "bundles": "comparisons confounder_table images models planning snapshot_facts statistics",
         "notifications": "access comparisons encryption models",
         "recurring": "comparisons models notifications notify planning presets statistics",
         "execution": "access clusters comparisons design encryption images liveness loaded_files "
         "models notifications notify planning recurring snapshots software",
         "health": "access execution models notifications notify statistics",
         "imports": "access comparisons design execution models planning snapshots statistics",
-        "admin": "access execution help_targets models planning software",
+        "admin": "access execution help_targets images models planning software",
         "demo": "access clusters execution models software",
         "management": "access clusters comparisons demo encryption execution health images imports "
         "liveness models notifications notify recurring software statistics",

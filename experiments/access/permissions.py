@@ -28,6 +28,7 @@ from experiments.models import (
     RecurringExperiment,
     Role,
     Runtime,
+    SigningKey,
     StagedImage,
     User,
     Workload,
@@ -55,6 +56,7 @@ MAKERS: dict[type[models.Model], Role] = {
     Credential: Role.CLUSTER_ADMINISTRATOR,
     User: Role.SITE_ADMINISTRATOR,
     Group: Role.SITE_ADMINISTRATOR,
+    SigningKey: Role.SITE_ADMINISTRATOR,
 }
 """The least role that makes, changes and deletes such rows. Others are written by Tare alone."""
 OWNED = (Experiment, PublishedTable, OwnPreset, RecurringExperiment, Workload, Image, ImageImport)
@@ -315,7 +317,7 @@ def list_changeable_keys(user: Somebody, rows: Iterable[models.Model]) -> set[in
 def _changeable_condition(user: Somebody, rows: models.QuerySet[Any]) -> models.Q:
     """Return the condition for rows that a user with a sufficient role may change."""
     model = rows.model
-    if model in (User, Group):
+    if model in (User, Group, SigningKey):
         return models.Q(pk__in=[])
     if model is Cluster:
         shared = ~models.Q(visibility=Visibility.PRIVATE) & filter_shared_with_groups(user, model)

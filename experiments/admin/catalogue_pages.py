@@ -6,13 +6,23 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
+from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from experiments.access.permissions import may_change, why_not_use_keys_of
 from experiments.access.visibility_fields import VisibilityFields
-from experiments.admin.base import Owned, RuledInline
-from experiments.models import Cluster, Environment, Image, StagedImage, User, Workload
+from experiments.admin.base import Owned, Ruled, RuledInline
+from experiments.images.signatures import NoKey, compute_key_fingerprint
+from experiments.models import (
+    Cluster,
+    Environment,
+    Image,
+    SigningKey,
+    StagedImage,
+    User,
+    Workload,
+)
 from experiments.planning.variants import lock_workloads, refresh_variants
 from experiments.planning.workloads import why_not_edit
 from experiments.software import environments
@@ -53,6 +63,28 @@ class ImageAdmin(Owned):
     readonly_fields: ClassVar[Any] = (*Owned.readonly_fields, "content_sha256", "tree", "facts")
     list_display = ("reference", "short_digest", "framework", "size_bytes", "owner")
     search_fields = ("reference", "digest")
+
+
+class SigningKeyForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A public key of cosign, which must be one."""
+
+    def clean_pem(self) -> str:
+        pem: str = self.cleaned_data["pem"]
+        try:
+            self.instance.fingerprint = compute_key_fingerprint(pem)
+        except NoKey as problem:
+            raise ValidationError(str(problem)) from None
+        return pem
+
+
+@admin.register(SigningKey)
+class SigningKeyAdmin(Ruled):
+    """The administration's pages of public keys by which images are signed."""
+
+    form = SigningKeyForm
+    fields = ("name", "prefix", "pem", "fingerprint")
+    readonly_fields = ("fingerprint",)
+    list_display = ("name", "prefix", "fingerprint")
 
 
 def list_modes() -> list[tuple[str, object]]:

@@ -27,6 +27,7 @@ from experiments.bundles.study_documents import (
     describe_experiment,
     describe_images,
     describe_waivers,
+    write_bills_of_materials,
     write_events,
 )
 from experiments.comparisons import ExperimentComparison, read_comparison
@@ -49,6 +50,7 @@ data/runs/RUN/           a run: its numbers, its steps, its output, the files th
 data/jobs/JOB/job.sh     the script of a job, as it was sent
 data/confounders.json    which facts of snapshots are compared, and how grave a difference is
 data/snapshots/          what was true where runs ran; the names are the check sums
+data/images/             the software in each image, as SPDX and as CycloneDX
 data/events.jsonl        what happened, by whom, when and why
 data/ro-crate-metadata.json   all of this for programs (Workflow Run RO-Crate)
 """
@@ -165,6 +167,7 @@ def _list_documents(
     yield "comparison.json", [make_document(describe_comparison(comparison))]
     yield "confounders.json", [make_canonical(describe_confounders())]
     yield "images.json", [make_document(describe_images(experiment))]
+    yield from write_bills_of_materials(experiment)
     yield "waivers.json", [make_document(describe_waivers(experiment))]
     yield "events.jsonl", write_events(experiment)
 

@@ -18,7 +18,9 @@ from experiments.comparisons.comparison_keys import LIBRARIES, identify_method
 from experiments.comparisons.judged_together import list_decisive
 from experiments.comparisons.rows_by_key import iterate_rows
 from experiments.confounder_table import TREATMENT, read_table
-from experiments.models import Environment, Event, Experiment, Extension, Image
+from experiments.images.architectures import read_architecture
+from experiments.images.sbom_documents import WRITERS
+from experiments.models import Environment, Event, Experiment, Extension, Image, StagedImage
 from experiments.planning.decisive_metrics import list_further
 from experiments.statistics.interim_analyses import schedule
 from runners.workloads import KNOWN_WORKLOADS
@@ -149,13 +151,6 @@ def describe_images(experiment: Experiment) -> list[dict[str, Any]]:
 
     What else the catalogue knows of them is not of this experiment.
     """
-    staged = {
-        row.staged_image.image_id: row.staged_image
-        for row in Environment.objects.filter(experiments=experiment).select_related(
-            "staged_image__image"
-        )
-        if row.staged_image
-    }
     return [
         {
             "reference": form.image.reference,
@@ -163,13 +158,43 @@ def describe_images(experiment: Experiment) -> list[dict[str, Any]]:
             "kind": form.image.kind,
             "tree": form.image.tree,
             "size_bytes": form.image.size_bytes,
+            "architecture": read_architecture(form.image),
+            "signature": {
+                "state": form.image.get_signature_state_display(),
+                "note": form.image.signature_note,
+                "checked_at": _write_time(form.image.signature_checked_at),
+            },
             "staged_as": form.form,
             "staged_sha256": form.sha256,
             "staged_tree": form.tree,
             "made_from": _list_bases(form.image),
         }
-        for _, form in sorted(staged.items())
+        for form in _list_staged(experiment)
     ]
+
+
+def _list_staged(experiment: Experiment) -> list[StagedImage]:
+    """Return a staged form of each image of the environments, in the order of the catalogue."""
+    staged = {
+        row.staged_image.image_id: row.staged_image
+        for row in Environment.objects.filter(experiments=experiment).select_related(
+            "staged_image__image"
+        )
+        if row.staged_image
+    }
+    return [form for _, form in sorted(staged.items())]
+
+
+def write_bills_of_materials(experiment: Experiment) -> Iterator[tuple[str, list[bytes]]]:
+    """Yield name and content of the software bills of materials of inspected images.
+
+    Those of images that not everybody who logs in may view stay where they are.
+    """
+    open_to_all = (Image.Visibility.MEMBERS, Image.Visibility.PUBLIC)
+    for form in _list_staged(experiment):
+        for kind, write in WRITERS.items():
+            if form.image.visibility in open_to_all and (content := write(form.image)):
+                yield f"images/{form.image.digest.removeprefix('sha256:')}.{kind}.json", [content]
 
 
 def _list_bases(image: Image) -> list[str]:

@@ -1,5 +1,6 @@
 """Definitions and results. PostgreSQL is the truth about both."""
 
+from experiments.models.advisory import Advisory
 from experiments.models.alert import Alert, AlertEnding
 from experiments.models.audit import AuditEntry
 from experiments.models.catalogue import Environment, SentFile, Workload
@@ -37,12 +38,14 @@ from experiments.models.results import Measurement, RunFile, Series, Snapshot
 from experiments.models.run import Event, Job, Run
 from experiments.models.saved_view import SavedView
 from experiments.models.service_sign import ServiceSign
+from experiments.models.signing_key import SigningKey
 from experiments.models.stored_record import StoredRecord
 from experiments.models.unsaved_form import UnsavedForm
 from experiments.models.user import Role, User
 from experiments.models.webhook import Webhook, WebhookAnswer
 
 __all__ = [
+    "Advisory",
     "Alert",
     "AlertEnding",
     "AuditEntry",
@@ -95,6 +98,7 @@ __all__ = [
     "Series",
     "ServiceSign",
     "ShareLink",
+    "SigningKey",
     "Snapshot",
     "StagedImage",
     "StoredRecord",

@@ -105,6 +105,25 @@ def test_the_software_inventory_lists_the_image_s_packages(as_owner: Client, ima
         assert words in shown
 
 
+@pytest.mark.parametrize(
+    ("name", "ending", "words"),
+    [("image_spdx", "spdx", '"SPDX-2.3"'), ("image_cyclonedx", "cdx", '"CycloneDX"')],
+)
+def test_the_software_is_exported_as_a_bill_of_materials(
+    name: str, ending: str, words: str, as_owner: Client, image: Image
+) -> None:
+    address = reverse(name, args=[image.pk])
+    assert address in page(as_owner, image)
+    answer = as_owner.get(address)
+    assert words in answer.content.decode()
+    assert "libcudnn9" in answer.content.decode()
+    file_name = f'attachment; filename="training-2-{image.short_digest}.{ending}.json"'
+    assert answer["Content-Disposition"] == file_name
+    Image.objects.update(facts={})
+    assert as_owner.get(address).status_code == 404
+    assert address not in page(as_owner, image)
+
+
 def test_packages_are_searched_whoever_brought_them(as_owner: Client, image: Image) -> None:
     shown = page(as_owner, image, "?packages=cudnn+9.5", **{"HX-Request": "true"})
     assert shown.startswith("<section")
