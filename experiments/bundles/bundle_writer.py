@@ -27,6 +27,7 @@ from experiments.bundles.study_documents import (
     describe_experiment,
     describe_images,
     describe_waivers,
+    list_staged,
     write_bills_of_materials,
     write_events,
 )
@@ -166,8 +167,9 @@ def _list_documents(
         yield "extension.json", [make_canonical(extension.plan)]
     yield "comparison.json", [make_document(describe_comparison(comparison))]
     yield "confounders.json", [make_canonical(describe_confounders())]
-    yield "images.json", [make_document(describe_images(experiment))]
-    yield from write_bills_of_materials(experiment)
+    staged = list_staged(experiment)
+    yield "images.json", [make_document(describe_images(staged))]
+    yield from write_bills_of_materials(staged)
     yield "waivers.json", [make_document(describe_waivers(experiment))]
     yield "events.jsonl", write_events(experiment)
 

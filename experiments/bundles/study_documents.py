@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from typing import Any
 
@@ -146,7 +146,7 @@ def write_events(experiment: Experiment) -> Iterator[bytes]:
         )
 
 
-def describe_images(experiment: Experiment) -> list[dict[str, Any]]:
+def describe_images(staged: Iterable[StagedImage]) -> list[dict[str, Any]]:
     """Return the images of the environments: digests, hashes of their files, what each was made of.
 
     What else the catalogue knows of them is not of this experiment.
@@ -169,11 +169,11 @@ def describe_images(experiment: Experiment) -> list[dict[str, Any]]:
             "staged_tree": form.tree,
             "made_from": _list_bases(form.image),
         }
-        for form in _list_staged(experiment)
+        for form in staged
     ]
 
 
-def _list_staged(experiment: Experiment) -> list[StagedImage]:
+def list_staged(experiment: Experiment) -> list[StagedImage]:
     """Return a staged form of each image of the environments, in the order of the catalogue."""
     staged = {
         row.staged_image.image_id: row.staged_image
@@ -185,13 +185,13 @@ def _list_staged(experiment: Experiment) -> list[StagedImage]:
     return [form for _, form in sorted(staged.items())]
 
 
-def write_bills_of_materials(experiment: Experiment) -> Iterator[tuple[str, list[bytes]]]:
+def write_bills_of_materials(staged: Iterable[StagedImage]) -> Iterator[tuple[str, list[bytes]]]:
     """Yield name and content of the software bills of materials of inspected images.
 
     Those of images that not everybody who logs in may view stay where they are.
     """
     open_to_all = (Image.Visibility.MEMBERS, Image.Visibility.PUBLIC)
-    for form in _list_staged(experiment):
+    for form in staged:
         for kind, write in WRITERS.items():
             if form.image.visibility in open_to_all and (content := write(form.image)):
                 yield f"images/{form.image.digest.removeprefix('sha256:')}.{kind}.json", [content]
