@@ -34,8 +34,8 @@ from experiments.models import (
     Runtime,
     Series,
     ShareLink,
-    SigningKey,
     StagedImage,
+    TrustedKey,
     User,
     Workload,
 )
@@ -144,11 +144,11 @@ class ImageFactory(DjangoModelFactory[Image]):
     owner = factory.SubFactory(UserFactory)
 
 
-class SigningKeyFactory(DjangoModelFactory[SigningKey]):
+class TrustedKeyFactory(DjangoModelFactory[TrustedKey]):
     """A public key of cosign; whoever needs one that fits gives its `pem`."""
 
     class Meta:
-        model = SigningKey
+        model = TrustedKey
 
     name = factory.Sequence(lambda n: f"key {n}")
     prefix = "registry.example.org"

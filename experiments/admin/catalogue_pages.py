@@ -18,8 +18,8 @@ from experiments.models import (
     Cluster,
     Environment,
     Image,
-    SigningKey,
     StagedImage,
+    TrustedKey,
     User,
     Workload,
 )
@@ -65,7 +65,7 @@ class ImageAdmin(Owned):
     search_fields = ("reference", "digest")
 
 
-class SigningKeyForm(forms.ModelForm):  # type: ignore[type-arg]
+class TrustedKeyForm(forms.ModelForm):  # type: ignore[type-arg]
     """A public key of cosign, which must be one."""
 
     def clean_pem(self) -> str:
@@ -77,11 +77,11 @@ class SigningKeyForm(forms.ModelForm):  # type: ignore[type-arg]
         return pem
 
 
-@admin.register(SigningKey)
-class SigningKeyAdmin(Ruled):
+@admin.register(TrustedKey)
+class TrustedKeyAdmin(Ruled):
     """The administration's pages of public keys by which images are signed."""
 
-    form = SigningKeyForm
+    form = TrustedKeyForm
     fields = ("name", "prefix", "pem", "fingerprint")
     readonly_fields = ("fingerprint",)
     list_display = ("name", "prefix", "fingerprint")

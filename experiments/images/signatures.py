@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from experiments.models import Image, SigningKey
+from experiments.models import Image, TrustedKey
 from experiments.models.images import SignatureState
 from runners.errors import Refused, TryAgain
 from runners.images.references import Reference
@@ -91,14 +91,14 @@ def compute_key_fingerprint(pem: str) -> str:
     return hashlib.sha256(der).hexdigest()
 
 
-def find_keys(reference: Reference) -> list[SigningKey]:
+def find_keys(reference: Reference) -> list[TrustedKey]:
     """Return the keys that were entered for a repository, those for the smallest part first."""
     name = f"{reference.host}/{reference.repository}"
-    keys = [row for row in SigningKey.objects.all() if row.covers(name)]
+    keys = [row for row in TrustedKey.objects.all() if row.covers(name)]
     return sorted(keys, key=lambda row: (-len(row.prefix), row.name))
 
 
-def check_signatures(resolved: Resolved, access: Access, keys: Sequence[SigningKey]) -> Finding:
+def check_signatures(resolved: Resolved, access: Access, keys: Sequence[TrustedKey]) -> Finding:
     """Return what a registry has of an image's signatures, judged by these keys. No database.
 
     A signature may be over the image itself, or over the list of platforms that names it.
@@ -112,7 +112,7 @@ def check_signatures(resolved: Resolved, access: Access, keys: Sequence[SigningK
 
 
 def judge_signatures(
-    reference: Reference, digest: str, stored: StoredSignatures, keys: Sequence[SigningKey]
+    reference: Reference, digest: str, stored: StoredSignatures, keys: Sequence[TrustedKey]
 ) -> Finding:
     """Return what the signatures of the image with this digest come to. Pure."""
     signatures = stored.signatures

@@ -38,8 +38,8 @@ from experiments.models.results import Measurement, RunFile, Series, Snapshot
 from experiments.models.run import Event, Job, Run
 from experiments.models.saved_view import SavedView
 from experiments.models.service_sign import ServiceSign
-from experiments.models.signing_key import SigningKey
 from experiments.models.stored_record import StoredRecord
+from experiments.models.trusted_key import TrustedKey
 from experiments.models.unsaved_form import UnsavedForm
 from experiments.models.user import Role, User
 from experiments.models.webhook import Webhook, WebhookAnswer
@@ -98,10 +98,10 @@ __all__ = [
     "Series",
     "ServiceSign",
     "ShareLink",
-    "SigningKey",
     "Snapshot",
     "StagedImage",
     "StoredRecord",
+    "TrustedKey",
     "UnsavedForm",
     "User",
     "Waiver",

@@ -20,7 +20,7 @@ from experiments.models import (
     Environment,
     Event,
     Image,
-    SigningKey,
+    TrustedKey,
     User,
     Workload,
 )
@@ -305,21 +305,21 @@ def test_administration_leads_back(as_admin: Client) -> None:
     assert '<a href="/">' in page
 
 
-def test_a_signing_key_is_entered_by_site_administrators_and_must_be_one(
+def test_a_trusted_key_is_entered_by_site_administrators_and_must_be_one(
     as_admin: Client,
 ) -> None:
-    address = reverse("admin:experiments_signingkey_add")
+    address = reverse("admin:experiments_trustedkey_add")
     sent = {"name": "the lab", "prefix": "Registry.example.org", "pem": "cosign.pub"}
     shown = as_admin.post(address, sent).content.decode()
     assert "This is no public key in PEM" in shown
     assert "in small letters" in shown
-    assert not SigningKey.objects.exists()
+    assert not TrustedKey.objects.exists()
     pem = write_public(make_key())
     sent |= {"prefix": "registry.example.org/lab", "pem": pem}
     assert as_admin.post(address, sent).status_code == 302
-    row = SigningKey.objects.get()
+    row = TrustedKey.objects.get()
     assert row.fingerprint == compute_key_fingerprint(pem)
-    assert AuditEntry.objects.filter(kind="signingkey", what="added").exists()
+    assert AuditEntry.objects.filter(kind="trustedkey", what="added").exists()
     keeper = UserFactory(role="cluster_administrator")
     other = Client()
     other.force_login(keeper)

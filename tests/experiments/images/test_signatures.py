@@ -14,9 +14,9 @@ from pytest_django import Settings
 from experiments import execution
 from experiments.images import image_imports
 from experiments.images.signatures import NoKey, compute_key_fingerprint, load_key
-from experiments.models import Image, ImageImport, SigningKey
+from experiments.models import Image, ImageImport, TrustedKey
 from runners.images.signatures import MOST_SIGNATURES
-from tests.factories import AdminFactory, SigningKeyFactory
+from tests.factories import AdminFactory, TrustedKeyFactory
 from tests.runners.made_images import image, layer, os_release, sha256
 from tests.runners.registry import LISTED, answering, push, push_index, request, serve
 from tests.runners.signatures import (
@@ -58,7 +58,7 @@ def push_pairs(host: str, *pairs: tuple[bytes, dict[str, Any]]) -> None:
 
 
 def test_a_signature_by_a_key_of_the_site_is_said_with_the_key(host: str) -> None:
-    SigningKeyFactory(name="the lab", prefix=f"{host}/lab", pem=write_public(KEY))
+    TrustedKeyFactory(name="the lab", prefix=f"{host}/lab", pem=write_public(KEY))
     push_signature(host, "lab/toy", TOY.digest, KEY)
     found = bring(host)
     assert found.signature_state == "signed"
@@ -68,7 +68,7 @@ def test_a_signature_by_a_key_of_the_site_is_said_with_the_key(host: str) -> Non
 
 
 def test_a_signature_over_the_list_of_platforms_counts_for_its_images(host: str) -> None:
-    SigningKeyFactory(prefix=host, pem=write_public(KEY))
+    TrustedKeyFactory(prefix=host, pem=write_public(KEY))
     index = push_index(host, "lab/many", "1", amd64=TOY, arm64=image(layer(), architecture="arm64"))
     push_signature(host, "lab/many", f"sha256:{sha256(index)}", KEY)
     found = bring(host, "lab/many:1")
@@ -77,7 +77,7 @@ def test_a_signature_over_the_list_of_platforms_counts_for_its_images(host: str)
 
 
 def test_an_image_without_signatures_is_said_to_have_none(host: str) -> None:
-    SigningKeyFactory(prefix=host, pem=write_public(KEY))
+    TrustedKeyFactory(prefix=host, pem=write_public(KEY))
     found = bring(host)
     assert (found.signature_state, found.signature_key) == ("none", "")
     assert found.signature_note == f"{host} has no signature of it."
@@ -92,7 +92,7 @@ FORGED: dict[str, Any] = {
 
 @pytest.mark.parametrize("case", FORGED)
 def test_a_signature_that_does_not_fit_is_said(case: str, host: str) -> None:
-    SigningKeyFactory(name="the lab", prefix=f"{host}/lab", pem=write_public(KEY))
+    TrustedKeyFactory(name="the lab", prefix=f"{host}/lab", pem=write_public(KEY))
     push_signature(host, "lab/toy", TOY.digest, **{"key": KEY, **FORGED[case]})
     found = bring(host)
     assert (found.signature_state, found.signature_key) == ("mismatch", "")
@@ -100,7 +100,7 @@ def test_a_signature_that_does_not_fit_is_said(case: str, host: str) -> None:
 
 
 def test_one_byte_more_in_what_was_signed_does_not_fit(host: str) -> None:
-    SigningKeyFactory(prefix=host, pem=write_public(KEY))
+    TrustedKeyFactory(prefix=host, pem=write_public(KEY))
     payload = make_payload(TOY.digest)
     push_pairs(host, (payload + b" ", make_layer(payload + b" ", sign(KEY, payload))))
     assert bring(host).signature_state == "mismatch"
@@ -108,8 +108,8 @@ def test_one_byte_more_in_what_was_signed_does_not_fit(host: str) -> None:
 
 def test_one_of_several_signatures_and_keys_is_enough(host: str) -> None:
     payload = make_payload(TOY.digest)
-    SigningKeyFactory(name="a", prefix=host, pem=write_public(OTHER_KEY))
-    SigningKeyFactory(name="b", prefix=f"{host}/lab/toy", pem=write_public(KEY))
+    TrustedKeyFactory(name="a", prefix=host, pem=write_public(OTHER_KEY))
+    TrustedKeyFactory(name="b", prefix=f"{host}/lab/toy", pem=write_public(KEY))
     strange = make_key()
     push_pairs(
         host,
@@ -121,7 +121,7 @@ def test_one_of_several_signatures_and_keys_is_enough(host: str) -> None:
 
 @pytest.mark.parametrize("prefix", ["{host}/la", "{host}/lab/to", "other.example.org", "{host}1"])
 def test_a_key_for_another_part_of_the_registry_proves_nothing(prefix: str, host: str) -> None:
-    SigningKeyFactory(prefix=prefix.format(host=host), pem=write_public(KEY))
+    TrustedKeyFactory(prefix=prefix.format(host=host), pem=write_public(KEY))
     push_signature(host, "lab/toy", TOY.digest, KEY)
     found = bring(host)
     assert found.signature_state == "unchecked"
@@ -129,7 +129,7 @@ def test_a_key_for_another_part_of_the_registry_proves_nothing(prefix: str, host
 
 
 def test_what_was_signed_without_a_key_is_named_and_not_verified(host: str) -> None:
-    SigningKeyFactory(prefix=host, pem=write_public(KEY))
+    TrustedKeyFactory(prefix=host, pem=write_public(KEY))
     payload = make_payload(TOY.digest)
     push_pairs(host, (payload, make_keyless_layer(payload, sign(OTHER_KEY, payload))))
     found = bring(host)
@@ -139,7 +139,7 @@ def test_what_was_signed_without_a_key_is_named_and_not_verified(host: str) -> N
 
 def test_signatures_that_refer_to_the_image_are_found_too(host: str) -> None:
     """Debian's registry has no such list of its own, so it is the one under a tag."""
-    SigningKeyFactory(name="the lab", prefix=host, pem=write_public(KEY))
+    TrustedKeyFactory(name="the lab", prefix=host, pem=write_public(KEY))
     payload = make_payload(TOY.digest)
     stored = make_stored((payload, make_layer(payload, sign(KEY, payload))))
     push(host, "lab/toy", stored.digest, stored)
@@ -157,7 +157,7 @@ def test_signatures_that_refer_to_the_image_are_found_too(host: str) -> None:
 
 
 def test_a_sigstore_bundle_is_named_and_not_verified(host: str) -> None:
-    SigningKeyFactory(prefix=host, pem=write_public(KEY))
+    TrustedKeyFactory(prefix=host, pem=write_public(KEY))
     stored = make_stored()
     push(host, "lab/toy", stored.digest, stored)
     entry = {
@@ -190,7 +190,7 @@ def make_odd_layers() -> Iterator[tuple[bytes, Any]]:
 
 
 def test_odd_signatures_stop_neither_the_import_nor_a_good_one_beside_them(host: str) -> None:
-    SigningKeyFactory(prefix=host, pem=write_public(KEY))
+    TrustedKeyFactory(prefix=host, pem=write_public(KEY))
     odd = [
         (payload, row)
         for payload, row in make_odd_layers()  # the registry itself refuses the others
@@ -269,7 +269,7 @@ def test_a_registry_that_does_not_give_signatures_leaves_them_unchecked(
 
 
 def test_another_copy_without_signatures_takes_none_away(host: str) -> None:
-    SigningKeyFactory(name="the lab", prefix=host, pem=write_public(KEY))
+    TrustedKeyFactory(name="the lab", prefix=host, pem=write_public(KEY))
     push_signature(host, "lab/toy", TOY.digest, KEY)
     push(host, "copies/toy", "1", TOY)
     assert bring(host, "copies/toy:1").signature_state == "none"
@@ -303,5 +303,5 @@ def test_what_is_no_key_of_cosign_is_refused_in_words(pem: str, words: str) -> N
 def test_a_key_is_known_by_its_fingerprint_however_it_is_pasted() -> None:
     pem = write_public(KEY)
     assert compute_key_fingerprint(f"\n {pem}\n\n") == compute_key_fingerprint(pem)
-    assert SigningKey(prefix="a.example").covers("A.example/x")
-    assert not SigningKey(prefix="a.example/x").covers("a.example/xy")
+    assert TrustedKey(prefix="a.example").covers("A.example/x")
+    assert not TrustedKey(prefix="a.example/x").covers("a.example/xy")

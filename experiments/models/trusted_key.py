@@ -11,7 +11,7 @@ is_prefix = RegexValidator(
 )
 
 
-class SigningKey(models.Model):
+class TrustedKey(models.Model):
     """A public key of cosign, and the repositories whose images it signs."""
 
     name = models.CharField(max_length=100, unique=True)
