@@ -274,6 +274,18 @@ urlpatterns = [
     path("catalogue/images/new/", image_import_views.new, name="image_new"),
     path("catalogue/images/recipes/new/", recipe_views.new, name="recipe_new"),
     path("catalogue/images/<int:pk>/", image_views.image, name="image"),
+    path(
+        "catalogue/images/<int:pk>/software.spdx.json",
+        image_views.bill_of_materials,
+        {"kind": "spdx"},
+        name="image_spdx",
+    ),
+    path(
+        "catalogue/images/<int:pk>/software.cdx.json",
+        image_views.bill_of_materials,
+        {"kind": "cdx"},
+        name="image_cyclonedx",
+    ),
     path("catalogue/images/<int:pk>/match/", recipe_views.match, name="image_match"),
     path("catalogue/images/<int:pk>/stage/", image_views.stage, name="image_stage"),
     path("catalogue/images/<int:pk>/labels/", image_views.labels, name="image_labels"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -13,6 +13,7 @@ from django.utils import timezone
 from factory.django import DjangoModelFactory
 
 from experiments.models import (
+    Advisory,
     CheckReport,
     Cluster,
     Credential,
@@ -36,6 +37,7 @@ from experiments.models import (
     Series,
     ShareLink,
     StagedImage,
+    TrustedKey,
     User,
     Workload,
 )
@@ -142,6 +144,32 @@ class ImageFactory(DjangoModelFactory[Image]):
         lambda image: "sha256:" + hashlib.sha256(image.reference.encode()).hexdigest()
     )
     owner = factory.SubFactory(UserFactory)
+
+
+class TrustedKeyFactory(DjangoModelFactory[TrustedKey]):
+    """A public key of cosign; whoever needs one that fits gives its `pem`."""
+
+    class Meta:
+        model = TrustedKey
+
+    name = factory.Sequence(lambda n: f"key {n}")
+    prefix = "registry.example.org"
+    pem = ""
+    fingerprint = factory.LazyAttribute(
+        lambda key: hashlib.sha256(str(key.pem).encode()).hexdigest()
+    )
+
+
+class AdvisoryFactory(DjangoModelFactory[Advisory]):
+    class Meta:
+        model = Advisory
+
+    package = "numpy"
+    identifier = factory.Sequence(lambda n: f"CVE-2020-{n:04}")
+    affected = factory.LazyFunction(lambda: ["<2"])
+    summary = "It reads what it should not."
+    source = "a list"
+    known_on = date(2026, 11, 1)
 
 
 class StagedImageFactory(DjangoModelFactory[StagedImage]):

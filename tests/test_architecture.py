@@ -31,6 +31,7 @@ MAY_IMPORT = {
     "experiments.help_targets": set(),
     "experiments.citations": {"experiments", "django", "packaging"},
     "experiments.software.parity": {"experiments.confounder_table"},
+    "experiments.images.advisories": {"experiments", "runners", "django", "packaging"},
     "experiments.imports": {
         "experiments.imports",
         "runners.workloads.results",
@@ -168,8 +169,8 @@ ROOMS = {
         "signing": "access encryption models",
         "citations": "access models",
         "provenance": "comparisons design models statistics",
-        "bundles": "citations comparisons confounder_table models planning provenance signing "
-        "snapshot_facts statistics",
+        "bundles": "citations comparisons confounder_table images models planning provenance "
+        "signing snapshot_facts statistics",
         "notifications": "access comparisons encryption models",
         "deposits": "access bundles citations encryption models notifications notify",
         "recurring": "comparisons models notifications notify planning presets statistics",
@@ -178,7 +179,7 @@ ROOMS = {
         "health": "access execution models notifications notify statistics",
         "imports": "access bundles comparisons design execution models notify planning "
         "snapshot_facts snapshots statistics",
-        "admin": "access execution help_targets models planning software",
+        "admin": "access execution help_targets images models planning software",
         "demo": "access clusters execution models software",
         "management": "access clusters comparisons demo deposits encryption execution health "
         "images imports liveness models notifications notify recurring signing software statistics",

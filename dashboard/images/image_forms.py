@@ -15,6 +15,7 @@ from experiments.access import audit
 from experiments.clusters import preflights
 from experiments.images import image_imports, staging
 from experiments.models import Cluster, Image, ImageImport, Partition, StagedImage, User
+from experiments.models.images import ARCHITECTURES, DEFAULT_ARCHITECTURE
 
 MOST_LABELS = 100
 LONGEST_LABEL = 1000
@@ -34,11 +35,20 @@ class ImageImportForm(Styled, forms.Form):
     refused_at = "title"
 
     title = forms.CharField(label="Name", max_length=300, required=False, help_text=TITLE)
+    architecture = forms.ChoiceField(
+        choices=[(name, name) for name in ARCHITECTURES],
+        initial=DEFAULT_ARCHITECTURE,
+        required=False,
+        help_text="Of the nodes it is for. Of a list of platforms this one is taken.",
+    )
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         # The forms share a page, so each field's id begins with its form's name.
         super().__init__(*args, **{"auto_id": f"id_{self.way}_%s", **kwargs})
         self.user = user
+
+    def clean_architecture(self) -> str:
+        return self.cleaned_data["architecture"] or DEFAULT_ARCHITECTURE
 
     def request_import(self) -> ImageImport:
         """Store a request for the import and return it; raises NotDone."""
@@ -89,7 +99,7 @@ class ReferenceForm(ImageImportForm):
         help_text="Encrypted, and forgotten once the image is here.",
     )
 
-    field_order = ("reference", "title", "user_name", "password")
+    field_order = ("reference", "architecture", "title", "user_name", "password")
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -106,6 +116,7 @@ class ReferenceForm(ImageImportForm):
             title=cleaned["title"],
             user_name=cleaned["user_name"],
             password=cleaned["password"],
+            architecture=cleaned["architecture"],
         )
 
 
@@ -122,7 +133,7 @@ class UploadForm(ImageImportForm):
         "tar.xz, or a SIF file.",
     )
 
-    field_order = ("file", "title")
+    field_order = ("file", "architecture", "title")
 
     def __init__(self, *args: Any, refused: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -141,7 +152,12 @@ class UploadForm(ImageImportForm):
 
     def request_import(self) -> ImageImport:
         cleaned = self.cleaned_data
-        return image_imports.request_upload(cleaned["file"], self.user, title=cleaned["title"])
+        return image_imports.request_upload(
+            cleaned["file"],
+            self.user,
+            title=cleaned["title"],
+            architecture=cleaned["architecture"],
+        )
 
 
 class FileForm(ImageImportForm):
@@ -160,7 +176,7 @@ class FileForm(ImageImportForm):
         help_text="Absolute. The same kinds of files as for an upload; Tare fetches a copy.",
     )
 
-    field_order = ("cluster", "path", "title")
+    field_order = ("cluster", "path", "architecture", "title")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -173,7 +189,11 @@ class FileForm(ImageImportForm):
     def request_import(self) -> ImageImport:
         cleaned = self.cleaned_data
         return image_imports.request_from_cluster(
-            cleaned["cluster"], cleaned["path"], self.user, title=cleaned["title"]
+            cleaned["cluster"],
+            cleaned["path"],
+            self.user,
+            title=cleaned["title"],
+            architecture=cleaned["architecture"],
         )
 
 

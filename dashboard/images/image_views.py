@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.http import content_disposition_header
+from django.utils.text import slugify
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.access.rights import changeable_row, require, visible_row
@@ -15,9 +17,17 @@ from dashboard.images.image_forms import LabelsForm, StageForm
 from dashboard.images.staged import list_forms, prepare_history
 from dashboard.typed_requests import Request
 from experiments.access import permissions
-from experiments.images import deleting, staging
+from experiments.images import advisories, deleting, sbom_documents, staging
 from experiments.models import Image, StagedImage
+from experiments.models.images import SignatureState
 from experiments.software.building import list_twins
+
+SIGNATURE_MARKS = {
+    SignatureState.SIGNED: "yes",
+    SignatureState.MISMATCH: "no",
+    SignatureState.NONE: "planned",
+    SignatureState.UNCHECKED: "planned",
+}
 
 
 @require_GET
@@ -27,6 +37,21 @@ def image(request: Request, pk: int) -> HttpResponse:
     if request.htmx and "packages" in request.GET:
         return render(request, "images/detail.html#packages", _packages(request, row))
     return _page(request, row, "#live" if request.htmx else "")
+
+
+@require_GET
+def bill_of_materials(request: Request, pk: int, kind: str) -> HttpResponse:
+    """Send an image's software as a file, of one of the kinds of `sbom_documents.WRITERS`."""
+    row = visible_row(request, Image, pk)
+    content = sbom_documents.WRITERS[kind](row)
+    if content is None:
+        raise Http404("The image was not inspected yet.")
+    last = row.reference.partition("@")[0].rpartition("/")[2]
+    stem = slugify(last.replace(":", "-")) or "image"
+    name = f"{stem}-{row.short_digest}.{kind}.json"
+    response = HttpResponse(content, content_type="application/json")
+    response["Content-Disposition"] = content_disposition_header(True, name)
+    return response
 
 
 @require_POST
@@ -109,6 +134,9 @@ def _page(request: Request, row: Image, fragment: str = "", **forms: Any) -> Htt
     )
     if not fragment:
         context |= _packages(request, row)
+        context["signature_mark"] = SIGNATURE_MARKS[SignatureState(row.signature_state)]
+        if row.facts.get("packages"):
+            context |= {"known": advisories.find_holes(row), "covers": advisories.COVERS}
         context["inventory"] = list(inventory_page.describe_image(row))
         context["may_change"] = permissions.may_change(request.user, row)
         context["why_not_delete"] = deleting.why_not_delete(row)

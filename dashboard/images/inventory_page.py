@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from experiments.images.architectures import read_architecture
 from experiments.models import Image, StagedImage
 from experiments.statistics import numbers
 
@@ -48,7 +49,7 @@ def describe_image(image: Image) -> Iterator[tuple[str, str]]:
     facts = image.facts
     system = facts.get("system") or {}
     yield "Operating system", image.operating_system
-    yield "Architecture", _words(system.get("architecture"), system.get("libc"))
+    yield "Architecture", _words(read_architecture(image), system.get("libc"))
     yield "Python", image.python_version
     for python in facts.get("pythons") or []:
         count = len(python.get("packages") or ())

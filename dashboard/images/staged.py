@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Prefetch, Q
+from django.db.models import Exists, OuterRef, Prefetch, Q, prefetch_related_objects
 
 from dashboard.images.inventory_page import Same, compare_trees
 from experiments.access import permissions
+from experiments.clusters.preflights import prefetch_ended_reports
+from experiments.images.architectures import explain_mismatch, read_architecture
 from experiments.models import (
     Cluster,
     Environment,
@@ -37,6 +39,8 @@ class Form:
     """Names of the environments by which an experiment that has not ended uses it."""
     may_use: bool
     may_remove: bool
+    wrong_architecture: str
+    """Why the nodes of its cluster cannot run it; empty if they can, or nobody knows."""
 
     @property
     def is_alive(self) -> bool:
@@ -64,6 +68,9 @@ def list_forms(image: Image, reader: User) -> list[Form]:
     staged_forms.sort(
         key=lambda row: (row.cluster.name, row.format == ARCHIVE, row.format, row.mode)
     )
+    if read_architecture(image):
+        clusters = [row.cluster for row in staged_forms]
+        prefetch_related_objects(clusters, prefetch_ended_reports())
     removable = permissions.list_changeable_keys(reader, staged_forms)
     stages = permissions.may_add(reader, StagedImage)
     alive = Experiment.objects.alive().values("pk")
@@ -81,6 +88,7 @@ def list_forms(image: Image, reader: User) -> list[Form]:
             in_use=in_use.get(row.pk, []),
             may_use=stages and row.is_usable,
             may_remove=stages and row.is_usable and row.pk in removable,
+            wrong_architecture=explain_mismatch(image, row.cluster),
         )
         for row in staged_forms
     ]

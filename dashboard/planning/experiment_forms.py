@@ -41,6 +41,7 @@ from dashboard.typed_requests import parse_whole_number
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.clusters import preflights
 from experiments.execution.limits import warn_of_gpu_hours
+from experiments.images.architectures import explain_mismatches
 from experiments.models import (
     CheckReport,
     Cluster,
@@ -313,6 +314,10 @@ class ExperimentForm(
             further_metrics=self.further_metrics,
             **asked,
         )
+        if wrong := explain_mismatches(
+            asked["environments"], cleaned["cluster"], cleaned.get("partition")
+        ):
+            problems["environments"] = [*problems.get("environments", []), *wrong]
         of_metrics = self.add_metric_problems(problems, self.further_metrics)
         for name in problems.keys() - self.errors.keys() - of_metrics:
             # What is still being filled in is not wrong yet: the live preview keeps quiet about it.

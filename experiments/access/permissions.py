@@ -31,6 +31,7 @@ from experiments.models import (
     Role,
     Runtime,
     StagedImage,
+    TrustedKey,
     User,
     Workload,
 )
@@ -59,6 +60,7 @@ MAKERS: dict[type[models.Model], Role] = {
     Credential: Role.CLUSTER_ADMINISTRATOR,
     User: Role.SITE_ADMINISTRATOR,
     Group: Role.SITE_ADMINISTRATOR,
+    TrustedKey: Role.SITE_ADMINISTRATOR,
 }
 """The least role that makes, changes and deletes such rows. Others are written by Tare alone."""
 OWNED = (
@@ -322,7 +324,7 @@ def list_changeable_keys(user: Somebody, rows: Iterable[models.Model]) -> set[in
 def _changeable_condition(user: Somebody, rows: models.QuerySet[Any]) -> models.Q:
     """Return the condition for rows that a user with a sufficient role may change."""
     model = rows.model
-    if model in (User, Group):
+    if model in (User, Group, TrustedKey):
         return models.Q(pk__in=[])
     if model is Cluster:
         shared = ~models.Q(visibility=Visibility.PRIVATE) & filter_shared_with_groups(user, model)

@@ -6,12 +6,14 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
+from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from experiments.access.permissions import may_change, why_not_use_keys_of
 from experiments.access.visibility_fields import VisibilityFields
-from experiments.admin.base import Owned, RuledInline
+from experiments.admin.base import Owned, Ruled, RuledInline
+from experiments.images.signatures import NoKey, compute_key_fingerprint
 from experiments.models import (
     Cluster,
     DataCopy,
@@ -19,6 +21,7 @@ from experiments.models import (
     Environment,
     Image,
     StagedImage,
+    TrustedKey,
     User,
     Workload,
 )
@@ -62,6 +65,28 @@ class ImageAdmin(Owned):
     readonly_fields: ClassVar[Any] = (*Owned.readonly_fields, "content_sha256", "tree", "facts")
     list_display = ("reference", "short_digest", "framework", "size_bytes", "owner")
     search_fields = ("reference", "digest")
+
+
+class TrustedKeyForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A public key of cosign, which must be one."""
+
+    def clean_pem(self) -> str:
+        pem: str = self.cleaned_data["pem"]
+        try:
+            self.instance.fingerprint = compute_key_fingerprint(pem)
+        except NoKey as problem:
+            raise ValidationError(str(problem)) from None
+        return pem
+
+
+@admin.register(TrustedKey)
+class TrustedKeyAdmin(Ruled):
+    """The administration's pages of public keys by which images are signed."""
+
+    form = TrustedKeyForm
+    fields = ("name", "prefix", "pem", "fingerprint")
+    readonly_fields = ("fingerprint",)
+    list_display = ("name", "prefix", "fingerprint")
 
 
 def list_modes() -> list[tuple[str, object]]:

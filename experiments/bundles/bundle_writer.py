@@ -32,6 +32,8 @@ from experiments.bundles.study_documents import (
     describe_experiment,
     describe_images,
     describe_waivers,
+    list_staged,
+    write_bills_of_materials,
     write_events,
 )
 from experiments.citations import Cited, describe_citation, write_cff
@@ -57,6 +59,7 @@ data/runs/RUN/           a run: its numbers, its steps, its output, the files th
 data/jobs/JOB/job.sh     the script of a job, as it was sent
 data/confounders.json    which facts of snapshots are compared, and how grave a difference is
 data/snapshots/          what was true where runs ran; the names are the check sums
+data/images/             the software in each image, as SPDX and as CycloneDX
 data/events.jsonl        what happened, by whom, when and why
 data/provenance.jsonld   where each number comes from, as a graph (W3C PROV)
 data/artefact-evaluation.md   what a review of this artefact would ask, as far as it is known
@@ -207,7 +210,9 @@ def _list_documents(
         yield "extension.json", [make_canonical(extension.plan)]
     yield "comparison.json", [make_document(describe_comparison(comparison))]
     yield "confounders.json", [make_canonical(describe_confounders())]
-    yield "images.json", [make_document(describe_images(experiment))]
+    staged = list_staged(experiment)
+    yield "images.json", [make_document(describe_images(experiment, staged))]
+    yield from write_bills_of_materials(staged)
     yield "waivers.json", [make_document(describe_waivers(experiment))]
     yield "events.jsonl", write_events(experiment)
     yield PROVENANCE, write_graph(experiment, comparison)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from typing import Any
 
@@ -20,7 +20,9 @@ from experiments.comparisons.comparison_keys import LIBRARIES, identify_method
 from experiments.comparisons.judged_together import list_decisive
 from experiments.comparisons.rows_by_key import iterate_rows
 from experiments.confounder_table import TREATMENT, read_table
-from experiments.models import Environment, Event, Experiment, Extension
+from experiments.images.architectures import read_architecture
+from experiments.images.sbom_documents import WRITERS
+from experiments.models import Environment, Event, Experiment, Extension, Image, StagedImage
 from experiments.planning.decisive_metrics import list_further
 from experiments.provenance.lineage import list_bases
 from experiments.statistics.interim_analyses import schedule
@@ -197,20 +199,13 @@ def write_events(experiment: Experiment) -> Iterator[bytes]:
         )
 
 
-def describe_images(experiment: Experiment) -> list[dict[str, Any]]:
+def describe_images(experiment: Experiment, staged: Iterable[StagedImage]) -> list[dict[str, Any]]:
     """Return the images of the environments: digests, hashes of their files, what each was made of.
 
     What else the catalogue knows of them is not of this experiment.
     """
     if experiment.is_from_bundle:
         return list(experiment.imported_bundle.images)
-    staged = {
-        row.staged_image.image_id: row.staged_image
-        for row in Environment.objects.filter(experiments=experiment).select_related(
-            "staged_image__image"
-        )
-        if row.staged_image
-    }
     return [
         {
             "reference": form.image.reference,
@@ -218,13 +213,43 @@ def describe_images(experiment: Experiment) -> list[dict[str, Any]]:
             "kind": form.image.kind,
             "tree": form.image.tree,
             "size_bytes": form.image.size_bytes,
+            "architecture": read_architecture(form.image),
+            "signature": {
+                "state": form.image.get_signature_state_display(),
+                "note": form.image.signature_note,
+                "checked_at": _write_time(form.image.signature_checked_at),
+            },
             "staged_as": form.form,
             "staged_sha256": form.sha256,
             "staged_tree": form.tree,
             "made_from": [base.digest for base in list_bases(form.image)],
         }
-        for _, form in sorted(staged.items())
+        for form in staged
     ]
+
+
+def list_staged(experiment: Experiment) -> list[StagedImage]:
+    """Return a staged form of each image of the environments, in the order of the catalogue."""
+    staged = {
+        row.staged_image.image_id: row.staged_image
+        for row in Environment.objects.filter(experiments=experiment).select_related(
+            "staged_image__image"
+        )
+        if row.staged_image
+    }
+    return [form for _, form in sorted(staged.items())]
+
+
+def write_bills_of_materials(staged: Iterable[StagedImage]) -> Iterator[tuple[str, list[bytes]]]:
+    """Yield name and content of the software bills of materials of inspected images.
+
+    Those of images that not everybody who logs in may view stay where they are.
+    """
+    open_to_all = (Image.Visibility.MEMBERS, Image.Visibility.PUBLIC)
+    for form in staged:
+        for kind, write in WRITERS.items():
+            if form.image.visibility in open_to_all and (content := write(form.image)):
+                yield f"images/{form.image.digest.removeprefix('sha256:')}.{kind}.json", [content]
 
 
 def describe_waivers(experiment: Experiment) -> list[dict[str, Any]]:

@@ -20,7 +20,14 @@ from experiments.clusters.visit_requests import (
 )
 from experiments.models import CheckReport, Cluster, Experiment, HostKey, User
 from experiments.models.checks import compute_fingerprint
-from runners.preflight.checks import Change, Check, find_changes
+from runners.preflight.checks import (
+    ARCHITECTURE,
+    MACHINE,
+    PARTITION,
+    Change,
+    Check,
+    find_changes,
+)
 from runners.preflight.modes import WORKS, name_mode_check
 from runners.runtimes import RUNTIMES
 from runners.transports.by_hand import NO_CONNECTION
@@ -210,6 +217,22 @@ def find_tried_modes(cluster: Cluster) -> dict[str, Check]:
             if tried:
                 break
     return tried
+
+
+def find_node_machines(cluster: Cluster) -> dict[str, str]:
+    """Return what the kernel calls the machines of nodes, by partition, as the last check saw.
+
+    Without partitions the machine itself counts, under no name. A login node is no node.
+    """
+    for report in _list_ended_reports(cluster):
+        machines = {
+            check.area.removeprefix(PARTITION) if check.area != MACHINE else "": check.value
+            for check in report.checks
+            if check.name == ARCHITECTURE and check.area.startswith((PARTITION, MACHINE))
+        }
+        if machines:
+            return machines
+    return {}
 
 
 def why_modes_are_untried(cluster: Cluster) -> str:

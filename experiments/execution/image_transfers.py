@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from experiments.access import audit
 from experiments.encryption import WrongKey
@@ -26,8 +27,14 @@ from experiments.execution.own_failures import describe_failure
 from experiments.images import store
 from experiments.images.image_imports import end_image_import
 from experiments.images.inventory import make_columns, make_storable
+from experiments.images.signatures import (
+    Finding,
+    check_signatures,
+    find_keys,
+    make_unchecked,
+)
 from experiments.models import Cluster, Image, ImageImport, StagedImage, User
-from experiments.models.images import ARCHIVE, SILENCE
+from experiments.models.images import ARCHIVE, DEFAULT_ARCHITECTURE, SILENCE
 from runners.errors import Refused, TryAgain
 from runners.images import ImageDescription, convert_to_oci, describe_image, identify, registry
 from runners.images.references import parse_reference
@@ -145,7 +152,8 @@ def _fetch_into_store(image: Image, save_progress: Callable[[int], bool]) -> str
                 f"{archive.path} on {archive.cluster} is not the archive that it was: its sha256 "
                 f"is {sha256}, it was {archive.sha256}."
             )
-        digest = describe_image(path).digest
+        architecture = image.architecture or DEFAULT_ARCHITECTURE
+        digest = describe_image(path, architecture=architecture).digest
         if digest != image.digest:
             raise Refused(
                 f"{archive.path} on {archive.cluster} is another image: its digest is {digest}, "
@@ -186,6 +194,7 @@ def receive(pk: int) -> str:
 
     # The next worker uses the same name, so that a broken download is continued.
     path = store.make_incoming_path(row.incoming or f"image_import-{row.pk}")
+    signed = make_unchecked("It did not come from a registry.")
     oci_path = path.with_name(f"{path.name}.oci")
     try:
         if row.kind == ImageImport.Kind.CLUSTER and row.cluster:
@@ -193,14 +202,14 @@ def receive(pk: int) -> str:
             _download(row.cluster, row.reference, path, save_progress)
         elif row.kind == ImageImport.Kind.REGISTRY:
             save_progress(0, doing="Asking the registry")
-            _pull(row, path, save_progress)
+            signed = _pull(row, path, save_progress)
         save_progress(0, doing="Reading", total_bytes=path.stat().st_size)
         archive, file_facts, sha256 = run_with_progress(
-            lambda meter: _read(path, oci_path, meter), save_progress
+            lambda meter: _read(path, oci_path, row.architecture, meter), save_progress
         )
         if not save_progress(file_facts.size):
             raise GivenUp
-        image = _add_to_catalogue(row, archive, file_facts, sha256)
+        image = _add_to_catalogue(row, archive, file_facts, sha256, signed)
     except GivenUp:
         _remove_received(path)
         return "given up"
@@ -238,35 +247,52 @@ def _remove_received(path: Path) -> None:
         path.with_name(name).unlink(missing_ok=True)
 
 
-def _pull(row: ImageImport, path: Path, save_progress: Callable[..., bool]) -> None:
-    """Resolve the reference and fetch its image; the digest becomes part of the reference."""
+def _pull(row: ImageImport, path: Path, save_progress: Callable[..., bool]) -> Finding:
+    """Resolve the reference, fetch its image, and return what was found of its signatures.
+
+    The digest becomes part of the reference.
+    """
     try:
         password = row.password.reveal()
     except WrongKey as problem:
         raise TryAgain(f"The password cannot be used. {problem}", kind="set-up") from None
     access = Access(row.user_name, password, settings.IMAGE_INSIDE_HOSTS)
     reference = parse_reference(row.reference)
-    resolved = run_with_progress(lambda _: registry.resolve(reference, access), save_progress)
+    resolved = run_with_progress(
+        lambda _: registry.resolve(reference, access, architecture=row.architecture), save_progress
+    )
+    keys = find_keys(reference)
+    save_progress(0, doing="Checking signatures")
+    signed = run_with_progress(lambda _: check_signatures(resolved, access, keys), save_progress)
     name = str(replace(reference, digest=resolved.digest))
     save_progress(0, doing="Fetching", total_bytes=resolved.size, reference=name)
     row.reference = name
 
     def fetch(meter: Meter) -> str:
-        return registry.fetch(resolved, path, access, progress=lambda count, _: meter.set(count))
+        return registry.fetch(
+            resolved,
+            path,
+            access,
+            progress=lambda count, _: meter.set(count),
+            architecture=row.architecture,
+        )
 
     run_with_progress(fetch, save_progress)
+    return signed
 
 
-def _read(path: Path, oci_path: Path, meter: Meter) -> tuple[Path, ImageDescription, str]:
+def _read(
+    path: Path, oci_path: Path, architecture: str, meter: Meter
+) -> tuple[Path, ImageDescription, str]:
     """Return the file to keep, the facts about it, and its sha256.
 
     A docker or OCI archive becomes an OCI archive of one image: a docker archive has no digest.
     """
     archive = path
     if identify(path) in ("docker", "oci"):
-        convert_to_oci(path, oci_path)
+        convert_to_oci(path, oci_path, architecture=architecture)
         archive = oci_path
-    file_facts = describe_image(archive, count=meter.add)
+    file_facts = describe_image(archive, architecture=architecture, count=meter.add)
     if file_facts.kind != "oci":
         return archive, file_facts, file_facts.digest[7:]
     with archive.open("rb") as file:
@@ -285,7 +311,7 @@ def _is_hidden(digest: str, user: User) -> bool:
 
 
 def _add_to_catalogue(
-    row: ImageImport, archive: Path, file_facts: ImageDescription, sha256: str
+    row: ImageImport, archive: Path, file_facts: ImageDescription, sha256: str, signed: Finding
 ) -> Image:
     """Put the file into the store and return its row in the catalogue, new or already there.
 
@@ -294,6 +320,7 @@ def _add_to_catalogue(
     if _is_hidden(file_facts.digest, row.owner):
         raise Refused(HIDDEN)
     store.adopt(archive, sha256)
+    signature_columns = signed.make_columns(timezone.now())
     with transaction.atomic():
         image, is_new = Image.objects.get_or_create(
             digest=file_facts.digest,
@@ -302,6 +329,8 @@ def _add_to_catalogue(
                 "kind": file_facts.kind,
                 "content_sha256": sha256,
                 "size_bytes": file_facts.size,
+                "architecture": str(make_storable(file_facts.architecture))[:100],
+                **signature_columns,
                 "labels": make_storable(file_facts.labels),
                 "owner": row.owner,
                 **make_columns(file_facts.survey),
@@ -312,4 +341,6 @@ def _add_to_catalogue(
         elif not store.has(image.content_sha256):
             new_columns = {} if image.facts else make_columns(file_facts.survey)
             Image.objects.filter(pk=image.pk).update(content_sha256=sha256, **new_columns)
+        if not is_new and row.kind == ImageImport.Kind.REGISTRY and signed.outranks(image):
+            Image.objects.filter(pk=image.pk).update(**signature_columns)
     return image

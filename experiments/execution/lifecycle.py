@@ -18,6 +18,7 @@ from experiments.design import compute_hash, draw_seed
 from experiments.execution.further_attempts import NotDone, find_further_attempts, require_use
 from experiments.execution.moves import move, move_all, record_event
 from experiments.execution.planned_jobs import make_job, make_runs
+from experiments.images.architectures import explain_mismatches
 from experiments.models import Experiment, Job, Run, RunFile, StoredRecord, User
 from experiments.planning import rules
 from experiments.planning.decisive_metrics import number_metrics
@@ -125,10 +126,13 @@ def _list_refusals(experiment: Experiment, parity: Any, by: User) -> dict[str, l
         goal=experiment.goal,
         further_metrics=number_metrics(experiment),
     )
-    if waiting := rules.describe_unready_images(
-        list(experiment.environments.select_related("staged_image__image__owner"))
+    environments = list(experiment.environments.select_related("staged_image__image__owner"))
+    for sentences in (
+        rules.describe_unready_images(environments),
+        explain_mismatches(environments, experiment.cluster, experiment.partition),
     ):
-        problems.setdefault("environments", []).extend(waiting)
+        if sentences:
+            problems.setdefault("environments", []).extend(sentences)
     if unready := describe_unready_data(list(experiment.workloads.all()), experiment.cluster):
         problems.setdefault("workloads", []).extend(unready)
     if unwaived := parity_reports.explain_unwaived(parity):

@@ -16,13 +16,20 @@ from experiments.access import audit, permissions
 from experiments.images import staging, store
 from experiments.images.staging import NotDone
 from experiments.models import Cluster, Image, ImageImport, Operation, User
+from experiments.models.images import DEFAULT_ARCHITECTURE
 from experiments.notify import enqueue_receive
 from runners.errors import Refused
 from runners.images.references import parse_reference
 
 
 def request_from_registry(
-    reference: str, by: User, *, title: str = "", user_name: str = "", password: str = ""
+    reference: str,
+    by: User,
+    *,
+    title: str = "",
+    user_name: str = "",
+    password: str = "",
+    architecture: str = DEFAULT_ARCHITECTURE,
 ) -> ImageImport:
     """Request an image by its reference, such as docker://host/name@sha256:... Raises NotDone."""
     _require_permission(by)
@@ -36,11 +43,17 @@ def request_from_registry(
             f"This site fetches images from {', '.join(allowed)} only, not from {parsed.host}."
         )
     row = ImageImport(kind=ImageImport.Kind.REGISTRY, reference=str(parsed), title=title, owner=by)
-    row.user_name, row.password = user_name, password
+    row.user_name, row.password, row.architecture = user_name, password, architecture
     return _save_and_enqueue(row)
 
 
-def request_upload(file: UploadedFile[Any], by: User, *, title: str = "") -> ImageImport:
+def request_upload(
+    file: UploadedFile[Any],
+    by: User,
+    *,
+    title: str = "",
+    architecture: str = DEFAULT_ARCHITECTURE,
+) -> ImageImport:
     """Request the import of an uploaded archive, tarball or SIF file. Raises NotDone."""
     _require_permission(by)
     path = store.make_incoming_path()
@@ -54,6 +67,7 @@ def request_upload(file: UploadedFile[Any], by: User, *, title: str = "") -> Ima
     name = str(file.name or "upload")[:500]
     row = ImageImport(kind=ImageImport.Kind.UPLOAD, reference=name, title=title, owner=by)
     row.incoming, row.total_bytes = path.name, path.stat().st_size
+    row.architecture = architecture
     return _save_and_enqueue(row)
 
 
@@ -68,7 +82,14 @@ def _keep(file: UploadedFile[Any], path: Path) -> None:
             target.write(chunk)
 
 
-def request_from_cluster(cluster: Cluster, path: str, by: User, *, title: str = "") -> ImageImport:
+def request_from_cluster(
+    cluster: Cluster,
+    path: str,
+    by: User,
+    *,
+    title: str = "",
+    architecture: str = DEFAULT_ARCHITECTURE,
+) -> ImageImport:
     """Request the import of a file on a cluster. Raises NotDone."""
     _require_permission(by)
     problem = permissions.why_not_use(by, cluster)
@@ -77,9 +98,9 @@ def request_from_cluster(cluster: Cluster, path: str, by: User, *, title: str = 
     if not path.startswith("/") or "\0" in path:
         raise NotDone("The path on the cluster is absolute: it begins with a slash.")
     kind = ImageImport.Kind.CLUSTER
-    return _save_and_enqueue(
-        ImageImport(kind=kind, cluster=cluster, reference=path, title=title, owner=by)
-    )
+    row = ImageImport(kind=kind, cluster=cluster, reference=path, title=title, owner=by)
+    row.architecture = architecture
+    return _save_and_enqueue(row)
 
 
 def cancel(row: ImageImport, by: User) -> None:

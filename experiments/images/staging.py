@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 from experiments.access import audit, permissions
 from experiments.clusters import preflights
 from experiments.images import store
+from experiments.images.architectures import explain_mismatch
 from experiments.models import (
     Cluster,
     Environment,
@@ -93,7 +94,7 @@ def stage(
     _require_permission(by, cluster)
     if cluster.is_by_hand:
         raise NotDone(f"{cluster}: {NO_OPERATIONS}")
-    if problem := why_not_form(cluster, form, mode):
+    if problem := why_not_form(cluster, form, mode) or explain_mismatch(image, cluster, partition):
         raise NotDone(problem)
     source = Source(image.kind, name_archive_path(image, cluster), image.digest)
     try:

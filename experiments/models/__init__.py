@@ -1,5 +1,6 @@
 """Definitions and results. PostgreSQL is the truth about both."""
 
+from experiments.models.advisory import Advisory
 from experiments.models.alert import Alert, AlertEnding
 from experiments.models.audit import AuditEntry
 from experiments.models.catalogue import Environment, SentFile, Workload
@@ -41,11 +42,13 @@ from experiments.models.run import Event, Job, Run
 from experiments.models.saved_view import SavedView
 from experiments.models.service_sign import ServiceSign
 from experiments.models.stored_record import StoredRecord
+from experiments.models.trusted_key import TrustedKey
 from experiments.models.unsaved_form import UnsavedForm
 from experiments.models.user import Role, User
 from experiments.models.webhook import Webhook, WebhookAnswer
 
 __all__ = [
+    "Advisory",
     "Alert",
     "AlertEnding",
     "AuditEntry",
@@ -108,6 +111,7 @@ __all__ = [
     "Snapshot",
     "StagedImage",
     "StoredRecord",
+    "TrustedKey",
     "UnsavedForm",
     "User",
     "Waiver",

@@ -31,6 +31,20 @@ def format_choices() -> list[tuple[str, str]]:
     return [(form, form) for form in sorted(formats)]
 
 
+# As registries name them; which of them an index is asked for.
+ARCHITECTURES = ("amd64", "arm64", "ppc64le", "s390x", "riscv64")
+DEFAULT_ARCHITECTURE = ARCHITECTURES[0]
+
+
+class SignatureState(models.TextChoices):
+    """What was found about an image's signatures when it was imported."""
+
+    UNCHECKED = "unchecked", "not checked"
+    NONE = "none", "none found"
+    MISMATCH = "mismatch", "signature does not fit"
+    SIGNED = "signed", "signed"
+
+
 is_digest = RegexValidator(r"^sha256:[0-9a-f]{64}$", "A digest is sha256: and 64 hex digits.")
 
 
@@ -66,6 +80,30 @@ class Image(SharedInside):
     facts = models.JSONField(default=dict, blank=True, help_text="All that was read inside.")
     labels = models.JSONField(default=dict, blank=True)
     size_bytes = models.BigIntegerField(null=True, blank=True)
+    architecture = models.CharField(
+        max_length=100,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="As registries name it: amd64, arm64.",
+    )
+    signature_state = models.CharField(
+        max_length=10,
+        choices=SignatureState.choices,
+        default=SignatureState.UNCHECKED,
+        db_default=SignatureState.UNCHECKED,
+        editable=False,
+    )
+    signature_note = models.TextField(blank=True, default="", db_default="", editable=False)
+    signature_key = models.CharField(
+        max_length=100,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="Its name then.",
+    )
+    signature_checked_at = models.DateTimeField(null=True, editable=False)
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="images"
     )
@@ -201,6 +239,13 @@ class ImageImport(models.Model):
         Image, null=True, blank=True, on_delete=models.PROTECT, related_name="recipes"
     )
     lock = models.TextField(blank=True, help_text="A recipe's lock file.")
+    architecture = models.CharField(
+        max_length=20,
+        choices=[(name, name) for name in ARCHITECTURES],
+        default=DEFAULT_ARCHITECTURE,
+        db_default=DEFAULT_ARCHITECTURE,
+        help_text="Which image is taken of those that a reference or an archive holds.",
+    )
     user_name = models.CharField(max_length=100, blank=True, help_text="At the registry.")
     password = SecretField(blank=True, default="", help_text="Kept until the image is here.")
     state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)

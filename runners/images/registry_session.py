@@ -33,6 +33,10 @@ MANIFESTS = (
 )
 
 
+class Missing(Refused):
+    """The registry answers, and has nothing of this name."""
+
+
 @dataclass(frozen=True)
 class Access:
     """The user of a registry and the hosts that may be reached. Its repr has no password."""
@@ -58,11 +62,16 @@ class Session:
         with self.open(f"/manifests/{name}", {"Accept": accepted}) as answer:
             return self.read_whole(answer)
 
-    def fetch_small_blob(self, digest: str) -> bytes:
+    def fetch_referrers(self, digest: str) -> bytes:
+        """Return the index of what refers to a manifest."""
+        with self.open(f"/referrers/{digest}", {"Accept": manifests.INDEXES[0]}) as answer:
+            return self.read_whole(answer)
+
+    def fetch_small_blob(self, digest: str, limit: int = LIMIT) -> bytes:
         """Return a blob that fits into memory."""
         manifests.parse_digest(digest)
         with self.open(f"/blobs/{digest}") as answer:
-            content = self.read_whole(answer)
+            content = self.read_whole(answer, limit)
         manifests.check_digest("the configuration", digest, hashlib.sha256(content).hexdigest())
         return content
 
@@ -73,9 +82,9 @@ class Session:
         with self.open(f"/blobs/{digest}", headers) as answer:
             yield answer, answer.status == 206
 
-    def read_whole(self, answer: Any) -> bytes:
-        content = b"".join(read_chunks(self.host, answer, LIMIT))
-        if len(content) > LIMIT:
+    def read_whole(self, answer: Any, limit: int = LIMIT) -> bytes:
+        content = b"".join(read_chunks(self.host, answer, limit))
+        if len(content) > limit:
             raise Refused(f"{self.host} answers with more than a manifest can be.")
         return content
 
@@ -157,7 +166,7 @@ class Session:
                 reader = "for everybody: it wants a user name and a password, or has no such name"
             return Refused(f"{self.host} does not give {name} {reader}.{quoted}")
         if error.code == 404:
-            return Refused(
+            return Missing(
                 f"{self.host} has no {name}: no such name, tag or digest (any more).{quoted}"
             )
         if error.code == 429:

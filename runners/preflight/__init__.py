@@ -13,6 +13,8 @@ from dataclasses import replace
 from runners.errors import Refused, TryAgain
 from runners.preflight import asking, limits, machine, node, queue
 from runners.preflight.checks import (
+    MACHINE,
+    PARTITION,
     Change,
     Check,
     Outcome,
@@ -136,7 +138,7 @@ def _check_everything(
     came_back = False
     for partition, probes, probe in nodes:
         answer = answers[probe.name]
-        area = f"Partition {partition.name}"
+        area = f"{PARTITION}{partition.name}"
         try:
             inside, _ = parse_answers(probes, answer.stdout)
         except TryAgain:
@@ -158,7 +160,7 @@ def _check_login_machine(
     if not scheduler.has_partitions:
         gpus = max((partition.resources.gpus_per_node for partition in site.partitions), default=0)
     probes = asking.list_node_probes(site, scheduler, gpus=gpus, token=token)
-    area = "On the login node" if scheduler.has_partitions else "On this machine"
+    area = "On the login node" if scheduler.has_partitions else MACHINE
     argv = ["bash", "-lc", *build_command(probes, setup_lines=site.setup_lines)]
     try:
         done = transport.run(argv, timeout=compute_time_limit(probes) + 10)

@@ -26,7 +26,7 @@ CGROUP = """case $(stat -f -c %T /sys/fs/cgroup) in
 cgroup2fs) echo 2 ;;
 tmpfs) if [ -e /sys/fs/cgroup/unified/cgroup.procs ]; then echo hybrid; else echo 1; fi ;;
 esac"""
-NODE = 'echo "${SLURMD_NODENAME:-$(uname -n)}"; uname -r'
+NODE = 'echo "${SLURMD_NODENAME:-$(uname -n)}"; uname -r; uname -m'
 # 66: the file that the login node has written is not here.
 SHARED = '[ -e "$1" ] || exit 66; rm "$(mktemp "$1-XXXXXX")" || exit 73'
 # Runs on any Python: prints its version, the system's name and how many GPUs CUDA's driver sees.

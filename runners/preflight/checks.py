@@ -12,6 +12,11 @@ WORST_FIRST: tuple[Outcome, ...] = ("failed", "warning", "ok", "not applicable")
 MESSAGE_LIMIT = 1000  # characters of a tool's own message
 TEXT_LIMIT = 4000  # characters
 
+# Areas and a name by which later readers find what a check saw.
+PARTITION = "Partition "
+MACHINE = "On this machine"
+ARCHITECTURE = "Architecture"
+
 
 @dataclass(frozen=True)
 class Check:

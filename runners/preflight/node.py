@@ -8,7 +8,7 @@ from typing import Any
 
 from runners.exit_codes import describe_exit_code
 from runners.jobs import EnvironmentSpec
-from runners.preflight.checks import MESSAGE_LIMIT, Check, RuntimeSpec
+from runners.preflight.checks import ARCHITECTURE, MESSAGE_LIMIT, Check, RuntimeSpec
 from runners.preflight.machine import check_for_silence
 from runners.probes import Answer
 from runners.runtimes import RUNTIMES
@@ -20,13 +20,14 @@ OUTPUT_PREFIX = "tare:"  # begins the line that is printed inside an environment
 def check_node(answers: Mapping[str, Answer], *, area: str) -> Iterator[Check]:
     """Check the kernel's features that containers depend on, where jobs run."""
     lines = answers["node"].text.splitlines()
-    name, kernel = lines[-2:] if len(lines) >= 2 else ("", "")
+    name, kernel, machine = lines[-3:] if len(lines) >= 3 else ("", "", "")
     if not name:
         yield Check(
             area, "Node", "warning", "It did not say its name.", words=answers["node"].message[:200]
         )
     else:
         yield Check(area, "Node", "ok", f"Ran on {name}, kernel {kernel}.", value=kernel)
+        yield Check(area, ARCHITECTURE, "ok", f"Its processors are {machine}.", value=machine)
     spaces = answers["namespaces"]
     works = spaces.code == 0
     yield Check(

@@ -6,6 +6,18 @@ from runners.preflight import node
 from tests.runners.preflight_answers import HTML, RUNTIME, inside, reply, start
 
 
+def test_a_node_says_which_processors_it_has():
+    silent = {"namespaces": reply(), "fuse": reply(), "cgroup": reply("2")}
+    answers = {"node": reply("a line of a profile\nn1\n6.1.0\naarch64\n"), **silent}
+    checks = {check.name: check for check in node.check_node(answers, area="Partition gpu")}
+    assert checks["Node"].found == "Ran on n1, kernel 6.1.0."
+    assert (checks["Architecture"].outcome, checks["Architecture"].value) == ("ok", "aarch64")
+    answers = {"node": reply("n1\n"), **silent}
+    checks = {check.name: check for check in node.check_node(answers, area="Partition gpu")}
+    assert checks["Node"].outcome == "warning"
+    assert "Architecture" not in checks
+
+
 def test_an_environment_that_starts_says_what_is_inside():
     check = start(inside(os="Debian 13", gpus=1))
     assert check.outcome == "ok"

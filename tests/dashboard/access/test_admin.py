@@ -13,7 +13,17 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from experiments.models import Cluster, Environment, Event, Image, User, Workload
+from experiments.images.signatures import compute_key_fingerprint
+from experiments.models import (
+    AuditEntry,
+    Cluster,
+    Environment,
+    Event,
+    Image,
+    TrustedKey,
+    User,
+    Workload,
+)
 from tests.dashboard.conftest import People, Site
 from tests.factories import (
     ClusterFactory,
@@ -23,7 +33,9 @@ from tests.factories import (
     JobFactory,
     LaunchedFactory,
     StagedImageFactory,
+    UserFactory,
 )
+from tests.runners.signatures import make_key, write_public
 
 pytestmark = pytest.mark.django_db
 
@@ -291,3 +303,24 @@ def test_administration_leads_back(as_admin: Client) -> None:
     page = as_admin.get("/admin/").content.decode()
     assert "Tare administration" in page
     assert '<a href="/">' in page
+
+
+def test_a_trusted_key_is_entered_by_site_administrators_and_must_be_one(
+    as_admin: Client,
+) -> None:
+    address = reverse("admin:experiments_trustedkey_add")
+    sent = {"name": "the lab", "prefix": "Registry.example.org", "pem": "cosign.pub"}
+    shown = as_admin.post(address, sent).content.decode()
+    assert "This is no public key in PEM" in shown
+    assert "in small letters" in shown
+    assert not TrustedKey.objects.exists()
+    pem = write_public(make_key())
+    sent |= {"prefix": "registry.example.org/lab", "pem": pem}
+    assert as_admin.post(address, sent).status_code == 302
+    row = TrustedKey.objects.get()
+    assert row.fingerprint == compute_key_fingerprint(pem)
+    assert AuditEntry.objects.filter(kind="trustedkey", what="added").exists()
+    keeper = UserFactory(role="cluster_administrator")
+    other = Client()
+    other.force_login(keeper)
+    assert other.get(address).status_code in (302, 403)

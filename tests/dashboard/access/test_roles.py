@@ -172,6 +172,8 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "two_runs_choose": (GET, "run", Role.VIEWER),
     "image": (GET, "image", Role.VIEWER),
     "dataset": (GET, "data set", Role.VIEWER),
+    "image_spdx": (GET, "image", Role.VIEWER),
+    "image_cyclonedx": (GET, "image", Role.VIEWER),
     "cluster": (GET, "cluster", Role.VIEWER),
     "environment": (GET, "environment", Role.VIEWER),
     "operation": (GET, "operation", Role.VIEWER),
@@ -342,8 +344,8 @@ def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
     key = CredentialFactory(owner=owner)
     there = {"host": "login.example", "transport": "ssh"}
     cluster = ClusterFactory(owner=owner, credential=key, **there)
-    image = ImageFactory(owner=owner)
     data_set = DataSetFactory(owner=owner)
+    image = ImageFactory(owner=owner, facts={"packages": {"python": {"numpy": "2.4"}}})
     file = RunFile.objects.create(run=run, path="model.bin", size_bytes=1)
     StoredRecord.objects.create(run=run, output=zlib.compress(b"x"), output_bytes=1, files=b"")
     now = timezone.now()

@@ -20,9 +20,12 @@ from experiments.models import (
     Run,
     StagedImage,
 )
+from runners.preflight.checks import Check
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import (
     NOON,
+    AdvisoryFactory,
+    CheckReportFactory,
     ContainerFactory,
     CredentialFactory,
     ImageFactory,
@@ -93,7 +96,7 @@ def test_the_software_inventory_lists_the_image_s_packages(as_owner: Client, ima
     for words in (
         image.digest,
         TREE,
-        "x86_64, glibc 2.36",
+        "amd64, glibc 2.36",
         "/usr/bin/python3.11: 3.11.2, 1 package<",
         "openblas 0.3.30",
         "2.27",
@@ -103,6 +106,25 @@ def test_the_software_inventory_lists_the_image_s_packages(as_owner: Client, ima
         "its bytes, sha256",
     ):
         assert words in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "ending", "words"),
+    [("image_spdx", "spdx", '"SPDX-2.3"'), ("image_cyclonedx", "cdx", '"CycloneDX"')],
+)
+def test_the_software_is_exported_as_a_bill_of_materials(
+    name: str, ending: str, words: str, as_owner: Client, image: Image
+) -> None:
+    address = reverse(name, args=[image.pk])
+    assert address in page(as_owner, image)
+    answer = as_owner.get(address)
+    assert words in answer.content.decode()
+    assert "libcudnn9" in answer.content.decode()
+    file_name = f'attachment; filename="training-2-{image.short_digest}.{ending}.json"'
+    assert answer["Content-Disposition"] == file_name
+    Image.objects.update(facts={})
+    assert as_owner.get(address).status_code == 404
+    assert address not in page(as_owner, image)
 
 
 def test_packages_are_searched_whoever_brought_them(as_owner: Client, image: Image) -> None:
@@ -370,3 +392,42 @@ def test_a_clusters_page_tells_of_work_on_images(
     assert "Making the SIF file" not in people.client("other").get(address).content.decode()
     Operation.objects.update(state=Operation.State.DONE)
     assert "Making the SIF file" not in as_owner.get(address).content.decode()
+
+
+def test_the_signature_is_said_with_its_reason(as_owner: Client, image: Image) -> None:
+    shown = page(as_owner, image)
+    assert "not checked" in shown.partition('id="origin"')[2].partition("</section>")[0]
+    Image.objects.update(
+        signature_state="mismatch",
+        signature_note="There is a signature, and none is by <the lab>.",
+        signature_checked_at=NOON,
+    )
+    shown = page(as_owner, image).partition('id="origin"')[2].partition("</section>")[0]
+    assert "signature does not fit" in shown
+    assert "none is by <the lab>" in " ".join(shown.split())
+
+
+def test_known_holes_are_said_with_the_day_and_the_list_behind(
+    as_owner: Client, image: Image
+) -> None:
+    assert "no list of advisories has been read" in page(as_owner, image)
+    AdvisoryFactory(package="numpy", identifier="CVE-2026-1", affected=["<2.5"])
+    AdvisoryFactory(package="tensorflow", affected=["<1"])
+    shown = page(as_owner, image).partition('id="origin"')[2].partition("</section>")[0]
+    words = " ".join(shown.split())
+    assert "1 in 1 of 2 Python packages, as known on 1 November 2026 to a list." in words
+    assert "CVE-2026-1" in shown
+    assert "conda's" in html.unescape(shown)
+    Image.objects.update(facts={"packages": {"python": {}}}, packages={})
+    assert "none in 0 Python packages" in " ".join(page(as_owner, image).split())
+
+
+def test_a_form_on_nodes_of_other_processors_is_named(
+    as_owner: Client, image: Image, staged: StagedImage, site: Site
+) -> None:
+    row = Check("Partition gpu", "Architecture", "ok", "", value="aarch64").as_json()
+    CheckReportFactory(cluster=site.cluster, rows=[row])
+    words = "is for amd64; the nodes of lab are arm64. Experiments with it are refused."
+    assert words in page(as_owner, image)
+    Image.objects.update(architecture="arm64")
+    assert words not in page(as_owner, image)

@@ -15,6 +15,7 @@ from experiments.models import (
     Credential,
     Environment,
     Experiment,
+    Image,
     Run,
     Snapshot,
     StoredRecord,
@@ -173,3 +174,20 @@ def test_loaded_libraries_and_records_are_those_of_each_run(study: Experiment) -
         "inside": {"loaded": loaded}
     }
     assert sum(name.endswith("/record.json") for name in files) == study.runs.count()
+
+
+def test_the_software_of_images_is_in_the_bundle_unless_an_image_is_not_shared(
+    study: Experiment, tmp_path: Path
+) -> None:
+    image = Image.objects.get()
+    Image.objects.update(facts={"packages": {"system": {"libc6": "2.36"}, "python": {}}})
+    names = [f"data/images/{image.digest[7:]}.{kind}.json" for kind in ("spdx", "cdx")]
+    bundle = make_bundle(study)
+    files = unpack(bundle)
+    for name in names:
+        assert b"libc6" in files[name]
+    assert names[0].encode() in files["manifest-sha256.txt"]
+    code, printed = verify(bundle, tmp_path)
+    assert code == 0, printed
+    Image.objects.update(visibility="private")
+    assert not set(names) & set(unpack(make_bundle(study)))

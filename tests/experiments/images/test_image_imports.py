@@ -34,7 +34,7 @@ from tests.factories import (
     UserFactory,
 )
 from tests.runners.made_images import image, layer, os_release
-from tests.runners.registry import LISTED, answering, push, serve
+from tests.runners.registry import LISTED, answering, push, push_index, serve
 
 pytestmark = pytest.mark.django_db
 
@@ -301,6 +301,48 @@ def test_an_image_from_a_registry_is_known_by_the_digest_that_was_fetched(
     assert done.reference == f"{host}/toy:latest@{made.digest}"
     assert done.image
     assert (done.image.reference, done.image.digest) == (done.reference, made.digest)
+
+
+@pytest.mark.parametrize("architecture", ["amd64", "arm64"])
+def test_of_a_list_of_platforms_the_one_that_was_chosen_is_taken(
+    architecture: str, settings: Settings, tmp_path: Path
+) -> None:
+    settings.IMAGE_INSIDE_HOSTS = LISTED
+    images = {
+        name: image(layer(*os_release(name)), architecture=name) for name in ("amd64", "arm64")
+    }
+    with serve(tmp_path, tmp_path / "registry") as host:
+        index = push_index(host, "toy", "1", **images)
+        digest = f"sha256:{hashlib.sha256(index).hexdigest()}"
+        done = received(
+            image_imports.request_from_registry(
+                f"{host}/toy@{digest}", AdminFactory(), architecture=architecture
+            )
+        )
+        wrong = received(
+            image_imports.request_from_registry(
+                f"{host}/toy:1", AdminFactory(), architecture="s390x"
+            )
+        )
+    assert (done.state, done.problem) == ("done", "")
+    assert done.image
+    assert (done.image.digest, done.image.architecture) == (
+        images[architecture].digest,
+        architecture,
+    )
+    assert done.image.operating_system == architecture
+    assert "no image for linux/s390x, only for linux/amd64, linux/arm64" in wrong.problem
+
+
+def test_an_archive_for_other_nodes_is_taken_as_such(tmp_path: Path) -> None:
+    made = image(layer(*os_release()), architecture="arm64")
+    content = made.write(tmp_path / "x").read_bytes()
+    file = SimpleUploadedFile("x.tar", content)
+    done = received(image_imports.request_upload(file, AdminFactory(), architecture="arm64"))
+    assert (done.state, done.problem) == ("done", "")
+    assert done.image
+    assert done.image.architecture == "arm64"
+    assert "not for linux/amd64" in received(uploaded(content)).problem
 
 
 def test_a_registry_inside_is_asked_only_where_the_site_lists_it(settings: Settings) -> None:
