@@ -158,6 +158,7 @@ ROOMS = {
         "bundles": "comparisons confounder_table models planning snapshot_facts statistics",
         "notifications": "access comparisons encryption models",
         "recurring": "comparisons models notifications notify planning presets statistics",
+        "reproductions": "access comparisons images models planning recurring software statistics",
         "execution": "access clusters comparisons design encryption images liveness loaded_files "
         "models notifications notify planning recurring snapshots software",
         "health": "access execution models notifications notify statistics",
@@ -200,12 +201,14 @@ ROOMS = {
         "execution": "access charts comparisons environment_symbols form_styles lists software "
         "templatetags typed_requests uploads",
         "recurring": "access comparisons drawings form_styles lists typed_requests",
+        "reproductions": "access typed_requests",
         "glossary_views": "typed_requests",
         "overview_views": "comparisons execution typed_requests",
         "settings": "environment",
         "apps": "access",
         "urls": "access catalogue clusters comparisons docs execution glossary_views health images "
-        "imports notifications overview_views planning presets recurring search software",
+        "imports notifications overview_views planning presets recurring reproductions search "
+        "software",
         "wsgi": "",
     },
     "standalone": {

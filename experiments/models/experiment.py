@@ -254,6 +254,21 @@ class Experiment(Shared):
     imported_at = models.DateTimeField(null=True, editable=False)
     imported_from = models.CharField(max_length=300, blank=True, editable=False)
     import_hash = models.CharField(max_length=64, blank=True, editable=False)
+    reproduces = models.ForeignKey(
+        "self",
+        null=True,
+        editable=False,
+        on_delete=models.SET_NULL,
+        related_name="reproductions",
+        help_text="The experiment whose plan it does again.",
+    )
+    reproduction = models.JSONField(
+        null=True,
+        editable=False,
+        help_text="Of a reproduction: the hash of the plan that it does again, which of its own "
+        "workloads and environments stand for those of that plan, by their keys, and what could "
+        "not be the same.",
+    )
 
     objects = ExperimentQuerySet.as_manager()
 
