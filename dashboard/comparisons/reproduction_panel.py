@@ -60,7 +60,7 @@ class Reproduction(ExperimentPanel):
             return None
         again = comparison.experiment
         rows = Experiment.objects.visible_to(request.user).select_related("cluster", "baseline")
-        first = rows.filter(pk=again.reproduces_id).first()
+        first = rows.filter(pk=again.reproduces_id or 0).first()
         if first is None:
             return ShownReproduction(None)
         verdict = judge_reproduction(read_latest(first)[0], comparison)
