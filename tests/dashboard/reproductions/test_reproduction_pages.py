@@ -168,9 +168,9 @@ def test_the_verdict_stands_on_the_page_of_the_comparison(as_admin: Client, stud
     assert section
     assert [each.get_text() for each in section.select(".verdict")] == [
         "REPRODUCED",
-        "SLOWER",
-        "SLOWER",
         "REPRODUCED",
+        "SLOWER",
+        "SLOWER",
     ]
     assert "The only comparison is reproduced." in section.get_text()
     assert section.select_one(f'a[href="{study.source.get_absolute_url()}"]')
