@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from experiments.comparisons import compare_experiment
 from experiments.execution import lifecycle
+from experiments.execution.image_transfers import _add_to_catalogue
 from experiments.models import (
     Cluster,
     Environment,
@@ -34,12 +36,16 @@ from experiments.reproductions.reproduction_verdicts import (
     judge_reproduction,
 )
 from experiments.statistics.reproductions import Outcome
+from runners.errors import Refused
+from runners.images.archives import ImageDescription
 from tests.conftest import finish
 from tests.factories import (
     ClusterFactory,
     ContainerFactory,
     EnvironmentFactory,
     ExperimentFactory,
+    ImageFactory,
+    ImageImportFactory,
     PartitionFactory,
     RuntimeFactory,
     UserFactory,
@@ -470,6 +476,21 @@ class TestVerdicts:
         assert [judged.bounds and judged.bounds[1] for judged in verdicts] == pytest.approx(
             [1.02, 1.3]
         )
+
+
+def test_fetched_files_that_are_not_those_of_a_bundles_image_are_refused(tmp_path: Path) -> None:
+    """A row without facts came from elsewhere: its hash is a claim, which the file has to meet."""
+    image = ImageFactory(tree="sha256:" + "1" * 64)
+    row = ImageImportFactory(owner=image.owner)
+    file = tmp_path / "archive"
+    file.write_bytes(b"x")
+    survey = {"tree": "sha256:" + "2" * 64}
+    description = ImageDescription(kind="oci", digest=image.digest, size=1, survey=survey)
+    with pytest.raises(Refused, match="not those that"):
+        _add_to_catalogue(row, file, description, "3" * 64)
+    assert file.exists()
+    image.refresh_from_db()
+    assert (image.tree, image.content_sha256) == ("sha256:" + "1" * 64, "")
 
 
 def test_a_real_experiment_is_reproduced_on_this_machine(
