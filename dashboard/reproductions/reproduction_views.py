@@ -24,9 +24,13 @@ from experiments.notify import enqueue_tick
 from experiments.planning.rules import Forecast, forecast
 from experiments.reproductions.frozen_plans import FrozenPlan, UnreadablePlan, read_plan
 from experiments.reproductions.places import prepare
-from experiments.reproductions.proposals import Proposal, is_same_cluster, propose
+from experiments.reproductions.proposals import (
+    Proposal,
+    is_same_cluster,
+    needs_partition,
+    propose,
+)
 from experiments.reproductions.reproduction_drafts import NotMade, make_draft
-from runners.schedulers import SCHEDULERS
 
 CHOICE = "environment-"
 """What the names of the choices of environments begin with; the key in the plan follows."""
@@ -101,10 +105,10 @@ def _read_selection(
         same = [row for row in clusters if is_same_cluster(plan, row)]
         cluster = (own or same or clusters)[0]
     partitions: list[Partition] = []
-    needs_partition = False
+    may_go_without = False
     if cluster:
         partitions = list(cluster.partitions.filter(enabled=True).order_by("name"))
-        needs_partition = SCHEDULERS[cluster.scheduler].has_partitions
+        may_go_without = not needs_partition(cluster)
     asked = values.get("partition", "")
     partition = next((row for row in partitions if row.pk == parse_whole_number(asked)), None)
     if partition is None and asked != NO_PARTITION:
@@ -115,7 +119,7 @@ def _read_selection(
         for spec in plan.environments
         if values.get(f"{CHOICE}{spec.key}")
     }
-    return Selection(cluster, clusters, partition, partitions, choices, not needs_partition)
+    return Selection(cluster, clusters, partition, partitions, choices, may_go_without)
 
 
 def _make_query(selection: Selection) -> str:

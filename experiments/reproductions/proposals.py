@@ -22,6 +22,7 @@ from experiments.reproductions.workload_rows import find_workloads
 from experiments.software import inspections, parity
 from experiments.statistics import numbers
 from runners.payload import hash_payload
+from runners.schedulers import SCHEDULERS
 
 HARDWARE = ("CPU", "GPU model", "GPU driver", "kernel")
 """Facts of snapshots that tell machines apart, by the names that pages print."""
@@ -67,6 +68,11 @@ class Proposal:
 def is_same_cluster(plan: FrozenPlan, cluster: Cluster) -> bool:
     """Return whether a cluster is the one that the plan names."""
     return (cluster.name, cluster.host) == (plan.cluster, plan.host)
+
+
+def needs_partition(cluster: Cluster) -> bool:
+    """Return whether the cluster runs no job without a partition."""
+    return SCHEDULERS[cluster.scheduler].has_partitions
 
 
 def propose(
