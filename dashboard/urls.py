@@ -59,6 +59,7 @@ from dashboard.presets import own_preset_views, preset_views
 from dashboard.provenance import checklist_views, provenance_views
 from dashboard.publishing import publication_views, publishing_account_views
 from dashboard.recurring import commit_views, recurring_views
+from dashboard.reproductions import reproduction_views
 from dashboard.search import search_views
 from dashboard.software import environment_views, parity_views, recipe_views
 
@@ -319,6 +320,7 @@ urlpatterns = [
     path("recurring/trigger/", commit_views.trigger, name="recurring_trigger"),
     path("recurring/<int:pk>/token/", commit_views.token, name="recurring_token"),
     path("recurring/", recurring_views.recurring_list, name="recurring_list"),
+    path("experiments/<int:pk>/reproduce/", reproduction_views.reproduce, name="reproduce"),
     path("experiments/<int:pk>/recur/", recurring_views.new, name="recurring_new"),
     path("recurring/<int:pk>/", recurring_views.recurring, name="recurring"),
     path("recurring/<int:pk>/edit/", recurring_views.edit, name="recurring_edit"),

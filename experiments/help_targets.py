@@ -108,6 +108,7 @@ PANELS: dict[str, dict[str, str]] = {
         "matrix": "comparison-page#verdicts",
         "forest": "comparison-page#forest-plot",
         "verdicts": "comparison-page#verdicts-in-words",
+        "reproduction": "reproducing#the-verdict",
         "runs": "comparison-page#runs",
         "blocks": "comparison-page#blocks",
         "run_order": "comparison-page#run-order",
@@ -137,6 +138,7 @@ PANELS: dict[str, dict[str, str]] = {
         "commits": "experiments#on-a-commit",
         "false_alarms": "statistics#over-time",
     },
+    "reproduction": {"form": "reproducing#before-the-launch"},
     "studies": {
         "studies": "comparison-page#across-studies",
         "summary": "statistics#across-studies",

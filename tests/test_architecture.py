@@ -176,6 +176,7 @@ ROOMS = {
         "recurring": "comparisons models notifications notify planning presets statistics",
         "execution": "access clusters comparisons deposits design encryption images liveness "
         "loaded_files models notifications notify planning recurring snapshots software",
+        "reproductions": "access comparisons images models planning recurring software statistics",
         "health": "access execution models notifications notify statistics",
         "imports": "access bundles comparisons design execution models notify planning "
         "snapshot_facts snapshots statistics",
@@ -221,13 +222,14 @@ ROOMS = {
         "software templatetags typed_requests uploads",
         "provenance": "access comparisons drawings typed_requests",
         "recurring": "access comparisons drawings form_styles lists typed_requests",
+        "reproductions": "access typed_requests",
         "glossary_views": "typed_requests",
         "overview_views": "comparisons execution live_parts typed_requests",
         "settings": "environment",
         "apps": "access",
         "urls": "access catalogue clusters comparisons data_sets docs execution glossary_views "
         "health images imports notifications overview_views planning presets provenance publishing "
-        "recurring search software",
+        "recurring reproductions search software",
         "wsgi": "",
     },
     "standalone": {

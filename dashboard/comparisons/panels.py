@@ -24,6 +24,7 @@ from dashboard.comparisons.figure_panels import (
     Steps,
 )
 from dashboard.comparisons.panel_base import Panel, Rows
+from dashboard.comparisons.reproduction_panel import Reproduction
 from dashboard.comparisons.sides import SideBySide
 from dashboard.comparisons.table_panels import (
     Accuracy,
@@ -44,6 +45,7 @@ from experiments.comparisons import Comparison
 
 PANELS: tuple[Panel[Any], ...] = (
     ForestPlot(),
+    Reproduction(),
     Runs(),
     Verdicts(),
     Blocks(),

@@ -19,6 +19,7 @@ GROUPS = {
         "confounders": "facts compared between both sides, with grade and reason",
         "parity": "reports, waivers, one lock file for both",
         "lists": "columns, filters, saved views",
+        "reproducing": "an experiment done again, and whether it shows the same",
         "exports": "files of results, runs and steps: CSV, JSON, Parquet",
         "publishing": "authors, licence, citation, signed bundles, deposits at Zenodo",
         "notifications": "what Tare tells people, where, and what each person chooses",

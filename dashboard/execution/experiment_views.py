@@ -202,12 +202,15 @@ def _failed(row: Experiment) -> QuerySet[Run]:
 
 def _read_copies(request: OpenRequest, row: Experiment) -> dict[str, Any]:
     """Return what the experiment is a copy of, and its copies, as far as they may be viewed."""
-    is_source = Q(pk=row.copied_from_id)
-    rows = Experiment.objects.visible_to(request.user).filter(Q(copied_from=row.pk) | is_source)
+    is_source = Q(pk__in=[row.copied_from_id or 0, row.reproduces_id or 0])
+    is_related = is_source | Q(copied_from=row.pk) | Q(reproduces=row.pk)
+    rows = Experiment.objects.visible_to(request.user).filter(is_related)
     source_first = Case(When(is_source, then=Value(0)), default=Value(1))
-    related = list(rows.order_by(source_first, "-pk").only("question")[: COPIES_SHOWN + 2])
-    source = next((other for other in related if other.pk == row.copied_from_id), None)
-    copies = [other for other in related if other is not source]
+    narrow = rows.only("question", "copied_from", "reproduces")
+    related = list(narrow.order_by(source_first, "-pk")[: 2 * COPIES_SHOWN + 3])
+    by_key = {other.pk: other for other in related}
+    copies = [other for other in related if other.copied_from_id == row.pk]
+    reproductions = [other for other in related if other.reproduces_id == row.pk]
     recurrences = (
         row.recurrences.filter(
             recurring__in=RecurringExperiment.objects.visible_to(request.user).values("pk")
@@ -217,7 +220,9 @@ def _read_copies(request: OpenRequest, row: Experiment) -> dict[str, Any]:
     )
     return {
         "recurrences": recurrences.select_related("recurring")[:COPIES_SHOWN],
-        "copied_from": source,
+        "copied_from": by_key.get(row.copied_from_id or 0),
+        "reproduces": by_key.get(row.reproduces_id or 0),
+        "reproductions": reproductions[:COPIES_SHOWN],
         "copies": copies[:COPIES_SHOWN],
         "has_more_copies": len(copies) > COPIES_SHOWN,
     }

@@ -20,6 +20,7 @@ from experiments.comparisons.published_tables import Column
 from experiments.comparisons.step_summaries import LOSS
 from experiments.models import Experiment
 from experiments.statistics import Pair, numbers
+from experiments.statistics.reproductions import Reproduced
 from experiments.statistics.training.outcomes import TrainingComparison
 from experiments.statistics.training.sentences import describe_training
 from experiments.statistics.values import Stamp
@@ -77,6 +78,12 @@ def ratio_parts(pair: Pair) -> SafeString:
     """Return the ratio, which stands out, and its interval."""
     value, _, interval = numbers.ratio(pair.ratio, pair.ci_difference).partition(" ")
     return format_html('<strong>{}</strong> <span class="muted">{}</span>', value, interval)
+
+
+@register.filter
+def ratio_of_ratios(judged: Reproduced) -> str:
+    """Return the ratio of both studies' ratios with its 90 % interval."""
+    return numbers.ratio(judged.ratio, judged.ci90)
 
 
 @register.filter

@@ -81,6 +81,8 @@ VERDICTS = {
     "NOT ATTRIBUTABLE": "struck",
     "NOT SHOWN": "wave",
     "NOT JUDGED BY THE PLAN": "dash",
+    "REPRODUCED": "equals",
+    "NOT REPRODUCED": "unequal",
 }
 
 

@@ -299,6 +299,10 @@ def _read(
         return archive, file_facts, hashlib.file_digest(file, "sha256").hexdigest()
 
 
+OTHER_FILES = (
+    "The files in it are not those that {image} is said to have: their hash is {tree}, and that in "
+    "the catalogue, which came with a bundle or was written by hand, is {claimed}."
+)
 HIDDEN = (
     "The same image is in the catalogue already, but not shared with you. A site administrator can "
     "share it, or ask its owner to."
@@ -319,6 +323,10 @@ def _add_to_catalogue(
     """
     if _is_hidden(file_facts.digest, row.owner):
         raise Refused(HIDDEN)
+    claimed = Image.objects.filter(digest=file_facts.digest, facts={}).exclude(tree="").first()
+    tree = file_facts.survey.get("tree")
+    if claimed and tree and claimed.tree != tree:
+        raise Refused(OTHER_FILES.format(image=claimed, claimed=claimed.tree, tree=tree))
     store.adopt(archive, sha256)
     signature_columns = signed.make_columns(timezone.now())
     with transaction.atomic():

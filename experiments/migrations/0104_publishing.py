@@ -10,7 +10,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('experiments', '0098_stored_records'),
+        ('experiments', '0102_reproductions'),
     ]
 
     operations = [

@@ -12,7 +12,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('auth', '0012_alter_user_first_name_max_length'),
-        ('experiments', '0098_stored_records'),
+        ('experiments', '0104_publishing'),
     ]
 
     operations = [

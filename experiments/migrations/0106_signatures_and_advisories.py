@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('experiments', '0098_stored_records'),
+        ('experiments', '0105_data_sets'),
     ]
 
     operations = [

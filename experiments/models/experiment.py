@@ -260,6 +260,21 @@ class Experiment(Shared):
         help_text="Of one that came as a bundle: what its plan calls each workload and "
         "environment, by the keys that they have here.",
     )
+    reproduces = models.ForeignKey(
+        "self",
+        null=True,
+        editable=False,
+        on_delete=models.SET_NULL,
+        related_name="reproductions",
+        help_text="The experiment whose plan it does again.",
+    )
+    reproduction = models.JSONField(
+        null=True,
+        editable=False,
+        help_text="Of a reproduction: the hash of the plan that it does again, which of its own "
+        "workloads and environments stand for those of that plan, by their keys, and what could "
+        "not be the same.",
+    )
 
     objects = ExperimentQuerySet.as_manager()
 

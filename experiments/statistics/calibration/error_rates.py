@@ -15,6 +15,7 @@ from experiments.statistics import vectorised
 from experiments.statistics.calibration import (
     against_itself,
     charts_over_time,
+    done_again,
     extended_experiments,
     metrics_at_margin,
     runs_left_out,
@@ -52,7 +53,8 @@ REPEATS_OF_ANALYSES = {2: 10, 3: 15, 4: 20, 5: 25}
 """Number of analyses -> the fewest repeats that allow so many."""
 PEEKS = range(3, 31)
 STEPS = 1000
-OF_TRAININGS, OF_EXCLUSIONS, OF_AA_TESTS, OF_CHARTS, OF_SETS = 164, 159, 166, 168, 177
+OF_TRAININGS, OF_EXCLUSIONS, OF_AA_TESTS, OF_CHARTS = 164, 159, 166, 168
+OF_SETS, OF_REPRODUCTIONS = 177, 179
 """These have random numbers of their own, so that other bands stay what they are."""
 Note = Callable[[str, float], None]
 """Is told the name of each part when it has ended, and the seconds that it took."""
@@ -88,6 +90,7 @@ def list_parts(effort: Effort, seed: int) -> list[tuple[str, Callable[[], Iterab
         ("A/A tests", lambda: against_itself.list_bands(draw([seed, OF_AA_TESTS]), effort)),
         ("studies", lambda: several_studies.list_bands(seed, effort)),
         ("charts over time", lambda: charts_over_time.list_bands(draw([seed, OF_CHARTS]), effort)),
+        ("reproductions", lambda: done_again.list_bands(draw([seed, OF_REPRODUCTIONS]), effort)),
     ]
 
 

@@ -227,6 +227,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "recurring_token": (POST, "recurring", Role.RESEARCHER),
     "recurring_list": (GET, "", Role.VIEWER),
     "recurring_new": (GET, "results", Role.RESEARCHER),
+    "reproduce": (GET, "results", Role.RESEARCHER),
     "recurring": (GET, "recurring", Role.VIEWER),
     "recurring_edit": (GET, "recurring", Role.RESEARCHER),
     "recurring_stop": (POST, "recurring", Role.RESEARCHER),

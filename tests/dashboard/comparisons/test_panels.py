@@ -22,7 +22,12 @@ from experiments.comparisons.step_summaries import add_step_summary
 from experiments.models import Experiment, Run
 from tests.dashboard.conftest import People, show_all_sections
 from tests.dashboard.published_tables import TABLE_3
-from tests.factories import MeasurementFactory, PublishedTableFactory, SeriesFactory
+from tests.factories import (
+    LaunchedFactory,
+    MeasurementFactory,
+    PublishedTableFactory,
+    SeriesFactory,
+)
 from tests.starts import started
 
 pytestmark = pytest.mark.django_db
@@ -44,7 +49,10 @@ def experiment(people: People, as_owner: Client) -> Experiment:
         Run.objects.filter(pk=run.pk).update(phases={"import": 0.5, "steady state": 60.0})
     last = made.runs.latest("pk")
     as_owner.post(reverse("run_exclude", args=[last.uid]), {"why": "the node was hot"})
-    Experiment.objects.filter(pk=made.pk).update(reject_swap=True)
+    first = LaunchedFactory(owner=people.owner, visibility="members")
+    Experiment.objects.filter(pk=made.pk).update(
+        reject_swap=True, reproduces=first, reproduction={}
+    )
     rejected = made.runs.exclude(pk=last.pk).latest("pk")
     message = "By the plan's rules: 19 pages went to swap or came from it."
     Run.objects.filter(pk=rejected.pk).update(
