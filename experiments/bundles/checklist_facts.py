@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from django.db.models import Count, Q
 
+from experiments.citations import describe_citation
 from experiments.models import Experiment, Image, Run
 
 OWN_PROGRAM = "command"
 """The kind of a workload whose program is not one of Tare's."""
+MOST_REPRODUCTIONS = 20
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class ArtefactFacts:
 
 
 def read_artefact_facts(experiment: Experiment) -> ArtefactFacts:
-    """Return the facts; four statements, however many runs there are."""
+    """Return the facts; six statements, however many runs there are."""
     succeeded = Q(state=Run.State.SUCCEEDED)
     counts = experiment.runs.order_by().aggregate(
         runs=Count("pk"),
@@ -52,36 +54,31 @@ def read_artefact_facts(experiment: Experiment) -> ArtefactFacts:
     of_images = images.order_by().aggregate(
         images=Count("pk"), images_with_tree=Count("pk", filter=~Q(tree=""))
     )
+    cited = describe_citation(experiment)
     own = experiment.workloads.filter(kind=OWN_PROGRAM).order_by("name")
     return ArtefactFacts(
         hash=experiment.plan_hash or experiment.import_hash,
         is_imported=experiment.imported_at is not None,
         scripts=experiment.jobs.exclude(script="").count(),
         own_programs=list(own.values_list("name", flat=True)),
-        licence=find_licence(experiment),
-        authors=find_authors(experiment),
-        deposit_doi=find_deposit_doi(experiment),
+        licence=cited.licence,
+        authors=[author.name for author in cited.authors],
+        deposit_doi=cited.doi if cited.is_published else "",
         reproductions=describe_reproductions(experiment),
         **counts,
         **of_images,
     )
 
 
-def find_licence(experiment: Experiment) -> str:
-    """Return the licence of the experiment's data: nothing stores one, so it is not stated."""
-    return ""
-
-
-def find_authors(experiment: Experiment) -> list[str]:
-    """Return the authors: nothing stores them. An owner is not by that an author."""
-    return []
-
-
-def find_deposit_doi(experiment: Experiment) -> str:
-    """Return the DOI under which the bundle was deposited: nothing stores one."""
-    return ""
-
-
 def describe_reproductions(experiment: Experiment) -> list[str]:
-    """Return a sentence for each reproduction of the experiment: nothing stores any."""
-    return []
+    """Return a sentence for each reproduction by others that everybody who logs in may view."""
+    rows = experiment.reproductions.exclude(owner=experiment.owner_id).filter(
+        launched_at__isnull=False,
+        visibility__in=(Experiment.Visibility.MEMBERS, Experiment.Visibility.PUBLIC),
+    )
+    named = rows.select_related("cluster").only("launched_at", "cluster__name")
+    return [
+        f"Done again on {row.cluster.name} as experiment {row.pk}, launched "
+        f"{row.launched_at:%Y-%m-%d}; its page has the verdict."
+        for row in named.order_by("launched_at")[:MOST_REPRODUCTIONS]
+    ]

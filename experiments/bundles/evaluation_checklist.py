@@ -208,7 +208,7 @@ def check_structured(facts: ArtefactFacts) -> Line:
 
 
 def check_reproduced(facts: ArtefactFacts) -> Line:
-    """Whoever stores reproductions fills `facts.reproductions`."""
+    """Return whether others have done the study again, where everybody may see it."""
     question = "Have others reproduced the results with this artefact?"
     if facts.reproductions:
         return Line(question, State.SHOWN, " ".join(facts.reproductions))

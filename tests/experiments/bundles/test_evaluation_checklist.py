@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from experiments.bundles import checklist_facts
 from experiments.bundles.checklist_facts import ArtefactFacts, read_artefact_facts
 from experiments.bundles.evaluation_checklist import (
     NISO,
@@ -20,10 +20,11 @@ from experiments.bundles.evaluation_checklist import (
     make_checklist,
     write_markdown,
 )
+from experiments.citations import Author, save_citation
 from experiments.execution import excluded_runs
-from experiments.models import Experiment, Image, Run
+from experiments.models import Citation, Experiment, Image, Run
 from tests.experiments.bundles.studies import end_runs, launch, make_bundle, unpack
-from tests.factories import UserFactory
+from tests.factories import NOON, ExperimentFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -50,20 +51,40 @@ def test_what_nobody_has_stated_is_not_stated(ended: Experiment) -> None:
     )
 
 
-def test_what_is_stated_is_shown(ended: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checklist_facts, "find_licence", lambda _: "CC-BY-4.0")
-    monkeypatch.setattr(checklist_facts, "find_authors", lambda _: ["A. Author", "B. Author"])
-    monkeypatch.setattr(checklist_facts, "find_deposit_doi", lambda _: "10.5281/zenodo.1")
-    told = ["Reproduced by C on lab: EQUIVALENT."]
-    monkeypatch.setattr(checklist_facts, "describe_reproductions", lambda _: told)
+def test_what_is_stated_is_shown(ended: Experiment) -> None:
+    authors = [Author("Author", "A."), Author("Author", "B.")]
+    save_citation(ended, ended.owner, title="", licence="CC-BY-4.0", authors=authors)
+    Citation.objects.update(doi="10.5281/zenodo.1", doi_published_at=NOON)
+    ended = Experiment.objects.get(pk=ended.pk)
+    again = ExperimentFactory(reproduces=ended, launched_at=NOON, visibility="members")
     text = write_markdown(make_checklist(read_artefact_facts(ended)), {"question": "?"}).decode()
     for shown in (
         "- [x] **Is the artefact in a public archive, with a DOI?** Deposited: 10.5281/zenodo.1.",
         "- [x] **Is a licence stated?** Licence: CC-BY-4.0.",
         "- [x] **Are the authors stated?** Authors: A. Author and B. Author.",
-        "Reproduced by C on lab: EQUIVALENT.",
+        f"as experiment {again.pk}, launched 2026-11-20; its page has the verdict.",
     ):
         assert shown in text
+
+
+def test_a_doi_that_is_only_reserved_is_no_deposit(ended: Experiment) -> None:
+    save_citation(ended, ended.owner, title="", licence="", authors=[])
+    Citation.objects.update(doi="10.5281/zenodo.1")
+    assert read_artefact_facts(Experiment.objects.get(pk=ended.pk)).deposit_doi == ""
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"visibility": "private"}, {"launched_at": None}, {"owner": None}],
+    ids=["of somebody who shows it to nobody", "not launched", "by the same person"],
+)
+def test_reproductions_that_others_cannot_look_at_or_have_not_made_do_not_count(
+    ended: Experiment, columns: dict[str, Any]
+) -> None:
+    columns = {"owner": ended.owner} if "owner" in columns else columns
+    given = {"launched_at": NOON, "visibility": "members"} | columns
+    ExperimentFactory(reproduces=ended, **given)
+    assert read_artefact_facts(ended).reproductions == []
 
 
 def test_lines_follow_the_data(ended: Experiment) -> None:
