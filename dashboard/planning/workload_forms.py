@@ -107,7 +107,7 @@ class WorkloadForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[t
         cleaned = super().clean() or {}
         if cleaned.get("data_set") and reads_folder(self.kind.kind) and not cleaned.get(FOLDER):
             cleaned[FOLDER] = DATA_PATH
-        if not cleaned.get("data_proof"):
+        if "data_proof" in self.fields and not cleaned.get("data_proof"):
             cleaned["data_proof"] = Workload.DataProof.LOOKS
         try:
             self.parameters = self.kind.clean(self.parameters_from(cleaned))
