@@ -21,16 +21,20 @@ from experiments.access.audit import name_kind
 from experiments.clusters import credentials
 from experiments.clusters.cluster_updates import list_differences
 from experiments.demo import register_here
+from experiments.encryption import Secret
 from experiments.images import store
 from experiments.models import (
     Cluster,
     ClusterReading,
     Credential,
+    DataSet,
+    DepositToken,
     Environment,
     HostKey,
     Image,
     Origin,
     ShareLink,
+    TrustedKey,
     User,
     Workload,
 )
@@ -47,6 +51,7 @@ from tests.factories import (
     TABLE,
     CheckReportFactory,
     ClusterFactory,
+    DataSetFactory,
     EnvironmentFactory,
     ExperimentFactory,
     ImageFactory,
@@ -54,18 +59,22 @@ from tests.factories import (
     PublishedTableFactory,
     RuntimeFactory,
     StagedImageFactory,
+    TrustedKeyFactory,
     UserFactory,
     WorkloadFactory,
 )
+from tests.runners import signatures
 from tests.runners.sshd import make_key, sign
 
 Act = Callable[[], Any]
 """What a person does; it can be done twice, if the first time has failed."""
 FACTORIES: dict[type[Model], Any] = {
     Cluster: ClusterFactory,
+    DataSet: DataSetFactory,
     Environment: EnvironmentFactory,
     Group: lambda **_: Group.objects.create(name="neurophysics"),
     Image: ImageFactory,
+    TrustedKey: lambda **_: TrustedKeyFactory(pem=signatures.write_public(signatures.make_key())),
     User: lambda **_: UserFactory(username="somebody"),
     Workload: WorkloadFactory,
 }
@@ -126,6 +135,21 @@ def table_fields(margin: str = "2") -> dict[str, Any]:
 def environment_fields(case: Case) -> dict[str, Any]:
     empty = dict.fromkeys(("runtime", "staged_image", "mode", "binds", "variables"), "")
     return {"cluster": case.site.cluster.pk, "name": "new", "python": "python3", **empty}
+
+
+def add_data_set(case: Case) -> Act:
+    where = {"cluster": case.site.cluster.pk, "path": "/data/digits"}
+    return case.post("dataset_new", name="digits", visibility="members", **where)
+
+
+def add_data_copy(case: Case) -> Act:
+    where = {"cluster": case.site.cluster.pk, "path": "/data/digits"}
+    return case.post("data_copy_add", case.new(DataSetFactory).pk, **where)
+
+
+def withdraw_token(case: Case) -> Act:
+    DepositToken.objects.create(owner=case.person, service="https://a.org", token=Secret("t"))
+    return case.post("deposit_token_delete")
 
 
 def add_environment(case: Case) -> Act:

@@ -26,6 +26,8 @@ from tests.dashboard.access.changes import (
     SHARED,
     Case,
     Prepare,
+    add_data_copy,
+    add_data_set,
     add_environment,
     apply_differences,
     build,
@@ -59,6 +61,7 @@ from tests.dashboard.access.changes import (
     unstage,
     upload,
     withdraw,
+    withdraw_token,
     workload_fields,
 )
 from tests.dashboard.access.test_admin import partition
@@ -66,6 +69,8 @@ from tests.dashboard.access.test_roles import RULES, mine
 from tests.dashboard.conftest import People, Site
 from tests.experiments.imports.test_importing import imported
 from tests.factories import (
+    DataCopyFactory,
+    DataSetFactory,
     EnvironmentFactory,
     ExperimentFactory,
     ImageFactory,
@@ -95,6 +100,33 @@ CHANGES: dict[str, tuple[str, Prepare]] = {
     "image_new, uploaded": ("imageimport", posts("image_new", way="upload", file=upload)),
     "image_new, from a cluster": ("imageimport", import_from_cluster),
     "recipe_new": ("imageimport", build),
+    "dataset_new": ("dataset", add_data_set),
+    "dataset_edit": (
+        "dataset",
+        posts("dataset_edit", DataSetFactory, name="x", visibility="private"),
+    ),
+    "dataset_delete": ("dataset", posts("dataset_delete", DataSetFactory)),
+    "data_copy_add": ("datacopy", add_data_copy),
+    "data_copy_forget": ("datacopy", posts("data_copy_forget", DataCopyFactory)),
+    "cluster_new_by_hand": (
+        "cluster",
+        posts(
+            "cluster_new_by_hand",
+            name="cellar",
+            scheduler="direct",
+            work_directory="/srv/tare",
+            gpus_per_node=0,
+            cpus_per_run=1,
+            time_limit_minutes=60,
+            visibility="members",
+        ),
+    ),
+    "publication": (
+        "citation",
+        posts("publication", ExperimentFactory, authors="Curie, Marie", licence="CC-BY-4.0"),
+    ),
+    "publishing": ("user", posts("publishing", orcid="0000-0002-1825-0097")),
+    "deposit_token_delete": ("deposittoken", withdraw_token),
     "image_labels": ("image", posts("image_labels", ImageFactory, lines="checked")),
     "image_delete": ("image", posts("image_delete", ImageFactory)),
     "image_stage": ("stagedimage", stage),
@@ -190,6 +222,9 @@ CHANGES: dict[str, tuple[str, Prepare]] = {
 NOT_LOGGED = {Operation}
 DRAFT = "a draft decides nothing before its launch"
 EVENTS = "events of the experiment tell it"
+CARRIED = "changes nothing but by events of the experiment"
+OF_BUNDLES = "the rows of a bundle are records, and the event of its import tells who brought it"
+DEPOSIT = "the deposit's entries are tried by its own tests, with the service's stand-in"
 VISIT = "asks a worker to look at a cluster, and changes nothing of ours"
 STEP = "a cluster that is being added: its last step has tests of its own"
 WEBHOOK = "of people, not of the catalogue: tests of webhooks read its entries"
@@ -203,7 +238,11 @@ ADDRESSES_NOT_LOGGED = {
     **dict.fromkeys(("webhook_switch", "webhook_delete"), WEBHOOK),
     "webhook_test": "changes no row that lasts",
     **dict.fromkeys(("experiment_new", "experiment_edit", "experiment_clone"), DRAFT),
-    "own_preset_use": DRAFT,
+    **dict.fromkeys(("own_preset_use", "reproduce"), DRAFT),
+    **dict.fromkeys(("experiment_jobs", "experiment_results"), CARRIED),
+    "bundle_import": OF_BUNDLES,
+    "deposit": DEPOSIT,
+    **dict.fromkeys(("data_copy_check", "data_copy_read"), OPERATION),
     **dict.fromkeys(("recurring_launch", "recurring_trigger"), LAUNCH),
     "environment_against_itself": DRAFT,
     **dict.fromkeys(("experiment_launch", "experiment_cancel", "experiment_stop"), EVENTS),
