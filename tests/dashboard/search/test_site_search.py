@@ -129,7 +129,8 @@ def test_results_lead_to_what_they_name(site: Site, people: People, as_owner: Cl
         for group in search_site(people.owner, text, 5):
             for result in group.results:
                 assert as_owner.get(result.address, follow=True).status_code == 200, result
-    page = as_owner.get(search_site(people.owner, "gpu", 5)[0].results[0].address)
+    node = next(group for group in search_site(people.owner, "gpu", 5) if group.key == "node")
+    page = as_owner.get(node.results[0].address)
     assert page.context["list"].runs.count() == experiment.runs.count()
     person = next(group for group in search_site(people.owner, "owner", 5) if group.key == "person")
     ExperimentFactory(owner=people.other, question="Another one’s?")
