@@ -14,7 +14,11 @@ from dashboard.form_problems import Problem, list_problems
 
 
 class Renderer(DjangoTemplates):
-    """Our field template, from the project's own templates; Django's widgets."""
+    """Our field template, from the project's own templates; Django's widgets.
+
+    It stands in the settings, so that all forms of a process share one, with one set of compiled
+    templates. A form with a class of its own makes one each time, and compiles each template anew.
+    """
 
     field_template_name = "forms/field.html"
 
@@ -31,7 +35,6 @@ class Renderer(DjangoTemplates):
 class Styled(forms.BaseForm):
     """Gives each widget Bootstrap's class, and leaves checking to the server."""
 
-    default_renderer = Renderer
     use_required_attribute = False
     CLASSES: ClassVar = {
         "select": "form-select",

@@ -86,6 +86,8 @@ TEMPLATES = [
     },
 ]
 
+FORM_RENDERER = "dashboard.form_styles.Renderer"
+
 DATABASES = {"default": environment.parse_postgres_url(environment.read_text("DATABASE_URL"))}
 
 REDIS_URL = environment.read_text("REDIS_URL", "redis://localhost:6379/0")

@@ -13,8 +13,10 @@ from django.views.decorators.http import require_GET
 from dashboard.access.rights import filter_readable_keys
 from dashboard.images.image_filters import ImageFilter
 from dashboard.lists import WordFilter, make_listing
+from dashboard.live_parts import answer_news_only
 from dashboard.typed_requests import Request
 from experiments.access.permissions import list_changeable_keys, may_add
+from experiments.execution.live_marks import mark_catalogue
 from experiments.images.search import find_packages
 from experiments.models import (
     Cluster,
@@ -47,7 +49,12 @@ class WorkloadFilter(WordFilter):
         return rows.filter(name__icontains=self.search_text)
 
 
+def _mark_live_part(request: Request) -> str | None:
+    return mark_catalogue(request.user)
+
+
 @require_GET
+@answer_news_only(_mark_live_part)
 def catalogue(request: Request) -> HttpResponse:
     """Show one tab of the catalogue; its fragment shows the image imports in progress."""
     tab = request.GET.get("tab", TABS[0])

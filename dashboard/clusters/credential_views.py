@@ -22,11 +22,13 @@ from dashboard.clusters.credential_forms import (
     ShareForm,
 )
 from dashboard.lists import WordFilter, make_listing
+from dashboard.live_parts import answer_news_only
 from dashboard.typed_requests import Request
 from experiments.access import audit
 from experiments.access.permissions import may_change, why_not_add, why_not_change
 from experiments.clusters import authorized_keys, connection_tests
 from experiments.clusters import credentials as keys
+from experiments.execution.live_marks import mark_credential
 from experiments.models import Credential, Origin
 from experiments.notify import enqueue_visit
 
@@ -83,7 +85,12 @@ def hand_in(request: Request) -> HttpResponse:
     return render(request, "clusters/credentials/import.html", {"form": form})
 
 
+def _mark_live_part(request: Request, pk: int) -> str | None:
+    return mark_credential(request.user, pk)
+
+
 @require_GET
+@answer_news_only(_mark_live_part)
 def credential(request: Request, pk: int) -> HttpResponse:
     """Show one credential, without its secrets."""
     return _page(request, _readable(request, pk))

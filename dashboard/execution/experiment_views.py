@@ -44,6 +44,7 @@ from experiments.execution.further_attempts import NotDone, find_attempts_of_job
 from experiments.execution.late_files import request_collection
 from experiments.execution.overdue_visits import find_overdue_visit
 from experiments.execution.progress import Progress, explain_waiting, measure_progress
+from experiments.execution.related_experiments import find_related
 from experiments.execution.removed_files import explain_removal
 from experiments.models import Experiment, Job, Recurrence, RecurringExperiment, Run
 from experiments.notify import enqueue_tick
@@ -202,12 +203,8 @@ def _failed(row: Experiment) -> QuerySet[Run]:
 
 def _read_copies(request: OpenRequest, row: Experiment) -> dict[str, Any]:
     """Return what the experiment is a copy of, and its copies, as far as they may be viewed."""
-    is_source = Q(pk__in=[row.copied_from_id or 0, row.reproduces_id or 0])
-    is_related = is_source | Q(copied_from=row.pk) | Q(reproduces=row.pk)
-    rows = Experiment.objects.visible_to(request.user).filter(is_related)
-    source_first = Case(When(is_source, then=Value(0)), default=Value(1))
-    narrow = rows.only("question", "copied_from", "reproduces")
-    related = list(narrow.order_by(source_first, "-pk")[: 2 * COPIES_SHOWN + 3])
+    has_related, recurs = find_related(row)
+    related = _list_related(request, row) if has_related else []
     by_key = {other.pk: other for other in related}
     copies = [other for other in related if other.copied_from_id == row.pk]
     reproductions = [other for other in related if other.reproduces_id == row.pk]
@@ -215,7 +212,7 @@ def _read_copies(request: OpenRequest, row: Experiment) -> dict[str, Any]:
         row.recurrences.filter(
             recurring__in=RecurringExperiment.objects.visible_to(request.user).values("pk")
         )
-        if request.user.is_authenticated and row.launched_at
+        if recurs and request.user.is_authenticated and row.launched_at
         else Recurrence.objects.none()
     )
     return {
@@ -226,6 +223,15 @@ def _read_copies(request: OpenRequest, row: Experiment) -> dict[str, Any]:
         "copies": copies[:COPIES_SHOWN],
         "has_more_copies": len(copies) > COPIES_SHOWN,
     }
+
+
+def _list_related(request: OpenRequest, row: Experiment) -> list[Experiment]:
+    is_source = Q(pk__in=[row.copied_from_id or 0, row.reproduces_id or 0])
+    is_related = is_source | Q(copied_from=row.pk) | Q(reproduces=row.pk)
+    rows = Experiment.objects.visible_to(request.user).filter(is_related)
+    source_first = Case(When(is_source, then=Value(0)), default=Value(1))
+    narrow = rows.only("question", "copied_from", "reproduces")
+    return list(narrow.order_by(source_first, "-pk")[: 2 * COPIES_SHOWN + 3])
 
 
 def _tab(request: OpenRequest, row: Experiment, tab: str, progress: Progress) -> dict[str, Any]:

@@ -15,8 +15,10 @@ from dashboard.access.rights import changeable_row, require, visible_row
 from dashboard.images import inventory_page
 from dashboard.images.image_forms import LabelsForm, StageForm
 from dashboard.images.staged import list_forms, prepare_history
+from dashboard.live_parts import answer_news_only
 from dashboard.typed_requests import Request
 from experiments.access import permissions
+from experiments.execution.live_marks import mark_image
 from experiments.images import advisories, deleting, sbom_documents, staging
 from experiments.models import Image, StagedImage
 from experiments.models.images import SignatureState
@@ -30,7 +32,12 @@ SIGNATURE_MARKS = {
 }
 
 
+def _mark_live_part(request: Request, pk: int) -> str | None:
+    return None if "packages" in request.GET else mark_image(request.user, pk)
+
+
 @require_GET
+@answer_news_only(_mark_live_part)
 def image(request: Request, pk: int) -> HttpResponse:
     """Show an image's software inventory; its fragments are the staged forms and the packages."""
     row = visible_row(request, Image, pk, "owner")

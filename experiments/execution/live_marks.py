@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import connection
 
 from experiments.execution.live_readings import AFTER_PROBLEM, LEAST_INTERVAL
-from experiments.models import Cluster, Experiment, Operation
+from experiments.models import Cluster, Credential, Experiment, Image, Operation
 from experiments.models.visibility import write_rule
 
 if TYPE_CHECKING:
@@ -95,25 +95,97 @@ SELECT md5(jsonb_build_array(
     )
 )::text)
 """
+OF_IMAGE = """
+SELECT md5(jsonb_build_array(
+    (image.ctid, image.xmin)::text,
+    ARRAY(
+        SELECT jsonb_build_array(staged.id, (staged.ctid, staged.xmin)::text, {cluster})
+        FROM experiments_stagedimage AS staged
+        JOIN experiments_cluster AS cluster ON cluster.id = staged.cluster_id
+        WHERE staged.image_id = image.id AND cluster.id IN ({clusters}) ORDER BY staged.id
+    ),
+    ARRAY(
+        SELECT (environment.id, environment.ctid, environment.xmin)::text
+        FROM experiments_environment AS environment
+        JOIN experiments_stagedimage AS staged ON staged.id = environment.staged_image_id
+        WHERE staged.image_id = image.id ORDER BY environment.id
+    ),
+    ARRAY(
+        SELECT (operation.id, operation.ctid, operation.xmin)::text
+        FROM experiments_operation AS operation WHERE operation.id IN (
+            SELECT id FROM experiments_operation WHERE image_id = image.id
+            UNION SELECT of_staged.id FROM experiments_operation AS of_staged
+            JOIN experiments_stagedimage AS staged ON staged.id = of_staged.staged_image_id
+            WHERE staged.image_id = image.id
+            UNION SELECT of_import.id FROM experiments_operation AS of_import
+            JOIN experiments_imageimport AS incoming ON incoming.id = of_import.image_import_id
+            WHERE incoming.image_id = image.id
+        ) ORDER BY operation.id
+    )
+)::text)
+FROM experiments_image AS image WHERE image.id IN ({images}) AND image.id = %s
+"""
+OF_CATALOGUE = """
+SELECT md5(jsonb_build_array(
+    ARRAY(
+        SELECT (cluster.id, cluster.name, cluster.preparing, cluster.preparing_percent)::text
+        FROM experiments_cluster AS cluster
+        WHERE cluster.preparing <> '' AND cluster.id IN ({clusters}) ORDER BY cluster.id
+    ),
+    ARRAY(
+        SELECT (
+            incoming.id, incoming.ctid, incoming.xmin, image.ctid, image.xmin,
+            image.id IN ({images}),
+            ARRAY(
+                SELECT (operation.id, operation.state, operation.doing)::text
+                FROM experiments_operation AS operation
+                WHERE operation.image_import_id = incoming.id ORDER BY operation.id
+            )
+        )::text
+        FROM experiments_imageimport AS incoming
+        LEFT JOIN experiments_image AS image ON image.id = incoming.image_id
+        WHERE incoming.dismissed_at IS NULL AND (%s OR incoming.owner_id = %s)
+        ORDER BY incoming.id
+    )
+)::text)
+"""
+OF_CREDENTIAL = """
+SELECT md5(jsonb_build_array(
+    to_jsonb(credential)
+        - ARRAY['private_key', 'passphrase', 'next_private_key', 'last_used_at'],
+    ARRAY(
+        SELECT {cluster} FROM experiments_cluster AS cluster
+        WHERE cluster.credential_id = credential.id ORDER BY cluster.id
+    ),
+    ARRAY(
+        SELECT (test.id, test.ctid, test.xmin)::text
+        FROM experiments_connectiontest AS test WHERE test.credential_id = credential.id
+        ORDER BY test.ended_at DESC NULLS FIRST, test.id DESC LIMIT 4
+    )
+)::text)
+FROM experiments_credential AS credential
+WHERE credential.id IN ({credentials}) AND credential.id = %s
+"""
+"""Without what is secret, and without when it was used last, which every visit writes."""
 
 
 def mark_experiment(reader: User | AnonymousUser, pk: int) -> str | None:
     """Return the mark of the live parts of an experiment's page and of its comparison's."""
     experiments, values = write_rule(Experiment, reader)
-    return _read_mark(OF_EXPERIMENT, [*values, pk], experiments=experiments)
+    return read_mark(OF_EXPERIMENT, [*values, pk], experiments=experiments)
 
 
 def mark_run(reader: User | AnonymousUser, uid: str) -> str | None:
     """Return the mark of the live part of a run's page."""
     experiments, values = write_rule(Experiment, reader)
     known = [uid, reader.is_authenticated, LEAST_INTERVAL, AFTER_PROBLEM]
-    return _read_mark(OF_RUN, [*values, *known], experiments=experiments)
+    return read_mark(OF_RUN, [*values, *known], experiments=experiments)
 
 
 def mark_operation(reader: User, pk: int) -> str | None:
     """Return the mark of the live part of an operation's page."""
     operations, values = write_rule(Operation, reader)
-    return _read_mark(OF_OPERATION, [*values, pk], operations=operations)
+    return read_mark(OF_OPERATION, [*values, pk], operations=operations)
 
 
 def mark_overview(reader: User) -> str | None:
@@ -121,11 +193,36 @@ def mark_overview(reader: User) -> str | None:
     experiments, values = write_rule(Experiment, reader)
     clusters, of_clusters = write_rule(Cluster, reader)
     known = [*values, *of_clusters]
-    return _read_mark(OF_OVERVIEW, known, experiments=experiments, clusters=clusters)
+    return read_mark(OF_OVERVIEW, known, experiments=experiments, clusters=clusters)
 
 
-def _read_mark(template: str, values: list[Any], **rules: str) -> str | None:
-    """Return what a statement gives; `rules` select what the reader may view."""
+def mark_image(reader: User, pk: int) -> str | None:
+    """Return the mark of the live part of an image's page."""
+    clusters, of_clusters = write_rule(Cluster, reader)
+    images, of_images = write_rule(Image, reader)
+    known = [*of_clusters, *of_images, pk]
+    return read_mark(OF_IMAGE, known, clusters=clusters, images=images)
+
+
+def mark_catalogue(reader: User) -> str | None:
+    """Return the mark of the catalogue's live part: clusters being set up, and image imports."""
+    clusters, of_clusters = write_rule(Cluster, reader)
+    images, of_images = write_rule(Image, reader)
+    known = [*of_clusters, *of_images, reader.is_superuser, reader.pk]
+    return read_mark(OF_CATALOGUE, known, clusters=clusters, images=images)
+
+
+def mark_credential(reader: User, pk: int) -> str | None:
+    """Return the mark of the live part of a credential's page."""
+    credentials, values = write_rule(Credential, reader, "usable_by")
+    return read_mark(OF_CREDENTIAL, [*values, pk], credentials=credentials)
+
+
+def read_mark(template: str, values: list[Any], **rules: str) -> str | None:
+    """Return what a statement gives, with `rules` that select what the reader may view.
+
+    It may name the parts of other ones, {cluster}, {events} and {pauses}.
+    """
     statement = template.format(cluster=CLUSTER, events=EVENTS, pauses=PAUSES, **rules)
     with connection.cursor() as cursor:
         cursor.execute(statement, values)

@@ -15,7 +15,6 @@ from experiments.execution.guard import contain_failure, make_storable
 from experiments.execution.lease import Lease
 from experiments.execution.visit_outcomes import ask_for_another_visit
 from experiments.models import LiveReading, Run
-from experiments.models.database_time import database_now
 from runners.errors import TryAgain
 from runners.live_files import MOST_REPORT_BYTES, LiveFiles, read_live_files
 from runners.node_samples import describe_so_far
@@ -33,6 +32,13 @@ READ = (
     *("run__uid", "run__position", "run__began_at", "run__job__directory"),
 )
 """Columns of readings, and of their runs, that a visit needs."""
+NOTE_WATCHED = """
+INSERT INTO experiments_livereading
+    (run_id, watched_at, directory, "offset", report, output_tail, samples, problem)
+VALUES (%s, statement_timestamp(), '', 0, '{}', '', '{}', '')
+ON CONFLICT (run_id) DO UPDATE SET watched_at = statement_timestamp()
+RETURNING *, statement_timestamp() AS now
+"""
 MOST_RUNS = 20
 """Runs that are read in one visit; the others' turn comes with the next one."""
 
@@ -42,17 +48,14 @@ def watch(run: Run) -> LiveReading:
 
     Of an earlier attempt nothing is returned.
     """
-    row = LiveReading(run=run, watched_at=Now())
-    LiveReading.objects.bulk_create(
-        [row], update_conflicts=True, unique_fields=["run"], update_fields=["watched_at"]
-    )
-    # A visit may have deleted it meanwhile, as the run has ended.
-    reading = LiveReading.objects.filter(run=run).first() or LiveReading(run=run)
+    # One statement: a visit may delete the row at any time, as the run has ended.
+    (reading,) = LiveReading.objects.raw(NOTE_WATCHED, [run.pk])
+    now = reading.now
     if reading.directory != _name_directory(run):
         reading = LiveReading(run=run)
     cluster = run.job.cluster
     pause = AFTER_PROBLEM if reading.problem else LEAST_INTERVAL
-    is_due = reading.read_at is None or database_now() - reading.read_at >= pause
+    is_due = reading.read_at is None or now - reading.read_at >= pause
     if is_due and cluster.enabled and cluster.wanted_at is None:
         ask_for_another_visit(cluster)
     return reading

@@ -55,6 +55,7 @@ class ClusterQuerySet(SharedQuerySet["Cluster"]):
         """Leave out machines that are only known from logs that others have imported."""
         return self.filter(self.shown_to_or_recorded(user, recorded=models.Q(recorded=True)))
 
+    @compile_once
     def usable_by(self, user: User) -> ClusterQuerySet:
         """Return the enabled clusters on which `user` may use the key, and so send jobs.
 

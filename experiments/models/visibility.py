@@ -77,17 +77,21 @@ def compile_rule(
     return statement, tuple(parameters)
 
 
-def write_rule(model: type[models.Model], user: User | AnonymousUser) -> tuple[str, list[Any]]:
+def write_rule(
+    model: type[models.Model], user: User | AnonymousUser, rule: str = "visible_to"
+) -> tuple[str, list[Any]]:
     """Return SQL that selects the keys of the rows that `user` may view, and its parameters.
 
-    For statements that are no querysets; compiled once a process for whoever is a member.
+    For statements that are no querysets; compiled once a process for whoever is a member. `rule`
+    is the method of the model's rows that leaves what `user` may view, or use.
     """
     rows: Any = model._default_manager.all()
     if user.is_authenticated and not user.is_superuser:
-        statement, parameters = compile_rule(type(rows).visible_to, model)
+        statement, parameters = compile_rule(getattr(type(rows), rule), model)
         return statement, [user.pk if value == MEMBER else value for value in parameters]
     try:
-        statement, own = rows.visible_to(user).order_by().values("pk").query.sql_with_params()
+        allowed = getattr(rows, rule)(user)
+        statement, own = allowed.order_by().values("pk").query.sql_with_params()
     except EmptyResultSet:  # a visitor whose link opens no such row
         return "SELECT NULL::bigint WHERE false", []
     return statement, list(own)
