@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from django import forms
@@ -21,7 +22,6 @@ from dashboard.uploads import was_too_large
 from experiments.imports import LIMITS, ImportProblem
 from experiments.imports.imported_bundles import BundleKnown, Imported, import_bundle
 from experiments.models import Experiment, User
-from runners.scratch_folders import open_scratch_folder
 
 MEGABYTES = LIMITS.archive_bytes // 1_000_000
 LOCK = "tare: an uploaded bundle"
@@ -54,8 +54,8 @@ class BundleForm(Styled, forms.Form):
     def store(self, owner: User) -> Imported:
         """Store the bundle as an experiment. Raises ImportProblem, with nothing stored."""
         uploaded: Any = self.cleaned_data["bundle"]
-        with _hold_lock(), open_scratch_folder("bundle") as folder:
-            path = folder / "bundle.zip"
+        with _hold_lock(), TemporaryDirectory(prefix="tare-bundle-") as folder:
+            path = Path(folder, "bundle.zip")
             with path.open("wb") as file:
                 for piece in uploaded.chunks():
                     file.write(piece)

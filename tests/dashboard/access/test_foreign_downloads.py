@@ -47,6 +47,7 @@ def test_every_download_is_saved_under_a_plain_name(ended: Experiment) -> None:
     wrong: list[Any] = []
     for address in list_downloads(ended):
         answer = client.get(address)
+        b"".join(answer)  # its place among exports is free only then
         disposition = answer.get("Content-Disposition", "")
         is_saved = disposition.startswith("attachment")
         is_plain = not set(disposition) & set("<>\\\r\n\u202e")

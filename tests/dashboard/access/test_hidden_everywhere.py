@@ -118,6 +118,7 @@ def find_told(client: Client, row: Experiment) -> dict[str, list[str]]:
             answer = client.get(address, headers=headers)
             assert answer.status_code in (200, 302, 403, 404, 405), address
             if answer["Content-Type"] in PICTURES_AND_BUNDLES:
+                b"".join(answer)  # its place among exports is free only then
                 continue
             said = (body(answer) + str(dict(answer.items()))).lower()
             if names := [secret for secret in SECRETS if secret.lower() in said]:

@@ -22,7 +22,6 @@ from experiments.models import (
     Cluster,
     Environment,
     Experiment,
-    ImportedBundle,
     Partition,
     Role,
     Snapshot,
@@ -33,7 +32,7 @@ from tests.dashboard.comparisons.test_studies import query_of, read_table, read_
 from tests.dashboard.conftest import People, read_report
 from tests.dashboard.imports.bundles import bring, forget_all, write
 from tests.experiments.bundles.studies import end_runs, launch
-from tests.factories import UserFactory, link_to
+from tests.factories import UserFactory
 
 pytestmark = pytest.mark.django_db
 ADDRESS = "/experiments/import/bundle/"
@@ -231,26 +230,3 @@ def test_names_of_people_of_the_other_site_are_hidden_by_a_link_that_hides(
     assert len(name) > 1
     hidden = build_anonymity([experiment])
     assert name not in hidden.hide(f"launched by {name}")
-
-
-@pytest.mark.parametrize(
-    ("site", "told"),
-    [
-        ("https://tare.lab-of-grete.example.org:8443", "lab-of-grete"),
-        ("HTTPS://Tare.Lab-of-Grete.example.org/tare", "lab-of-grete"),
-        ("http://[lab-of-grete", "lab-of-grete"),
-        ("lab-of-grete", "lab-of-grete"),
-    ],
-)
-def test_the_other_site_is_hidden_by_a_link_that_hides(
-    bundle: bytes, as_owner: Client, site: str, told: str
-) -> None:
-    send(as_owner, bundle)
-    experiment = Experiment.objects.get()
-    ImportedBundle.objects.update(site=site)
-    client = Client()
-    client.get(link_to(experiment, hides_names=True))
-    for tab in ("", "?tab=plan", "?tab=events"):
-        page = client.get(experiment.get_absolute_url() + tab).content.decode().lower()
-        assert "experiment" in page
-        assert told not in page
