@@ -106,6 +106,7 @@ ROOMS = {
         "payload": "",
         "terminal": "",
         "untrusted": "",
+        "scratch_folders": "",
         "shapes": "untrusted",
         "node_samples": "untrusted",
         "transports": "errors untrusted",

@@ -96,10 +96,9 @@ class Reproduction(ExperimentPanel):
 
 def _is_open_to_readers_of(again: Experiment, first: Experiment) -> bool:
     """Return whether whoever may view one experiment may surely view the other one."""
-    order = ("private", "groups", "members", "public")
-    if again.visibility not in order or first.visibility not in ("members", "public"):
-        return False
-    return order.index(first.visibility) >= order.index(again.visibility)
+    # Who views a public one may have no account, and no link to the other one.
+    inside = ("private", "groups", "members")
+    return again.visibility in inside and first.visibility in ("members", "public")
 
 
 def _make_row(line: Line) -> dict[str, Any]:

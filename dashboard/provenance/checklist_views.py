@@ -54,7 +54,7 @@ def checklist_file(request: OpenRequest, pk: int) -> HttpResponse:
 
 def _read_facts(request: OpenRequest, experiment: Experiment) -> ArtefactFacts:
     """Return the facts of an experiment; whose it is stays hidden where a link asks for that."""
-    facts = read_artefact_facts(experiment)
+    facts = read_artefact_facts(experiment, request.user)
     if not are_names_hidden(request.user):
         return facts
     return replace(

@@ -15,7 +15,8 @@ from django.views.decorators.http import require_POST
 from dashboard.access.rights import changeable_row
 from dashboard.typed_requests import OpenRequest, Request, read_posted_text
 from experiments.access import audit
-from experiments.models import RecurringExperiment
+from experiments.access.permissions import may_add
+from experiments.models import Experiment, RecurringExperiment
 from experiments.recurring.commit_triggers import (
     find_by_token,
     is_commit,
@@ -30,6 +31,7 @@ SENTENCES = {
     "known": "This commit was asked for already.",
     "over": "It is over: nothing of it is launched any more.",
 }
+NOT_ITS_OWNER = "Nothing was asked for: its owner may launch no experiment any more."
 STATUS = {"requested": 202, "known": 200, "over": 409}
 
 
@@ -71,6 +73,8 @@ def trigger(request: OpenRequest) -> JsonResponse:
     if not is_commit(commit):
         text = "Post the field commit: letters, digits and . _ / + - alone, at most 100."
         return JsonResponse({"error": text}, status=400)
+    if not may_add(row.owner, Experiment):
+        return JsonResponse({"error": NOT_ITS_OWNER}, status=409)
     outcome = request_commit(row.pk, commit)
     content = {"recurring": row.pk, "commit": commit, "state": SENTENCES[outcome]}
     return JsonResponse(content, status=STATUS[outcome])

@@ -27,6 +27,7 @@ NAME_KEYS = ("USER", "LOGNAME", "USERNAME", "SUDO_USER", "SLURM_JOB_USER", "SGE_
 NOBODY = {"root", "nobody"}
 PATH_KEYS = ("HOME", "PWD", "OLDPWD", "TMPDIR", "SCRATCH", "WORK", "SGE_O_HOME", "SLURM_SUBMIT_DIR")
 COMMON_DIRECTORIES = {"/", "/tmp", "/root", "/home", "/var/tmp", "/dev/shm"}  # noqa: S108
+COMMON_DIRECTORIES |= {"/data", "/datasets", "/scratch", "/work", "/projects", "/mnt", "/srv"}
 # Folders in which sites keep people's directories; paths are hidden up to the person's own.
 PEOPLES_DIRECTORIES = re.compile(
     r"(?:/[\w.+@-]+){0,8}?/(?:homes?|Users|users|scratch|work|workspace|projects?)/[\w.+@-]+"
@@ -141,7 +142,7 @@ def build_anonymity(
             experiment.jobs.order_by().values_list("cluster__work_directory", flat=True).distinct()
         )
         paths.add(experiment.cluster.work_directory)
-        paths |= _list_past_work_directories(experiment)
+        paths |= _list_past_work_directories(experiment) | _list_data_paths(experiment)
         snapshots = experiment.runs.filter(snapshot__isnull=False)
         size = snapshots.aggregate(count=Count("pk"), newest=Max("snapshot"))
         of_jobs = experiment.jobs.aggregate(count=Count("snapshot"), newest=Max("snapshot"))
@@ -186,6 +187,20 @@ def _list_past_work_directories(experiment: Experiment) -> set[str]:
         directory.rpartition("/jobs/")[0]
         for directory in directories.values_list("directory", flat=True)
     }
+
+
+DATA_PATHS = """
+SELECT DISTINCT value #>> '{}'
+FROM experiments_experiment, jsonb_path_query(plan, '$.workloads.*.data_set.path') AS value
+WHERE id = %s
+"""
+
+
+def _list_data_paths(experiment: Experiment) -> set[str]:
+    """Return where the data sets of a frozen plan lie on its cluster."""
+    with connection.cursor() as cursor:
+        cursor.execute(DATA_PATHS, [experiment.pk])
+        return {text for (text,) in cursor.fetchall() if text and text.startswith("/")}
 
 
 def _list_accounts(experiment: Experiment) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from urllib.parse import urlsplit
 
 from django.db.models import Min, Q
 
@@ -62,11 +63,20 @@ def number_machines(
         nodes += [*(excluded or ()), *of_several]
     hops = experiment.cluster.list_hops()
     _number(machines, "node", (name for text in (*nodes, *hosts) for name in _nodes_in(text)))
-    _number(machines, "host", (cluster.host for cluster in hops))
+    _number(machines, "host", [*(cluster.host for cluster in hops), _find_first_site(experiment)])
     partitions = [row.name for cluster in hops for row in cluster.partitions.order_by("pk")]
     _number(machines, "partition", partitions)
     _number(machines, "cluster", (cluster.name for cluster in hops))
     return machines
+
+
+def _find_first_site(experiment: Experiment) -> str:
+    """Return the host of the other Tare whose bundle an experiment came as; "" for others."""
+    site: str = experiment.imported_bundle.site if experiment.is_from_bundle else ""
+    try:
+        return urlsplit(site).hostname or site
+    except ValueError:
+        return site
 
 
 def compile_machine_pattern(spelling: str, replacement: str) -> str:

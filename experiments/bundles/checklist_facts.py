@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from django.contrib.auth.models import AnonymousUser
 from django.db.models import Count, Q
 
 from experiments.citations import describe_citation
-from experiments.models import Experiment, Image, Run
+from experiments.models import Experiment, Image, Run, User
 
 OWN_PROGRAM = "command"
 """The kind of a workload whose program is not one of Tare's."""
@@ -38,8 +39,13 @@ class ArtefactFacts:
     """A sentence for each: by whom, where, with which verdict."""
 
 
-def read_artefact_facts(experiment: Experiment) -> ArtefactFacts:
-    """Return the facts; six statements, however many runs there are."""
+def read_artefact_facts(
+    experiment: Experiment, reader: User | AnonymousUser | None = None
+) -> ArtefactFacts:
+    """Return the facts; six statements, however many runs there are.
+
+    Reproductions are those that `reader` may view; None: those that are public, for bundles.
+    """
     succeeded = Q(state=Run.State.SUCCEEDED)
     counts = experiment.runs.order_by().aggregate(
         runs=Count("pk"),
@@ -64,18 +70,25 @@ def read_artefact_facts(experiment: Experiment) -> ArtefactFacts:
         licence=cited.licence,
         authors=[author.name for author in cited.authors],
         deposit_doi=cited.doi if cited.is_published else "",
-        reproductions=describe_reproductions(experiment),
+        reproductions=describe_reproductions(experiment, reader),
         **counts,
         **of_images,
     )
 
 
-def describe_reproductions(experiment: Experiment) -> list[str]:
-    """Return a sentence for each reproduction by others that everybody who logs in may view."""
-    rows = experiment.reproductions.exclude(owner=experiment.owner_id).filter(
-        launched_at__isnull=False,
-        visibility__in=(Experiment.Visibility.MEMBERS, Experiment.Visibility.PUBLIC),
-    )
+def describe_reproductions(
+    experiment: Experiment, reader: User | AnonymousUser | None
+) -> list[str]:
+    """Return a sentence for each reproduction by others that `reader` may view.
+
+    For everybody (None) those are told alone that are public.
+    """
+    if reader is None:
+        seen = Experiment.objects.filter(visibility=Experiment.Visibility.PUBLIC)
+    else:
+        seen = Experiment.objects.visible_to(reader)
+    rows = seen.filter(reproduces=experiment.pk, launched_at__isnull=False)
+    rows = rows.exclude(owner=experiment.owner_id)
     named = rows.select_related("cluster").only("launched_at", "cluster__name")
     return [
         f"Done again on {row.cluster.name} as experiment {row.pk}, launched "

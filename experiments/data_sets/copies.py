@@ -5,6 +5,8 @@ Rows and rules; ticks do the work.
 
 from __future__ import annotations
 
+import posixpath
+
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
@@ -32,7 +34,9 @@ def add_copy(data_set: DataSet, cluster: Cluster, path: str, by: User) -> DataCo
         is_data_path(path)
     except ValidationError as refusal:
         raise NotDone(refusal.messages[0]) from None
-    path = path.rstrip("/")
+    path = "/" + posixpath.normpath(path).lstrip("/")  # one folder has one spelling
+    if problem := _why_not_at(path, cluster):
+        raise NotDone(problem)
     row = DataCopy(data_set=data_set, cluster=cluster, path=path, owner=by)
     try:
         with transaction.atomic():
@@ -53,6 +57,17 @@ def why_not_add_copy(data_set: DataSet, cluster: Cluster, by: User) -> str:
         permissions.why_not_add(by, DataCopy)
         or permissions.why_not_use(by, data_set)
         or permissions.why_not_use(by, cluster)
+    )
+
+
+def _why_not_at(path: str, cluster: Cluster) -> str:
+    """Return why a path cannot be a data set's: it is in Tare's own folder, or has that in it."""
+    own = posixpath.normpath(cluster.work_directory)
+    if not f"{path}/".startswith(f"{own}/") and not f"{own}/".startswith(f"{path}/"):
+        return ""
+    return (
+        f"{path} is in Tare’s own folder on {cluster}, {own}, or has that in it: files come and go "
+        "there with each job. Name a folder beside it."
     )
 
 

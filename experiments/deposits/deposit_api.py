@@ -203,7 +203,8 @@ class DepositService:
         return Failure(text, may_pass=True, was_refused=was_refused)
 
     def _explain_status(self, status: int, reply: Mapping[str, str], content: bytes) -> Failure:
-        said = _read_message(content)
+        # A proxy may repeat what it was sent.
+        said = _read_message(content, hidden=self._token.reveal())
         quoted = f" It says: {said}" if said else ""
         wait = _read_wait(
             {name.lower(): text for name, text in reply.items()}.get("retry-after", "")
@@ -327,8 +328,9 @@ def _look_up(document: Any, *names: str) -> Any:
     return document
 
 
-def _read_message(content: bytes) -> str:
-    """Return what an answer with an error says, in a line; "" where it says nothing."""
+@sensitive_variables("hidden", "texts")
+def _read_message(content: bytes, *, hidden: str) -> str:
+    """Return what an answer with an error says, in a line, without `hidden`; "" for nothing."""
     document = _parse(content[:MOST_BYTES])
     parts = [_look_up(document, "message")]
     errors = _look_up(document, "errors")
@@ -339,7 +341,7 @@ def _read_message(content: bytes) -> str:
             message = "; ".join(map(str, messages[:3]))
         parts.append(f"{field}: {message}" if field else message)
     texts = [part for part in parts if isinstance(part, str) and part]
-    return clean_line(clean_text(" ".join(texts)))[:MOST_MESSAGE]
+    return clean_line(clean_text(" ".join(texts).replace(hidden, "…")))[:MOST_MESSAGE]
 
 
 def _read_wait(text: str) -> int | None:

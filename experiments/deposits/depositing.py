@@ -8,13 +8,11 @@ no answer came, is looked for by its mark before another one is made.
 from __future__ import annotations
 
 import logging
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -24,24 +22,26 @@ from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 from django.views.decorators.debug import sensitive_variables
 
-from experiments.access import audit
+from experiments.access import audit, permissions
 from experiments.bundles import ChangedMeanwhile, NoBundle
 from experiments.citations import describe_citation
 from experiments.deposits.deposit_api import DOI, DepositService, Failure
 from experiments.deposits.deposit_metadata import describe_deposit, write_mark
 from experiments.deposits.deposit_requests import find_due
 from experiments.encryption import WrongKey
-from experiments.models import Citation, Deposit, DepositToken, Experiment
+from experiments.models import Citation, Deposit, DepositToken, Experiment, User
 from experiments.models.database_time import database_now
+from runners.scratch_folders import open_scratch_folder
 
 logger = logging.getLogger(__name__)
 
 FIRST_PAUSE, LONGEST_PAUSE = 60, 3600
 MOST_ATTEMPTS = 20
-"""By themselves, within about 17 hours. Then a person is to look."""
+"""By themselves, within about 17 hours. Then a person is to look. So many workers may die of it."""
 LOOKING_AGAIN = timedelta(minutes=2)
 """The service lists a new draft after a while only: before, none is made in place of a lost one."""
 BEAT_SECONDS = 1.0
+LONGEST_BUCKET = 500  # characters of the link to where files are put
 
 
 class Lost(Exception):
@@ -83,7 +83,13 @@ def deposit_bundle(pk: int) -> str:
     )
     if not claimed:
         return "not due, or another task works on it"
-    attempt = Attempt(Deposit.objects.select_related("owner").get(pk=pk), claim)
+    row = Deposit.objects.select_related("owner").filter(pk=pk, claim=claim).first()
+    if row is None:
+        return "taken over or stopped"
+    attempt = Attempt(row, claim)
+    if row.attempts > MOST_ATTEMPTS:  # no attempt before has come to an end of its own
+        text = f"It was begun {MOST_ATTEMPTS} times, and its worker died each time."
+        return _end_failed(attempt, Failure(text, may_pass=False, was_refused=True))
     try:
         _work(attempt)
     except Lost:
@@ -132,11 +138,12 @@ def _work(attempt: Attempt) -> None:
         return
     assert row.deposition is not None
     if row.uploaded_at is None:
-        _upload(attempt, service, experiment.pk)
+        _upload(attempt, experiment.pk)
     if not row.publishes:
         attempt.store(state=Deposit.State.DRAFT, problem="", retry_at=None, claim=None)
         return
     attempt.store()
+    service = _open_service(row)  # the upload may have taken an hour
     document = service.publish(row.deposition)
     if not _is_published(document):
         document = service.read(row.deposition)
@@ -149,6 +156,12 @@ def _work(attempt: Attempt) -> None:
 
 @sensitive_variables("token")
 def _open_service(row: Deposit) -> DepositService:
+    """Return the service with the token as it is now. Raises Failure where it may not be used.
+
+    Asked again before each step that takes long: what is published stays published, whoever was
+    put out of service or has withdrawn the token meanwhile.
+    """
+    _require_rights(row)
     token = DepositToken.objects.filter(owner=row.owner_id, service=row.service).first()
     problem = ""
     if row.service != settings.DEPOSIT_ADDRESS:
@@ -163,6 +176,20 @@ def _open_service(row: Deposit) -> DepositService:
         text = "This site can no longer read the token: save it again."
         raise Failure(text, may_pass=False, was_refused=True) from None
     return DepositService(row.service, token.token)
+
+
+def _require_rights(row: Deposit) -> None:
+    """Raise Failure unless whoever asked for the deposit may still change the experiment."""
+    owner = User.objects.filter(pk=row.owner_id).first()
+    experiment = Experiment.objects.without_plan().select_related("owner").get(pk=row.experiment_id)
+    if owner is None:
+        why = "Whoever asked for it has no account any more."
+    elif not owner.is_active:
+        why = f"The account of {owner} is not in service any more."
+    else:
+        why = permissions.why_not_change(owner, experiment)
+    if why:
+        raise Failure(why, may_pass=False, was_refused=True)
 
 
 def _begin(attempt: Attempt, service: DepositService, experiment: Experiment) -> None:
@@ -193,7 +220,8 @@ def _begin(attempt: Attempt, service: DepositService, experiment: Experiment) ->
     bucket, page = (
         links.get(name) if isinstance(links, dict) else "" for name in ("bucket", "html")
     )
-    if type(number) is not int or not 0 < number < 2**63 or not isinstance(bucket, str):
+    is_number = type(number) is int and 0 < number < 2**63
+    if not is_number or not isinstance(bucket, str) or len(bucket) > LONGEST_BUCKET:
         raise Failure(
             f"{service.host} answered without the number of a draft, or without its bucket.",
             may_pass=False,
@@ -203,7 +231,7 @@ def _begin(attempt: Attempt, service: DepositService, experiment: Experiment) ->
     with transaction.atomic():
         attempt.store(
             deposition=number,
-            bucket=bucket[:500],
+            bucket=bucket,
             page=page if service.is_of_service(page) else "",
             doi=doi,
             create_sent_at=None,
@@ -211,7 +239,7 @@ def _begin(attempt: Attempt, service: DepositService, experiment: Experiment) ->
         _store_doi(row, doi, is_published=False)
 
 
-def _upload(attempt: Attempt, service: DepositService, experiment_pk: int) -> None:
+def _upload(attempt: Attempt, experiment_pk: int) -> None:
     """Write the bundle as it is now, set the metadata, and send the file."""
     row = attempt.row
     experiment = Experiment.objects.select_related("citation", "owner", "cluster").get(
@@ -219,14 +247,15 @@ def _upload(attempt: Attempt, service: DepositService, experiment_pk: int) -> No
     )
     make_bundle: Callable[[Experiment], tuple[str, Iterator[bytes]]]
     make_bundle = import_string(settings.BUNDLE_MAKER)
-    with tempfile.TemporaryDirectory(prefix="tare-deposit-") as folder:
+    with open_scratch_folder("deposit") as folder:
         name, pieces = make_bundle(experiment)
-        path = Path(folder) / "bundle.zip"
+        path = folder / "bundle.zip"
         with path.open("wb") as file:
             for piece in pieces:
                 file.write(piece)
                 attempt.beat()
         attempt.store(total_bytes=path.stat().st_size)
+        service = _open_service(row)  # the bundle of a large experiment takes minutes
         assert row.deposition is not None
         service.describe(row.deposition, describe_deposit(row, describe_citation(experiment)))
         attempt.store()

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 from django.db import transaction
@@ -45,6 +44,7 @@ from runners.errors import Refused
 from runners.job_failures import name_failure
 from runners.records import Record, read_record
 from runners.schedulers import SCHEDULERS
+from runners.scratch_folders import open_scratch_folder
 from runners.transports import Local
 from runners.transports.base import MIB
 from runners.untrusted import Damaged, clean_text
@@ -162,9 +162,9 @@ def bring_results(
             return "no job of this experiment has this name"
         return _why_unknown(experiment, folder)
 
-    with TemporaryDirectory(prefix="tare-results-") as scratch:
+    with open_scratch_folder("results") as scratch:
         try:
-            unpacked = unpack_results(archive, Path(scratch), why_not, most_bytes=most_bytes)
+            unpacked = unpack_results(archive, scratch, why_not, most_bytes=most_bytes)
         except TooMuch as refusal:
             raise NotBrought(f"{refusal} {OTHERWISE}") from None
         except Refused as refusal:
@@ -174,7 +174,7 @@ def bring_results(
         if not unpacked.jobs:
             brought.notes.append("The archive holds no results of jobs.")
         for portion in _split(unpacked, jobs, brought):
-            _enter_portion(portion, Path(scratch) / "jobs", brought, by, is_final=is_final)
+            _enter_portion(portion, scratch / "jobs", brought, by, is_final=is_final)
     brought.left = _list_awaited(experiment)
     why = f"{make_storable(name)}, sha256 {brought.sha256}: {brought.describe()}"
     refusals = "; ".join(f"{each.title}: {each.why}" for each in brought.refused)

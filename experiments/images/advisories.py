@@ -6,8 +6,10 @@ of PyPI) or a file in the format of OSV, and the day of that list is said wherev
 
 from __future__ import annotations
 
+import lzma
 import re
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -27,6 +29,7 @@ PACKAGE = "safety-db"
 PACKAGED_FILE = "safety_db/insecure_full.json"
 MOST_BYTES = 64 << 20  # of a list in one file
 MOST_ENTRY_BYTES = 4 << 20  # of one advisory in a zip file
+MOST_UNPACKED = 2 << 30  # of all advisories in a zip file
 MOST_ADVISORIES = 200_000
 LONGEST_SUMMARY = 2000
 COVERS = (
@@ -116,7 +119,7 @@ def read_safety_db(path: Path, source: str) -> AdvisoryList:
         document = parse_document(content)
         known_on = datetime.fromtimestamp(document["$meta"]["timestamp"], UTC).date()
         entries = [
-            (name, [entry.get("cve") or entry["id"]], entry["specs"], entry["advisory"])
+            (name, [entry.get("cve") or entry["id"]], list(entry["specs"]), entry["advisory"])
             for name, rows in document.items()
             if name != "$meta"
             for entry in rows
@@ -134,11 +137,16 @@ def read_osv(path: Path) -> AdvisoryList:
     newest, damaged = date.min, 0
     try:
         with zipfile.ZipFile(path) as archive:
-            for member in archive.infolist()[:MOST_ADVISORIES]:
-                if not member.filename.endswith(".json") or member.file_size > MOST_ENTRY_BYTES:
+            members = [row for row in archive.infolist() if row.filename.endswith(".json")]
+            if sum(row.file_size for row in members) > MOST_UNPACKED:
+                raise NoList(f"{path.name} holds more than {MOST_UNPACKED >> 30} GiB.")
+            damaged = max(0, len(members) - MOST_ADVISORIES)
+            for member in members[:MOST_ADVISORIES]:
+                if member.file_size > MOST_ENTRY_BYTES:
+                    damaged += 1
                     continue
                 try:
-                    document = parse_document(archive.read(member))
+                    document = parse_document(_read_member(archive, member))
                     changed = datetime.fromisoformat(document["modified"]).date()
                     entries += _list_osv_entries(document)
                     newest = max(newest, changed)
@@ -150,6 +158,14 @@ def read_osv(path: Path) -> AdvisoryList:
         raise NoList(f"{path.name} holds no advisories in the format of OSV.")
     made = _make_list(path.name, newest, entries)
     return AdvisoryList(made.source, made.known_on, made.rows, made.left_out + damaged)
+
+
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """Return a file of a zip. Raises BadZipFile for content that cannot be unpacked."""
+    try:
+        return archive.read(member)
+    except (zlib.error, lzma.LZMAError, OSError) as problem:
+        raise zipfile.BadZipFile(f"{member.filename}: {problem}") from None
 
 
 def _list_osv_entries(document: dict[str, Any]) -> Iterator[tuple[str, list[str], list[str], str]]:

@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
 from django.db import transaction
@@ -39,6 +38,7 @@ from experiments.snapshots import replace_paths
 from runners.by_hand import BEGINS, unpack_results
 from runners.errors import Refused
 from runners.records import Record, RunRecord
+from runners.scratch_folders import open_scratch_folder
 from runners.untrusted import Damaged, Table, Text, clean_text, parse_document
 
 WHY = "an import of a study by hand"
@@ -74,7 +74,7 @@ def import_study(
     study = read_plan(plan)
     if Cluster.objects.filter(name=machine).exists():
         raise ImportProblem(f"There is a cluster called {machine} already: name another machine.")
-    with TemporaryDirectory(prefix="tare-study-") as scratch, transaction.atomic():
+    with open_scratch_folder("study") as scratch, transaction.atomic():
         experiment = _create_experiment(study, owner, machine=machine, question=question)
         jobs = _create_jobs(study, experiment)
 
@@ -82,7 +82,7 @@ def import_study(
             return "" if folder in jobs else "the plan has no such job"
 
         try:
-            unpacked = unpack_results(archive, Path(scratch), why_not)
+            unpacked = unpack_results(archive, scratch, why_not)
         except Refused as refusal:
             raise ImportProblem(str(refusal)) from None
         brought = Brought(unpacked.sha256)

@@ -42,7 +42,7 @@ def find_by_token(token: str) -> RecurringExperiment | None:
     if not token or len(token) > LONGEST_TOKEN:
         return None
     rows = RecurringExperiment.objects.filter(token_hash=compute_token_hash(token))
-    return rows.first()
+    return rows.select_related("owner").first()
 
 
 def is_commit(text: str) -> bool:

@@ -14,6 +14,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import stat
 import sys
 import time
@@ -25,6 +26,7 @@ CHUNK = 4 * 2**20
 PAUSE = 5.0  # s between two notes on how far it is
 FIRST_DIFFERENCES = 5
 """As many differing files are named."""
+HASH = re.compile(r"[0-9a-f]{64}")
 ITSELF = b""
 """The path of the only file of a data set that is one file."""
 
@@ -220,7 +222,7 @@ def read_manifest(path: str, root: bytes, digest: str) -> Dict[bytes, Entry]:
             "the list of its files, %s, cannot be read (%s): check the copy in full"
             % (path, error.strerror)
         ) from error
-    except ValueError as error:
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise Unusable("the list of its files, %s, is damaged: %s" % (path, error)) from error
     if compute_digest(entries) != digest:
         raise Unusable("the list of its files, %s, is of another data set" % path)
@@ -230,7 +232,7 @@ def read_manifest(path: str, root: bytes, digest: str) -> Dict[bytes, Entry]:
 def read_line(line: str) -> Tuple[bytes, Entry]:
     """Return the file of a manifest's line. Raises ValueError."""
     name, size, modified, sha256 = json.loads(line)
-    if not (isinstance(name, str) and isinstance(sha256, str) and len(sha256) == 64):
+    if not (isinstance(name, str) and isinstance(sha256, str) and HASH.fullmatch(sha256)):
         raise ValueError("a line has another form")
     return os.fsencode(name), Entry(int(size), int(modified), sha256)
 
@@ -242,7 +244,7 @@ def read_partial(root: bytes, path: str) -> Dict[bytes, Entry]:
         with open(path, encoding="ascii", errors="replace") as file:
             if json.loads(file.readline()) == os.fsdecode(root):
                 known.update(map(read_line, file))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, OverflowError, RecursionError):
         pass
     return known
 

@@ -191,21 +191,39 @@ def test_reading_again_takes_note_of_new_times(folder: Path) -> None:
     assert run("check", folder, digest)[0] == 0
 
 
-@pytest.mark.parametrize("damage", ["gone", "cut", "of another", "odd"])
+ODD_LINES = {
+    "odd": "[1, 2]",
+    "a number": "5",
+    "no size": '["x", null, 1, "%s"]' % ("a" * 64),
+    "endless": '["x", Infinity, 1, "%s"]' % ("a" * 64),
+    "no hash": '["x", 1, 1, "%s"]' % ("\\ud800" * 64),
+    "deep": "[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "of another", *ODD_LINES])
 def test_a_list_of_files_that_is_not_this_one_proves_nothing(folder: Path, damage: str) -> None:
     digest, manifest = read(folder), folder.parent / "work" / "m"
     lines = manifest.read_text().splitlines(keepends=True)
     texts = {
         "cut": "".join(lines)[:-30],
         "of another": "".join(lines[:-1]),
-        "odd": lines[0] + "[1, 2]\n",
-    }
+    } | {name: f"{lines[0]}{line}\n" for name, line in ODD_LINES.items()}
     manifest.write_text(texts[damage]) if damage in texts else manifest.unlink()
     for what in ("check", "prove"):
         code, left, printed = run(what, folder, digest)
         assert code == 1
         assert "the list of its files" in printed
+        assert "Traceback" not in printed
         assert left.get("state") in ("failed", None)
+
+
+@pytest.mark.parametrize("line", ODD_LINES.values())
+def test_odd_notes_of_an_interrupted_reading_are_read_again(folder: Path, line: str) -> None:
+    digest, manifest = read(folder), folder.parent / "work" / "m"
+    first = manifest.read_text().splitlines()[0]
+    manifest.with_name("m.part").write_text(f"{first}\n{line}\n")
+    assert run("hash", folder, digest)[0] == 0
 
 
 def test_a_file_that_grows_while_it_is_read_is_refused(

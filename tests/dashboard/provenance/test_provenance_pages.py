@@ -167,6 +167,21 @@ def test_a_visitor_is_led_to_no_page_that_asks_to_log_in(ended: Experiment) -> N
             assert client.get(link).status_code == 200, link
 
 
+def test_a_checklist_names_no_reproduction_that_its_reader_may_not_view(
+    ended: Experiment, as_owner: Client
+) -> None:
+    again = launch(visibility="members")
+    Experiment.objects.filter(pk=again.pk).update(reproduces=ended)
+    told = f"as experiment {again.pk},"
+    for name in ("checklist", "checklist_file"):
+        address = reverse(name, args=[ended.pk])
+        assert told in fetch(as_owner, address).decode()
+        for hides_names in (False, True):
+            text = fetch(visitor(link_to(ended, hides_names=hides_names)), address).decode()
+            assert "Done again" not in text
+            assert "Reproductions:" not in text
+
+
 def test_others_do_not_see_it(ended: Experiment) -> None:
     Experiment.objects.filter(pk=ended.pk).update(visibility="private")
     other = Client()

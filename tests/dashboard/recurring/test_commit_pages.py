@@ -6,10 +6,19 @@ import re
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from experiments.models import AuditEntry, Experiment, LaunchReason, Recurrence, RecurringExperiment
+from experiments.models import (
+    AuditEntry,
+    Experiment,
+    LaunchReason,
+    Recurrence,
+    RecurringExperiment,
+    User,
+)
 from tests.dashboard.conftest import People, fetch
 from tests.factories import NOON, LaunchedFactory, RecurringExperimentFactory
 
@@ -130,6 +139,34 @@ class TestAsking:
         RecurringExperiment.objects.filter(pk=row.pk).update(stopped_at=NOON)
         answer = ask(token, commit=COMMIT)
         assert (answer.status_code, "It is over" in answer.json()["state"]) == (409, True)
+
+    @pytest.mark.parametrize("columns", [{"is_active": False}, {"role": "viewer"}])
+    def test_for_an_owner_who_may_launch_nothing_nobody_asks(
+        self, row: RecurringExperiment, token: str, columns: dict[str, Any]
+    ) -> None:
+        User.objects.filter(pk=row.owner_id).update(**columns)
+        answer = ask(token, commit=COMMIT)
+        assert answer.status_code == 409
+        assert "its owner may launch no experiment" in answer.json()["error"]
+        row.refresh_from_db()
+        assert row.requested_at is None
+
+    def test_a_thousand_that_are_refused_write_nothing(self, row: RecurringExperiment) -> None:
+        before = RecurringExperiment.objects.filter(pk=row.pk).values().get()
+        client = Client(enforce_csrf_checks=True)
+        with CaptureQueriesContext(connection) as queries:
+            answers = {ask(f"wrong{n}", client, commit=f"c{n}").status_code for n in range(1000)}
+        assert (answers, len(queries)) == ({401}, 1000)  # each asks once whose token it is
+        assert RecurringExperiment.objects.filter(pk=row.pk).values().get() == before
+
+    def test_a_thousand_with_the_token_ask_for_one(
+        self, row: RecurringExperiment, token: str
+    ) -> None:
+        client = Client(enforce_csrf_checks=True)
+        answers = {ask(token, client, commit=f"c{number}").status_code for number in range(1000)}
+        row.refresh_from_db()
+        assert (answers, row.requested_commit) == ({202}, "c999")
+        assert row.recurrences.count() == Recurrence.objects.count()
 
     def test_bytes_that_are_no_text_are_refused(self, token: str) -> None:
         answer = Client().post(

@@ -12,9 +12,10 @@ from django.urls import reverse
 
 from experiments.models import Cluster, Environment, Experiment, Role, StagedImage
 from experiments.reproductions.reproduction_drafts import make_draft
+from tests.dashboard.access.test_links import visitor
 from tests.dashboard.conftest import People, fetch
 from tests.experiments.reproductions.test_done_again import Study, add_blocks, freeze
-from tests.factories import LaunchedFactory, UserFactory
+from tests.factories import LaunchedFactory, UserFactory, link_to
 
 pytestmark = pytest.mark.django_db
 
@@ -187,6 +188,16 @@ def test_the_file_has_every_line(as_admin: Client, study: Study) -> None:
     assert (line["first_verdict"], line["again_verdict"]) == ("SLOWER", "SLOWER")
     assert line["difference_ci90_low"] < 1 < line["difference_ci90_high"]
     assert content["reproduction_overall"][0]["outcome"] == "REPRODUCED"
+
+
+def test_a_link_to_a_reproduction_opens_no_number_of_the_first_study(study: Study) -> None:
+    again = reproduce(study)
+    Experiment.objects.update(visibility="public")
+    client = visitor(link_to(again))
+    page = fetch(client, reverse("comparison", args=[again.pk]), data={"section": "reproduction"})
+    assert "you may not view it" in page.decode()
+    content = json.loads(fetch(client, reverse("comparison_json", args=[again.pk])))
+    assert not content.get("reproduction")
 
 
 def test_who_may_not_view_the_first_study_reads_no_number_of_it(

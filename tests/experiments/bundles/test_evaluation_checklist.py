@@ -64,7 +64,8 @@ def test_what_is_stated_is_shown(ended: Experiment) -> None:
     Citation.objects.update(doi="10.5281/zenodo.1", doi_published_at=NOON)
     ended = Experiment.objects.get(pk=ended.pk)
     again = reproduce(ended, visibility="members")
-    text = write_markdown(make_checklist(read_artefact_facts(ended)), {"question": "?"}).decode()
+    facts = read_artefact_facts(ended, UserFactory())
+    text = write_markdown(make_checklist(facts), {"question": "?"}).decode()
     for shown in (
         "- [x] **Is the artefact in a public archive, with a DOI?** Deposited: 10.5281/zenodo.1.",
         "- [x] **Is a licence stated?** Licence: CC-BY-4.0.",
@@ -86,7 +87,15 @@ def test_reproductions_that_others_cannot_look_at_or_have_not_made_do_not_count(
     reproduce(ended, visibility="private")
     reproduce(ended, visibility="members", owner=ended.owner)
     ExperimentFactory(reproduces=ended, visibility="members")
+    assert read_artefact_facts(ended, UserFactory()).reproductions == []
+
+
+def test_a_bundle_names_reproductions_alone_that_are_public(ended: Experiment) -> None:
+    reproduce(ended, visibility="members")
     assert read_artefact_facts(ended).reproductions == []
+    again = reproduce(ended, visibility="public")
+    (told,) = read_artefact_facts(ended).reproductions
+    assert f"experiment {again.pk}," in told
 
 
 def test_lines_follow_the_data(ended: Experiment) -> None:

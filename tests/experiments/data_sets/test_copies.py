@@ -73,6 +73,21 @@ def test_a_copy_is_registered_once(copy: DataCopy) -> None:
         copies.add_copy(other, copy.cluster, "/data/digits/", owner)
 
 
+@pytest.mark.parametrize("path", ["/data//digits", "/data/./digits/", "//data/digits"])
+def test_another_spelling_of_a_path_is_the_same_path(copy: DataCopy, path: str) -> None:
+    other = DataSetFactory()
+    with pytest.raises(copies.NotDone, match="registered already"):
+        copies.add_copy(other, copy.cluster, path, other.owner)
+
+
+@pytest.mark.parametrize("path", ["/work/tare", "/work/tare/jobs/x", "/work", "/work/./tare//data"])
+def test_the_folder_of_tare_itself_is_no_data_set(path: str) -> None:
+    data_set, cluster = DataSetFactory(), ClusterFactory(work_directory="/work/tare/")
+    with pytest.raises(copies.NotDone, match="in Tare’s own folder"):
+        copies.add_copy(data_set, cluster, path, data_set.owner)
+    assert copies.add_copy(data_set, cluster, "/work/tare-data", data_set.owner).pk
+
+
 def test_the_name_of_a_hidden_data_set_is_not_told(copy: DataCopy) -> None:
     DataSet.objects.update(visibility="private")
     other = DataSetFactory()

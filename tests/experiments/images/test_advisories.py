@@ -15,6 +15,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from experiments.images import advisories
 from experiments.images.advisories import find_holes, read_installed_list
 from experiments.models import Advisory, Image
 from tests.factories import AdvisoryFactory, ImageFactory
@@ -161,6 +162,18 @@ def test_a_file_of_osv_is_read_and_replaces_the_list(tmp_path: Path) -> None:
     assert not find_holes(make_image(listed="1.2")).holes
 
 
+def test_advisories_that_are_too_large_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(advisories, "MOST_ENTRY_BYTES", 2000)
+    documents = [json.dumps(row).encode() for row in (*OSV, OSV[0] | {"details": "x" * 2000})]
+    path = write_zip(tmp_path / "all.zip", *documents)
+    assert "1 could not be compared" in update(path)
+    monkeypatch.setattr(advisories, "MOST_UNPACKED", 3000)
+    with pytest.raises(CommandError, match="holds more than"):
+        update(path)
+
+
 def write_bad_files() -> Any:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
@@ -174,6 +187,17 @@ def write_bad_files() -> Any:
         b'{"$meta": {"timestamp": 1}, "x": [{"id": "1", "specs": [5, "<<"], "advisory": ""}]}',
         ("lists nothing that can be compared"),
     )
+    for specs in (b"5", b"null", b"true"):
+        entry = b'{"id": "1", "specs": ' + specs + b', "advisory": ""}'
+        content = b'{"$meta": {"timestamp": 1}, "x": [' + entry + b"]}"
+        yield content, "is no list of safety-db"
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.json", b"0" * 1000)
+    start = len(b"PK..") + 26 + len("a.json")  # of what is packed
+    damaged = bytearray(packed.getvalue())
+    damaged[start : start + 4] = b"\xff" * 4
+    yield bytes(damaged), "is damaged: a.json: "
     yield b"[" * 100_000, "is no list of safety-db"
     yield made.getvalue(), "holds no advisories"
     yield made.getvalue()[:-10], "is no list of safety-db"
