@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import Count, Q
 
@@ -51,8 +52,12 @@ def read_artefact_facts(experiment: Experiment) -> ArtefactFacts:
     )
     environments = experiment.environments.exclude(staged_image=None)
     images = Image.objects.filter(pk__in=environments.values("staged_image__image"))
-    of_images = images.order_by().aggregate(
-        images=Count("pk"), images_with_tree=Count("pk", filter=~Q(tree=""))
+    of_images = (
+        _count_bundled_images(experiment.imported_bundle.images)
+        if experiment.is_from_bundle
+        else images.order_by().aggregate(
+            images=Count("pk"), images_with_tree=Count("pk", filter=~Q(tree=""))
+        )
     )
     cited = describe_citation(experiment)
     own = experiment.workloads.filter(kind=OWN_PROGRAM).order_by("name")
@@ -70,12 +75,20 @@ def read_artefact_facts(experiment: Experiment) -> ArtefactFacts:
     )
 
 
+def _count_bundled_images(images: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """Return how many images another site's bundle describes, and how many with a tree hash."""
+    trees = {str(row.get("digest")): bool(row.get("tree")) for row in images}
+    return {"images": len(trees), "images_with_tree": sum(trees.values())}
+
+
 def describe_reproductions(experiment: Experiment) -> list[str]:
     """Return a sentence for each reproduction by others that everybody who logs in may view."""
-    rows = experiment.reproductions.exclude(owner=experiment.owner_id).filter(
+    rows = experiment.reproductions.filter(
         launched_at__isnull=False,
         visibility__in=(Experiment.Visibility.MEMBERS, Experiment.Visibility.PUBLIC),
     )
+    if not experiment.is_from_bundle:  # whoever imported it has not measured it
+        rows = rows.exclude(owner=experiment.owner_id)
     named = rows.select_related("cluster").only("launched_at", "cluster__name")
     return [
         f"Done again on {row.cluster.name} as experiment {row.pk}, launched "
