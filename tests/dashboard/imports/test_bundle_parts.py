@@ -176,7 +176,7 @@ def test_a_plan_with_a_data_set_and_an_inventory_comes_along(tmp_path: Path) -> 
     lifecycle.launch(draft, draft.owner)
     experiment = Experiment.objects.get(pk=draft.pk)
     end_runs(experiment)
-    facts = {"system": {"architecture": "x86_64"}, "python": {"packages": {"numpy": "2.0"}}}
+    facts = {"system": {"architecture": "x86_64"}, "packages": {"python": {"numpy": "2.0"}}}
     Image.objects.update(facts=facts, visibility="members", signature_note="looked for")
     files = unpack(make_bundle(experiment))
     before = json.loads(files["data/experiment.json"])["data_sets"]
