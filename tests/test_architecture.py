@@ -179,7 +179,7 @@ ROOMS = {
         "loaded_files models notifications notify planning recurring snapshots software",
         "reproductions": "access comparisons images models planning recurring software statistics",
         "health": "access execution models notifications notify statistics",
-        "imports": "access bundles comparisons design execution models notify planning "
+        "imports": "access bundles citations comparisons design execution models notify planning "
         "snapshot_facts snapshots statistics",
         "admin": "access execution help_targets images models planning software",
         "demo": "access clusters execution models software",

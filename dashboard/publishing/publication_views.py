@@ -24,6 +24,7 @@ from experiments.citations import (
     describe_citation,
     save_citation,
     suggest_author,
+    why_not_state,
     write_cff,
 )
 from experiments.models import Deposit, Experiment
@@ -37,6 +38,10 @@ def publication(request: Request, pk: int) -> HttpResponse:
     row = get_editable(request, pk)
     cited = describe_citation(row)
     form = CitationForm(request.POST or None, initial=_read_initial(request, row, cited))
+    why_not = why_not_state(row)
+    if request.method == "POST" and why_not:
+        messages.error(request, f"Not saved. {why_not}")
+        return redirect("publication", pk)
     if request.method == "POST" and form.is_valid():
         save_citation(row, request.user, **form.cleaned_data)
         messages.success(request, "Saved.")
@@ -45,6 +50,7 @@ def publication(request: Request, pk: int) -> HttpResponse:
     context: dict[str, Any] = {
         "experiment": row,
         "form": form,
+        "why_not": why_not,
         "cited": cited,
         "bibtex": write_bibtex(cited) if cited.authors else "",
         "signer": signer,

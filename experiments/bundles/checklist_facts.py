@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.contrib.auth.models import AnonymousUser
 from django.db.models import Count, Q
@@ -57,8 +58,12 @@ def read_artefact_facts(
     )
     environments = experiment.environments.exclude(staged_image=None)
     images = Image.objects.filter(pk__in=environments.values("staged_image__image"))
-    of_images = images.order_by().aggregate(
-        images=Count("pk"), images_with_tree=Count("pk", filter=~Q(tree=""))
+    of_images = (
+        _count_bundled_images(experiment.imported_bundle.images)
+        if experiment.is_from_bundle
+        else images.order_by().aggregate(
+            images=Count("pk"), images_with_tree=Count("pk", filter=~Q(tree=""))
+        )
     )
     cited = describe_citation(experiment)
     own = experiment.workloads.filter(kind=OWN_PROGRAM).order_by("name")
@@ -76,6 +81,12 @@ def read_artefact_facts(
     )
 
 
+def _count_bundled_images(images: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """Return how many images another site's bundle describes, and how many with a tree hash."""
+    trees = {str(row.get("digest")): bool(row.get("tree")) for row in images}
+    return {"images": len(trees), "images_with_tree": sum(trees.values())}
+
+
 def describe_reproductions(
     experiment: Experiment, reader: User | AnonymousUser | None
 ) -> list[str]:
@@ -88,7 +99,8 @@ def describe_reproductions(
     else:
         seen = Experiment.objects.visible_to(reader)
     rows = seen.filter(reproduces=experiment.pk, launched_at__isnull=False)
-    rows = rows.exclude(owner=experiment.owner_id)
+    if not experiment.is_from_bundle:  # whoever imported it has not measured it
+        rows = rows.exclude(owner=experiment.owner_id)
     named = rows.select_related("cluster").only("launched_at", "cluster__name")
     return [
         f"Done again on {row.cluster.name} as experiment {row.pk}, launched "

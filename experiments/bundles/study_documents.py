@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 
 from experiments.bundles.plain_json import make_line
+from experiments.citations import write_statement
 from experiments.comparisons import (
     ExperimentComparison,
     list_comparison_rows,
@@ -32,6 +33,7 @@ RULES = 1
 """The version of the rules by which `verify.py` computes, as it has it itself."""
 FORMAT = "tare-bundle 1"
 AT_ONCE = 1000
+OPEN_TO_ALL = (Image.Visibility.MEMBERS, Image.Visibility.PUBLIC)
 
 
 def describe_experiment(experiment: Experiment, extension: Extension | None) -> dict[str, Any]:
@@ -76,6 +78,8 @@ def describe_experiment(experiment: Experiment, extension: Extension | None) -> 
         },
         "tools": {environment_keys[row.pk]: row.recorded_tool for row in environments},
         **list_data_sets(experiment),
+        "citation": write_statement(experiment),
+        "reproduces": describe_reproduced(experiment),
         "definition": {
             "design": experiment.design,
             "estimand": experiment.estimand,
@@ -112,6 +116,18 @@ def describe_experiment(experiment: Experiment, extension: Extension | None) -> 
     }
 
 
+def describe_reproduced(experiment: Experiment) -> dict[str, Any] | None:
+    """Return which plan the experiment does again, and what stands for what; None if none.
+
+    What could not be the same names machines of the first study: only where all may view that.
+    """
+    record, first = experiment.reproduction, experiment.reproduces
+    if not record:
+        return None
+    is_open = experiment.is_from_bundle or (first is not None and first.visibility in OPEN_TO_ALL)
+    return {**record, "differences": record.get("differences", []) if is_open else []}
+
+
 def list_data_sets(experiment: Experiment) -> dict[str, Any]:
     """Return the data sets of the plan, by the workloads that read them; {} where none does."""
     frozen = (experiment.plan or {}).get("workloads") or {}
@@ -134,6 +150,7 @@ def _describe_origin(experiment: Experiment) -> dict[str, str] | None:
         "site": bundle.site,
         "experiment": bundle.number,
         "owner": bundle.owner,
+        "signed_by": bundle.signed_by,
     }
 
 
@@ -245,10 +262,9 @@ def write_bills_of_materials(staged: Iterable[StagedImage]) -> Iterator[tuple[st
 
     Those of images that not everybody who logs in may view stay where they are.
     """
-    open_to_all = (Image.Visibility.MEMBERS, Image.Visibility.PUBLIC)
     for form in staged:
         for kind, write in WRITERS.items():
-            if form.image.visibility in open_to_all and (content := write(form.image)):
+            if form.image.visibility in OPEN_TO_ALL and (content := write(form.image)):
                 yield f"images/{form.image.digest.removeprefix('sha256:')}.{kind}.json", [content]
 
 

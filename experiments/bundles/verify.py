@@ -2006,26 +2006,34 @@ def read_signature(text: str, message: bytes) -> Tuple[bytes, bool]:
     return key, is_signed(take_string(raw)[0], signed, take_string(value)[0])
 
 
-def check_signature(bundle: Bundle, signer: str) -> Iterator[str]:
-    """Print by which key the bundle is signed, and yield what is wrong with that."""
+def find_signer(bundle: Bundle) -> Tuple[str, str]:
+    """Return the fingerprint of the key that signed a bundle, and what is wrong with that."""
     if SIGNATURE not in bundle.sizes:
-        if ALLOWED_SIGNERS in bundle.sizes:
-            yield "%s is missing: the bundle was signed." % SIGNATURE
-        elif signer:
-            yield "It is not signed, and was to be by %s." % signer
-        else:
-            print("\nNot signed: only a hash that was published before shows who made it.")
-        return
+        is_lost = ALLOWED_SIGNERS in bundle.sizes
+        return "", "%s is missing: the bundle was signed." % SIGNATURE if is_lost else ""
     text = bundle.read(SIGNATURE).decode("ascii", "replace")
     try:
         key, is_good = read_signature(text, bundle.read("tagmanifest-sha256.txt"))
     except ValueError as error:
-        yield "%s cannot be read: %s." % (SIGNATURE, error)
-        return
+        return "", "%s cannot be read: %s." % (SIGNATURE, error)
     digest = base64.b64encode(hashlib.sha256(key).digest()).decode()
     fingerprint = "SHA256:" + digest.rstrip("=")
     if not is_good:
-        yield "%s is not the signature of these files by %s." % (SIGNATURE, fingerprint)
+        return "", "%s is not the signature of these files by %s." % (SIGNATURE, fingerprint)
+    return fingerprint, ""
+
+
+def check_signature(bundle: Bundle, signer: str) -> Iterator[str]:
+    """Print by which key the bundle is signed, and yield what is wrong with that."""
+    fingerprint, wrong = find_signer(bundle)
+    if wrong:
+        yield wrong
+        return
+    if not fingerprint:
+        if signer:
+            yield "It is not signed, and was to be by %s." % signer
+        else:
+            print("\nNot signed: only a hash that was published before shows who made it.")
         return
     if signer and signer != fingerprint:
         yield "It is signed by %s, and was to be by %s." % (fingerprint, signer)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
 from django.conf import settings
+from django.urls import reverse
 
 from experiments.access import audit
 from experiments.models import Citation, Experiment, User
@@ -59,7 +61,6 @@ def describe_citation(experiment: Experiment) -> Cited:
     """Return how an experiment is cited; without authors where nobody has stated any."""
     row = find_citation(experiment) or Citation()  # not of it: that would be kept there
     on = row.doi_published_at or experiment.launched_at or experiment.imported_at
-    site = settings.SITE_ADDRESS
     return Cited(
         experiment=experiment.pk,
         title=row.title or experiment.question,
@@ -68,8 +69,30 @@ def describe_citation(experiment: Experiment) -> Cited:
         doi=row.doi,
         is_published=row.doi_published_at is not None,
         on=on.date() if on else None,
-        address=f"{site}{experiment.get_absolute_url()}" if site else "",
+        address=_find_address(experiment),
         plan_hash=experiment.plan_hash or experiment.import_hash,
+    )
+
+
+def _find_address(experiment: Experiment) -> str:
+    """Return the address of the page: of an experiment from a bundle, where it was measured."""
+    site, number = settings.SITE_ADDRESS, experiment.pk
+    if experiment.is_from_bundle:
+        bundle = experiment.imported_bundle
+        is_address = re.fullmatch(r"https?://[!-~]+", bundle.site) and bundle.number.isdecimal()
+        if not is_address:
+            return ""
+        site, number = bundle.site.rstrip("/"), int(bundle.number)
+    return f"{site}{reverse('experiment', args=[number])}" if site else ""
+
+
+def why_not_state(experiment: Experiment) -> str:
+    """Return why nobody of this site states authors, licence and title; "" if people may."""
+    if not experiment.is_from_bundle:
+        return ""
+    return (
+        f"It is {experiment.imported_bundle.origin}: authors, licence, title and DOI are those "
+        "that its bundle states. They are changed, and it is deposited, where it was measured."
     )
 
 

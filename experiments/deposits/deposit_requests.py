@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 
 from experiments.access import audit
 from experiments.bundles import NoBundle, require_ended
-from experiments.citations import describe_citation
+from experiments.citations import describe_citation, why_not_state
 from experiments.models import Citation, Deposit, DepositToken, Experiment, User
 from experiments.models.database_time import database_now
 from experiments.notify import enqueue_deposit
@@ -48,6 +48,8 @@ def name_service(address: str = "") -> str:
 
 def list_missing(experiment: Experiment, person: User) -> list[str]:
     """Return what a deposit still lacks, in sentences."""
+    if why := why_not_state(experiment):
+        return [why]
     cited, missing = describe_citation(experiment), list[str]()
     try:
         require_ended(experiment)

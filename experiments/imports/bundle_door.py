@@ -38,8 +38,12 @@ LIMITS = (
     (r"data/figures/[a-z-]+\.svg", 64 * MEBIBYTE),
     (r"data/ro-crate-metadata\.json|(tag)?manifest-sha256\.txt", 256 * MEBIBYTE),
     (r"data/events\.jsonl", 64 * MEBIBYTE),
+    (r"data/provenance\.jsonld", 512 * MEBIBYTE),
+    (r"data/images/[0-9a-f]{64}\.(spdx|cdx)\.json", 64 * MEBIBYTE),
     (r"data/[a-z_]+\.(json|txt)", 32 * MEBIBYTE),
+    (r"data/(CITATION\.cff|artefact-evaluation\.md)", MEBIBYTE),
     (r"bagit\.txt|bag-info\.txt|README\.txt|verify\.py", MEBIBYTE),
+    (r"allowed_signers|tagmanifest-sha256\.txt\.sig", MEBIBYTE),
 )
 """What a bundle may hold, and how large each file of it may be."""
 NAMED = 5
@@ -139,6 +143,8 @@ class CheckedBundle:
     study: verify.Study
     sha256: str
     """Of the zip file."""
+    signer: str
+    """The fingerprint of the key that signed it; "" if it is not signed."""
 
     def read_json(self, name: str) -> Any:
         """Return a document. Raises ImportProblem if it is none."""
@@ -161,7 +167,8 @@ def open_bundle(path: Path) -> Iterator[CheckedBundle]:
     try:
         with _explain_refusals():
             study = _check(files)
-        yield CheckedBundle(files, study, sha256)
+            signer = _find_signer(files)
+        yield CheckedBundle(files, study, sha256, signer)
     finally:
         if files.zip is not None:
             files.zip.close()
@@ -202,6 +209,13 @@ def _check(files: BoundedBundle) -> verify.Study:
     verify.check_pairs(study, findings)
     _raise_problems(findings.problems)
     return study
+
+
+def _find_signer(files: BoundedBundle) -> str:
+    """Return by which key the bundle is signed; ImportProblem for a signature that is wrong."""
+    fingerprint, problem = verify.find_signer(files)
+    _raise_problems([problem] if problem else [])
+    return fingerprint
 
 
 def _require_own_folders(study: verify.Study, files: BoundedBundle) -> None:

@@ -25,6 +25,7 @@ UID = Text(32, r"[0-9a-f]{32}")
 MOST_STEPS = 2**31 - 1
 LARGEST_SMALL = 32_767
 MOMENT = Text(40)
+ONE_KEY = Text(18, KEY)
 NAMES = Table(others=Text(100, r".*\S.*"))
 
 ABOUT = Table(
@@ -70,6 +71,29 @@ ABOUT = Table(
             )
         ),
         "tools": Table(others=Text(50)),
+        "citation": Table(
+            {
+                "title": Text(300),
+                "licence": Text(80),
+                "doi": Text(200),
+                "doi_published_at": MOMENT,
+                "authors": Rows(
+                    Table(
+                        dict.fromkeys(("family", "given", "orcid", "affiliation"), Text(300)),
+                        needed=("family",),
+                    )
+                ),
+            }
+        ),
+        "reproduces": Table(
+            {
+                "plan_hash": Text(64, DIGEST),
+                "workloads": Table(others=ONE_KEY),
+                "environments": Table(others=ONE_KEY),
+                "differences": Rows(Text(5000)),
+            },
+            needed=("plan_hash", "workloads", "environments"),
+        ),
         "definition": Table(
             {"after_repeats": Rows(Whole(1, 1000)), "baseline": Text(20, KEY)},
             needed=("after_repeats", "baseline"),
@@ -84,8 +108,26 @@ ENVIRONMENT = Table(
         "variables": Rows(Rows(Text(100_000))),
     }
 )
+DATA_SET = Table(
+    {
+        "name": Text(100),
+        "digest": Text(71, f"sha256:{DIGEST}"),
+        "path": Text(500),
+        "licence": Text(200),
+        "source": Text(500),
+        "manifest": Text(5000),
+        "proof": Text(10),
+        **dict.fromkeys(("files", "bytes"), Whole()),
+    },
+    needed=("name", "digest", "path"),
+)
 WORKLOAD = Table(
-    {"kind": Text(30), "parameters": Table(), "time_limit_seconds": Whole(0, MOST_STEPS)},
+    {
+        "kind": Text(30),
+        "parameters": Table(),
+        "data_set": DATA_SET,
+        "time_limit_seconds": Whole(0, MOST_STEPS),
+    },
     needed=("kind", "parameters"),
 )
 PLAN = Table(

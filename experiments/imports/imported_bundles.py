@@ -15,9 +15,10 @@ from django.core.exceptions import ValidationError
 from django.db import DatabaseError, IntegrityError, transaction
 from django.utils import timezone
 
+from experiments.citations import keep_statement
 from experiments.design import compute_hash
 from experiments.execution.moves import record_event
-from experiments.imports.bundle_catalogue import Catalogue, create_catalogue
+from experiments.imports.bundle_catalogue import WHY, Catalogue, create_catalogue
 from experiments.imports.bundle_comparison import compare_with_printed
 from experiments.imports.bundle_door import UNREADABLE, CheckedBundle, open_bundle
 from experiments.imports.bundle_runs import RowMaker
@@ -108,6 +109,7 @@ def _store(bundle: CheckedBundle, owner: User, file_name: str, visibility: str) 
     differences = RowMaker(bundle, experiment, catalogue, plan).create_runs()
     if about.get("extended_repeats"):
         _create_extension(bundle, experiment, owner)
+    _link_reproductions(experiment, about, owner)
     differences += compare_with_printed(bundle, experiment, about)
     kept = ImportedBundle.objects.create(
         experiment=experiment,
@@ -118,16 +120,49 @@ def _store(bundle: CheckedBundle, owner: User, file_name: str, visibility: str) 
         owner=about["owner"],
         made_on=_read_day(bundle),
         method=about["method"],
+        signed_by=bundle.signer,
         brought_at=timezone.now(),
         differences=differences,
         images=_read_list(bundle, "images"),
         waivers=_read_list(bundle, "waivers"),
     )
+    if stated := about.get("citation"):
+        _keep_citation(experiment, owner, stated)
     runs = numbers.count(len(bundle.study.runs), "run")
     why = f"{runs}, {kept.origin}, from {file_name}, sha256 {bundle.sha256}"
     record_event(experiment, IMPORTED, why=why, by=owner)
     enqueue_keep(experiment.pk)
     return Imported(experiment, differences)
+
+
+def _keep_citation(experiment: Experiment, owner: User, stated: Document) -> None:
+    """Store who the bundle says its authors are, under which licence, title and DOI."""
+    published_at = read_moment("citation", stated.get("doi_published_at"))
+    try:
+        keep_statement(experiment, owner, stated, published_at=published_at, why=WHY)
+    except ValueError as problem:
+        raise ImportProblem(f"How it is cited cannot be kept: {problem}") from None
+
+
+def _link_reproductions(experiment: Experiment, about: Document, owner: User) -> None:
+    """Link an experiment with the one that it does again, and with those that do it again.
+
+    Only with what `owner` may view, or has imported before: a hash alone opens nothing.
+    """
+    if record := about.get("reproduces"):
+        visible = Experiment.objects.visible_to(owner).exclude(pk=experiment.pk)
+        firsts = visible.filter(plan_hash=record["plan_hash"], launched_at__isnull=False)
+        Experiment.objects.filter(pk=experiment.pk).update(
+            reproduction=record,
+            reproduces=firsts.order_by("pk").values_list("pk", flat=True).first(),
+        )
+    if experiment.plan_hash:
+        Experiment.objects.filter(
+            owner=owner,
+            reproduces=None,
+            bundle_keys__isnull=False,
+            reproduction__plan_hash=experiment.plan_hash,
+        ).exclude(pk=experiment.pk).update(reproduces=experiment)
 
 
 def _read_list(bundle: CheckedBundle, name: str) -> list[Document]:

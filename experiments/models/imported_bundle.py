@@ -22,6 +22,12 @@ class ImportedBundle(models.Model):
     owner = models.CharField(max_length=150, help_text="Who owns it there.")
     made_on = models.CharField(max_length=30, blank=True, help_text="The day, as it says.")
     method = models.CharField(max_length=64, help_text="Of the comparison that is printed in it.")
+    signed_by = models.CharField(
+        max_length=60,
+        blank=True,
+        db_default="",
+        help_text="The fingerprint of the key that signed it; empty if it is not signed.",
+    )
     brought_at = models.DateTimeField()
     differences = models.JSONField(
         default=list, help_text="Where the comparison here is another one than the printed one."

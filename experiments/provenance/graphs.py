@@ -12,6 +12,7 @@ from experiments.models import Experiment, Run
 from experiments.provenance.hidden_nodes import hide_names
 from experiments.provenance.make_graph import list_nodes
 from experiments.provenance.origins import Result, Scope
+from experiments.provenance.plan_keys import name_by_plan
 from experiments.provenance.prov_graph import Node
 from experiments.provenance.prov_json_ld import write_json_ld
 from experiments.provenance.result_origins import (
@@ -41,6 +42,7 @@ def trace_run(run: Run, metric: str = "", *, hide: Hide | None = None) -> list[N
         jobs=frozenset({origin.job}),
     )
     nodes = list_nodes(read_study(run.experiment), scope, [origin])
+    nodes = name_by_plan(nodes, run.experiment)
     return list(hide_names(nodes, hide) if hide else nodes)
 
 
@@ -96,7 +98,8 @@ def _trace_grouped(
     on_shown = [
         replace(row, runs=tuple(uid for uid in row.runs if uid in scope.shown)) for row in results
     ]
-    return list(list_nodes(read_study(experiment), scope, singles, groups, on_shown))
+    nodes = list_nodes(read_study(experiment), scope, singles, groups, on_shown)
+    return list(name_by_plan(nodes, experiment))
 
 
 def write_graph(
@@ -133,7 +136,7 @@ def write_graph(
         jobs=frozenset(jobs),
     )
     runs = read_runs(keys, with_checkouts=hide is None)
-    nodes = list_nodes(study, scope, runs, results=results)
+    nodes = name_by_plan(list_nodes(study, scope, runs, results=results), experiment)
     yield from write_json_ld(hide_names(nodes, hide) if hide else nodes, study.hash)
 
 

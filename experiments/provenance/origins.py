@@ -72,6 +72,8 @@ class StudyOrigin:
     """Of the frozen plan; of imported runs, of their logs."""
     is_imported: bool
     imported_from: str
+    bundle: str
+    """Of one that another Tare has measured: where it came from; "" of all others."""
     began_at: str
     """When it was launched, or its logs were imported."""
     order_seed: int | None

@@ -51,6 +51,8 @@ AGAIN = "→ planned"
 def read_study(experiment: Experiment) -> StudyOrigin:
     """Return what all runs of the experiment share; a dozen small statements."""
     frozen = _read_frozen(experiment)
+    workloads = frozen.get("workloads") or {}
+    frozen_environments = frozen.get("environments") or {}
     environments = {str(row.pk): row for row in _list_environments(experiment)}
     extension = Extension.objects.filter(pk=experiment.pk).only("plan_hash").first()
     return StudyOrigin(
@@ -60,6 +62,7 @@ def read_study(experiment: Experiment) -> StudyOrigin:
         hash=experiment.plan_hash or experiment.import_hash,
         is_imported=experiment.imported_at is not None,
         imported_from=experiment.imported_from,
+        bundle=_describe_bundle(experiment),
         began_at=_write_time(experiment.launched_at or experiment.imported_at),
         order_seed=experiment.order_seed,
         extension_hash=extension.plan_hash if extension else "",
@@ -79,20 +82,30 @@ def read_study(experiment: Experiment) -> StudyOrigin:
                 name=row.name,
                 kind=row.kind,
                 sha256=compute_hash(definition)
-                if (definition := (frozen.get("workloads") or {}).get(str(row.pk)))
+                if (definition := workloads.get(experiment.get_workload_key(row.pk)))
                 else "",
             )
             for row in _list_workloads(experiment)
         },
         environments={
             key: _describe_environment(
-                row, (frozen.get("environments") or {}).get(key) or {}, experiment.baseline_id
+                row,
+                frozen_environments.get(experiment.get_environment_key(row.pk)) or {},
+                experiment.baseline_id,
             )
             for key, row in environments.items()
         },
         images=_read_images(experiment, environments.values(), frozen),
         events=_list_events(experiment),
     )
+
+
+def _describe_bundle(experiment: Experiment) -> str:
+    if not experiment.is_from_bundle:
+        return ""
+    bundle = experiment.imported_bundle
+    signed = f", signed by {bundle.signed_by}" if bundle.signed_by else ""
+    return f"{bundle.origin}, sha256 {bundle.sha256}{signed}"
 
 
 def _read_frozen(experiment: Experiment) -> Mapping[str, Any]:
@@ -167,11 +180,14 @@ def _list_events(experiment: Experiment) -> tuple[PersonalEvent, ...]:
         Q(what__in=OF_STUDIES) | Q(what__startswith="stopped at") | Q(what__startswith="imported")
     )
     rows = (
-        Event.objects.filter(experiment=experiment, actor__isnull=False)
+        Event.objects.filter(Q(actor__isnull=False) | ~Q(stated_by=""), experiment=experiment)
         .filter(of_study | Q(what__in=list(OF_RUNS)) | Q(run=None, what__endswith=AGAIN))
         .order_by("at", "pk")
         .select_related("actor", "job", "run")
-        .only("at", "what", "why", "experiment", "actor__username", "job__uid", "run__uid")
+        .only(
+            *("at", "what", "why", "experiment", "stated_by"),
+            *("actor__username", "job__uid", "run__uid"),
+        )
     )
     return tuple(
         PersonalEvent(
@@ -179,7 +195,7 @@ def _list_events(experiment: Experiment) -> tuple[PersonalEvent, ...]:
             at=_write_time(row.at),
             what=OF_RUNS.get(row.what, row.text),
             why="" if row.what == LAUNCHED else row.why,
-            by=row.actor.username if row.actor else "",
+            by=row.actor.username if row.actor else row.stated_by,
             job=row.job.uid if row.job else "",
             run=row.run.uid if row.run else "",
         )

@@ -122,6 +122,7 @@ def _describe_plan(study: StudyOrigin) -> Node:
             "margin": study.margin,
             "order seed": study.order_seed,
             **({"sha256 of the extension": study.extension_hash} if study.extension_hash else {}),
+            **({"from a bundle": study.bundle} if study.bundle else {}),
         }
         title, type_name = "Plan", "plan"
     return Node(

@@ -7,7 +7,7 @@ catalogue are not asked, which may have changed since, or be of another site.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,9 @@ from django.core.exceptions import ValidationError
 
 from experiments.models import Experiment, Workload
 from experiments.models.catalogue import are_texts, are_variables
+from experiments.models.data_sets import is_data_path
 from experiments.models.images import is_digest
+from experiments.planning.frozen_data import DATA_PATH, FOLDER
 from runners import node_rules
 from runners.kept_output import OUTPUT_MIB
 from runners.runtimes import RUNTIMES
@@ -41,10 +43,24 @@ REJECTIONS = {
     node_rules.ATTEMPTS: "rejected_again",
 }
 ROWS = ("cluster", "partition", "baseline", "owner")
+OF_WORKLOADS = {"name", "kind", "parameters", "time_limit_seconds", "data_set"}
+OF_DATA_SETS = {
+    *("name", "digest", "files", "bytes", "licence", "source", "path", "manifest", "proof"),
+}
 
 
 class UnreadablePlan(Exception):
     """No experiment can be made of a plan, for the reason that the text gives."""
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """A data set as the plan has frozen it: the digest says what it is, the path where it lay."""
+
+    name: str
+    digest: str
+    path: str
+    proof: str
 
 
 @dataclass(frozen=True)
@@ -56,6 +72,23 @@ class WorkloadSpec:
     kind: str
     parameters: dict[str, Any]
     time_limit_seconds: int
+    data_set: DataSpec | None = None
+
+    @property
+    def template(self) -> dict[str, Any]:
+        """Return the parameters of a row of the catalogue: {data} where the plan has the path."""
+        folder = self.parameters.get(FOLDER)
+        if self.data_set is None or not isinstance(folder, str):
+            return self.parameters
+        start, path = self.data_set.path.rstrip("/"), folder.rstrip("/")
+        if path != start and not path.startswith(f"{start}/"):
+            return self.parameters
+        return {**self.parameters, FOLDER: DATA_PATH + folder[len(start) :]}
+
+    @property
+    def study(self) -> tuple[str, dict[str, Any], str]:
+        """Return what two workloads that do the same have in common, wherever their data lie."""
+        return self.kind, self.template, self.data_set.digest if self.data_set else ""
 
     @property
     def files(self) -> dict[str, str]:
@@ -162,6 +195,7 @@ def _read_workload(key: str, spec: Mapping[str, Any]) -> WorkloadSpec:
     name, kind = _read_text(spec["name"]), _read_text(spec["kind"])
     if kind not in WORKLOADS:
         raise UnreadablePlan(f"{name} is of the type {kind}, which Tare cannot start.")
+    _require_known(name, spec, OF_WORKLOADS)
     try:
         parameters = WORKLOADS[kind].clean(spec["parameters"])
     except ParameterError as error:
@@ -173,7 +207,29 @@ def _read_workload(key: str, spec: Mapping[str, Any]) -> WorkloadSpec:
         row.clean_fields(exclude=["owner"])
     except ValidationError as error:
         raise UnreadablePlan(f"{name}: {' '.join(error.messages)}") from None
-    return WorkloadSpec(_read_text(key), name, kind, parameters, row.time_limit_seconds)
+    data_set = _read_data_set(name, spec["data_set"]) if "data_set" in spec else None
+    return WorkloadSpec(_read_text(key), name, kind, parameters, row.time_limit_seconds, data_set)
+
+
+def _read_data_set(name: str, spec: Mapping[str, Any]) -> DataSpec:
+    _require_known(f"The data set of {name}", spec, OF_DATA_SETS)
+    texts = {key: _read_text(spec[key]) for key in ("name", "digest", "path", "proof")}
+    try:
+        is_digest(texts["digest"])
+        is_data_path(texts["path"])
+    except ValidationError as error:
+        raise UnreadablePlan(f"The data set of {name}: {' '.join(error.messages)}") from None
+    if texts["proof"] not in Workload.DataProof:
+        raise UnreadablePlan(f"The data set of {name} is proved in a way that Tare does not know.")
+    return DataSpec(**texts)
+
+
+def _require_known(what: str, spec: Mapping[str, Any], known: Collection[str]) -> None:
+    """Raise UnreadablePlan for what this version would leave out without a word."""
+    if unknown := sorted(map(str, spec.keys() - set(known))):
+        raise UnreadablePlan(
+            f"{what} has settings that this version of Tare does not know: {', '.join(unknown)}."
+        )
 
 
 def _read_environment(key: str, spec: Mapping[str, Any]) -> EnvironmentSpec:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from experiments.access.permissions import list_clusters_to_furnish, why_not_add, why_not_use
+from experiments.images.architectures import explain_mismatch
 from experiments.models import (
     Cluster,
     Environment,
@@ -15,15 +16,20 @@ from experiments.models import (
     Workload,
 )
 from experiments.planning import rules
+from experiments.planning.frozen_data import describe_unready_data
 from experiments.recurring.recurrence_facts import Facts, read_facts
 from experiments.reproductions.frozen_plans import FrozenPlan, WorkloadSpec, read_plan
 from experiments.reproductions.places import Place, find_places
-from experiments.reproductions.workload_rows import find_workloads
+from experiments.reproductions.workload_rows import find_workloads, list_data_differences
 from experiments.software import inspections, parity
 from experiments.statistics import numbers
 from runners.payload import hash_payload
 from runners.schedulers import SCHEDULERS
 
+OTHER_PROCESSORS = (
+    "Choose another partition or cluster; an image for its processors is another image, and the "
+    "experiment would be no reproduction."
+)
 HARDWARE = ("CPU", "GPU model", "GPU driver", "kernel")
 """Facts of snapshots that tell machines apart, by the names that pages print."""
 MOST_VALUES = 3
@@ -94,14 +100,17 @@ def propose(
         cluster,
         person,
         choices,
-        is_same_cluster=is_same,
+        is_same_cluster=is_same and not source.is_from_bundle,  # keys there are not of rows here
         may_furnish=not why_not_add(person, Environment) and furnishable.exists(),
     )
-    workloads, file_problems = find_workloads(plan.workloads, source, person)
+    workloads, workload_problems = find_workloads(plan.workloads, source, person, cluster)
     proposal = Proposal(source, plan, cluster, partition, places, workloads)
+    other_processors = _list_processor_mismatches(proposal)
     differences = [
         *_list_place_differences(proposal, is_same),
         *_list_machine_differences(proposal, person),
+        *other_processors,
+        *list_data_differences(plan.workloads, workloads, cluster),
         *(text for place in places for text in place.differences),
         *_list_software_differences(proposal),
         *_list_other_differences(proposal),
@@ -109,12 +118,25 @@ def propose(
     refusals = [
         *([reason] if (reason := why_not_use(person, cluster)) else []),
         *(place.problem for place in places if place.problem),
-        *file_problems,
+        *workload_problems,
+        *describe_unready_data([row for row in workloads if row.data_set_id], cluster),
+        *(f"{text} {OTHER_PROCESSORS}" for text in other_processors),
         *_list_refusals(proposal),
     ]
     proposal.differences.extend(dict.fromkeys(differences))
     proposal.refusals.extend(dict.fromkeys(refusals))
     return proposal
+
+
+def _list_processor_mismatches(proposal: Proposal) -> list[str]:
+    """Return a sentence for each environment whose image is for processors that are not there."""
+    sentences = []
+    for place in proposal.places:
+        staged = place.chosen.staged_image if place.chosen else None
+        image = staged.image if staged else place.image
+        if image and (why := explain_mismatch(image, proposal.cluster, proposal.partition)):
+            sentences.append(f"{place.spec.label}: {why}")
+    return sentences
 
 
 def _list_refusals(proposal: Proposal) -> Iterator[str]:

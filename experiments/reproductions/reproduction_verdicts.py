@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,7 +90,7 @@ def list_plan_changes(first: FrozenPlan, again: FrozenPlan, record: Mapping[str,
     own_environments = record.get("environments") or {}
     for spec in first.workloads:
         other = workloads.pop(own_workloads.get(spec.key, ""), None)
-        if other is None or (other.kind, other.parameters) != (spec.kind, spec.parameters):
+        if other is None or other.study != spec.study:
             changes.append(f"workload {spec.name}")
     for place in first.environments:
         standing = environments.pop(own_environments.get(place.key, ""), None)
@@ -172,8 +172,8 @@ def _name_environments(
 ) -> tuple[tuple[str, str], ...]:
     """Return the name of each environment in both experiments, the baseline first."""
     labels = {spec.key: spec.label for spec in plan.environments}
-    before = _name_rows(first.environments.all(), labels)
-    now = {str(row.pk): row.name for row in again.environments.all()}
+    before = _name_rows(first.environments.all(), labels, first.get_environment_key)
+    now = _name_rows(again.environments.all(), {}, again.get_environment_key)
     own = record.get("environments") or {}
     keys = sorted(labels, key=lambda key: key != plan.baseline)
     return tuple((before[key], now.get(own.get(key, ""), "")) for key in keys)
@@ -183,16 +183,14 @@ def _name_workloads(
     plan: FrozenPlan, first: Experiment, again: Experiment, record: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
     labels = {spec.key: spec.name for spec in plan.workloads}
-    before = _name_rows(first.workloads.all(), labels)
-    now = {str(row.pk): row.name for row in again.workloads.all()}
+    before = _name_rows(first.workloads.all(), labels, first.get_workload_key)
+    now = _name_rows(again.workloads.all(), {}, again.get_workload_key)
     own = record.get("workloads") or {}
     return [(before[key], now.get(own.get(key, ""), "")) for key in labels]
 
 
-def _name_rows(rows: Iterable[Any], labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the name that each row of a plan has now, by its key there.
-
-    Keys are those of rows, unless the plan is of another site: then its names tell.
-    """
-    by_key = {str(row.pk): row.name for row in rows}
-    return by_key if by_key.keys() == labels.keys() else dict(labels)
+def _name_rows(
+    rows: Iterable[Any], labels: Mapping[str, str], find_key: Callable[[int], str]
+) -> dict[str, str]:
+    """Return the name that each row of a plan has now, by its key there; else that of the plan."""
+    return {**labels, **{find_key(row.pk): row.name for row in rows}}

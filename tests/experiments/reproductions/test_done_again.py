@@ -12,6 +12,7 @@ import pytest
 from experiments.comparisons import compare_experiment
 from experiments.execution import lifecycle
 from experiments.execution.image_transfers import _add_to_catalogue
+from experiments.images.signatures import Finding, SignatureState
 from experiments.models import (
     Cluster,
     Environment,
@@ -486,8 +487,9 @@ def test_fetched_files_that_are_not_those_of_a_bundles_image_are_refused(tmp_pat
     file.write_bytes(b"x")
     survey = {"tree": "sha256:" + "2" * 64}
     description = ImageDescription(kind="oci", digest=image.digest, size=1, survey=survey)
+    signed = Finding(SignatureState.NONE, "not looked for")
     with pytest.raises(Refused, match="not those that"):
-        _add_to_catalogue(row, file, description, "3" * 64)
+        _add_to_catalogue(row, file, description, "3" * 64, signed)
     assert file.exists()
     image.refresh_from_db()
     assert (image.tree, image.content_sha256) == ("sha256:" + "1" * 64, "")
