@@ -38,6 +38,10 @@ LIMITS = (
     (r"data/figures/[a-z-]+\.svg", 64 * MEBIBYTE),
     (r"data/ro-crate-metadata\.json|(tag)?manifest-sha256\.txt", 256 * MEBIBYTE),
     (r"data/events\.jsonl", 64 * MEBIBYTE),
+    (r"data/images/[0-9a-zA-Z_.-]+\.(spdx|cdx)\.json", 64 * MEBIBYTE),
+    (r"data/provenance\.jsonld", 1024 * MEBIBYTE),
+    (r"data/CITATION\.cff|data/artefact-evaluation\.md", 4 * MEBIBYTE),
+    (r"allowed_signers|tagmanifest-sha256\.txt\.sig", MEBIBYTE),
     (r"data/[a-z_]+\.(json|txt)", 32 * MEBIBYTE),
     (r"bagit\.txt|bag-info\.txt|README\.txt|verify\.py", MEBIBYTE),
 )
