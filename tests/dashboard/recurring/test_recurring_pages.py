@@ -387,16 +387,3 @@ def test_the_list_shows_each_with_its_state(row: RecurringExperiment, as_owner: 
 
 def test_without_any_the_list_says_how_to_make_one(as_owner: Client, site: Site) -> None:
     assert "Repeat over time" in fetch(as_owner, reverse("recurring_list")).decode()
-
-
-def test_columns_keep_the_names_of_environments(row: RecurringExperiment, as_owner: Client) -> None:
-    box = row.source.environments.exclude(pk=row.source.baseline_id)[0]
-    for recurrence in row.recurrences.all():
-        recurrence.points = [
-            point | {"environment": "udocker P1"} if point["environment"] == box.name else point
-            for point in recurrence.points
-        ]
-        recurrence.save()
-    page = fetch(as_owner, row.get_absolute_url()).decode()
-    assert f'data-label="udocker P1 / {row.source.baseline.name}"' in page
-    assert 'data-label="Level of udocker P1"' in page
