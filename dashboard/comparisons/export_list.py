@@ -76,7 +76,8 @@ CHECKLIST = "what an artefact evaluation asks, by ACM’s badges"
 SECTIONS = "the whole comparison on paper, or the page as it is"
 FIGURES_HEADING = "Figures"
 OF_ONE = "one configuration; others in its section"
-OF_ALL = "all configurations; single ones in its section"
+OF_ALL = "all configurations; single ones in their sections"
+PUBLICATION_HEADING = "Publication"
 OF_EXPERIMENTS: Mapping[str, Sequence[Files]] = {
     "Results": (
         Files(
@@ -96,7 +97,7 @@ OF_EXPERIMENTS: Mapping[str, Sequence[Files]] = {
         Files("Steps", "a row for each recorded step", _name_views("series", "csv", "parquet")),
         Files("Bundle", BUNDLE, _name_views("bundle", "zip"), True, True),
     ),
-    "Citation": (
+    PUBLICATION_HEADING: (
         Files("Cite", CITATION, _name_views("citation", "bib", "cff"), needs_authors=True),
     ),
 }
@@ -157,15 +158,17 @@ def list_exports(
             exports.append(Export(kind.label, about, links))
         if heading == FIGURES_HEADING:
             exports += _list_figures(subject, figures, configurations)
+        if heading == PUBLICATION_HEADING and has_results:
+            exports += _list_review_files(subject.pk)
         if exports:
-            groups.append(ExportGroup(heading, exports))
-    if is_experiment and has_results:
-        groups.append(_list_review_files(subject.pk))
+            has_pages = heading == FIGURES_HEADING and configurations > 1
+            title = f"{heading}: {OF_ALL}" if has_pages else heading
+            groups.append(ExportGroup(title, exports))
     return groups
 
 
-def _list_review_files(pk: int) -> ExportGroup:
-    """Return the group of what a review asks for: pages with files of their own."""
+def _list_review_files(pk: int) -> list[Export]:
+    """Return the lines of what a review asks for: pages with files of their own."""
     graph = [
         ("Graph", reverse("provenance", args=[pk])),
         ("JSON-LD", reverse("provenance_file", args=[pk])),
@@ -174,10 +177,7 @@ def _list_review_files(pk: int) -> ExportGroup:
         ("Page", reverse("checklist", args=[pk])),
         ("Markdown", reverse("checklist_file", args=[pk])),
     ]
-    return ExportGroup(
-        "Review",
-        [Export("Provenance", PROVENANCE, graph), Export("Checklist", CHECKLIST, checklist)],
-    )
+    return [Export("Provenance", PROVENANCE, graph), Export("Checklist", CHECKLIST, checklist)]
 
 
 def _list_figures(
@@ -188,7 +188,7 @@ def _list_figures(
     exports = []
     for kind in figures:
         has_pages = configurations > 1 and not kind.is_of_one
-        about = OF_ALL if has_pages else (OF_ONE if configurations > 1 else "two columns, 180 mm")
+        about = "" if has_pages else (OF_ONE if configurations > 1 else "two columns, 180 mm")
         links = [
             (
                 FORMATS[ending],

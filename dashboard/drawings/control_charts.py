@@ -64,7 +64,7 @@ def _describe(chart: ControlChart, mark: int) -> Panel:
     unit_text = f" ({unit}, log)" if unit and unit != "1" else " (log)"
     all_values = [value * factor for value in (*values, *ends)]
     return Panel(
-        chart.short_name[:1].upper() + chart.short_name[1:],
+        chart.title,
         _make_number_axis(len(chart.points)),
         take_axis(title + unit_text, close_log_range(min(all_values), max(all_values))),
         tuple(_list_items(shown, factor, mark)),

@@ -143,7 +143,7 @@ def _page(request: Request, row: Image, fragment: str = "", **forms: Any) -> Htt
         context |= _packages(request, row)
         context["signature_mark"] = SIGNATURE_MARKS[SignatureState(row.signature_state)]
         if row.facts.get("packages"):
-            context |= {"known": advisories.find_holes(row), "covers": advisories.COVERS}
+            context |= {"known": advisories.find_vulnerabilities(row), "covers": advisories.COVERS}
         context["inventory"] = list(inventory_page.describe_image(row))
         context["may_change"] = permissions.may_change(request.user, row)
         context["why_not_delete"] = deleting.why_not_delete(row)

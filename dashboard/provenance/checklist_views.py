@@ -14,6 +14,7 @@ from dashboard.access.rights import by_link
 from dashboard.comparisons.safe_files import make_file_name
 from dashboard.provenance.launched_experiments import get_launched
 from dashboard.typed_requests import OpenRequest
+from experiments.access.permissions import may_change
 from experiments.bundles.checklist_facts import ArtefactFacts, read_artefact_facts
 from experiments.bundles.evaluation_checklist import (
     count_states,
@@ -35,6 +36,7 @@ def checklist(request: OpenRequest, pk: int) -> HttpResponse:
         "experiment": experiment,
         "sections": sections,
         "states": list(count_states(sections).items()),
+        "can_edit": may_change(request.user, experiment),
     }
     return render(request, "provenance/checklist.html", context)
 

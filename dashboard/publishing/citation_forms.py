@@ -132,5 +132,5 @@ class TokenForm(Styled, forms.Form):
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
         help_text="With the scopes deposit:write and deposit:actions. Stored encrypted, and shown "
         "to nobody again.",
-        error_messages={"invalid": "A token has letters and digits alone, and no blanks."},
+        error_messages={"invalid": "A token is one word of plain letters, digits and punctuation."},
     )

@@ -148,7 +148,7 @@ def _make_cell(chart: ControlChart, point: ChartPoint) -> Cell:
     value, *limits = (_write(chart, each, decimals) for each in (point.value, *ends))
     labels = [Stamp(stamp).label if stamp in list(Stamp) else stamp for stamp in point.stamps]
     verdict = "; ".join(filter(None, (point.verdict, ", ".join(labels))))
-    return Cell(chart.short_name, value, _join(limits), point.problem, point.is_outside, verdict)
+    return Cell(chart.title, value, _join(limits), point.problem, point.is_outside, verdict)
 
 
 def _join(limits: Sequence[str]) -> str:

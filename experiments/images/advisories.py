@@ -1,4 +1,4 @@
-"""Known holes of the Python packages in images, by a list that an administrator brings here.
+"""Known vulnerabilities of the Python packages in images, by a list that an administrator brings.
 
 Nothing is asked of the network: `manage.py update_advisories` reads what is installed (safety-db
 of PyPI) or a file in the format of OSV, and the day of that list is said wherever it is used.
@@ -53,8 +53,8 @@ class AdvisoryList:
 
 
 @dataclass(frozen=True)
-class Hole:
-    """A known hole of a package of an image."""
+class Vulnerability:
+    """A known vulnerability of a package of an image."""
 
     package: str
     version: str
@@ -62,7 +62,7 @@ class Hole:
 
 
 @dataclass(frozen=True)
-class KnownHoles:
+class KnownVulnerabilities:
     """What the list says of an image. Without a source there is no list."""
 
     source: str = ""
@@ -70,12 +70,12 @@ class KnownHoles:
     looked_up: int = 0
     not_compared: tuple[str, ...] = ()
     """Packages whose version cannot be compared."""
-    holes: tuple[Hole, ...] = ()
+    vulnerabilities: tuple[Vulnerability, ...] = ()
 
     @property
     def packages(self) -> int:
-        """Return how many packages have a known hole."""
-        return len({hole.package for hole in self.holes})
+        """Return how many packages have a known vulnerability."""
+        return len({row.package for row in self.vulnerabilities})
 
 
 def normalise_name(name: str) -> str:
@@ -186,7 +186,7 @@ def _list_osv_entries(document: dict[str, Any]) -> Iterator[tuple[str, list[str]
 
 
 def _list_ranges(events: Iterable[dict[str, str]]) -> Iterator[str]:
-    """Yield the ranges of versions between events that introduce a hole and that end it."""
+    """Yield the ranges of versions between events that introduce and that end a vulnerability."""
     begin, is_open = "", False
     for event in events:
         if "introduced" in event:
@@ -248,7 +248,7 @@ def replace_list(made: AdvisoryList) -> None:
         Advisory.objects.bulk_create(made.rows, batch_size=1000)
 
 
-def find_holes(image: Image) -> KnownHoles:
+def find_vulnerabilities(image: Image) -> KnownVulnerabilities:
     """Return what the list says of the Python packages in an image. One query."""
     packages = (image.facts.get("packages") or {}).get("python") or image.packages or {}
     versions: dict[str, list[str]] = {}
@@ -258,8 +258,8 @@ def find_holes(image: Image) -> KnownHoles:
     first = Advisory.objects.order_by("pk").values("pk")[:1]
     rows = list(Advisory.objects.filter(Q(package__in=versions) | Q(pk__in=first)))
     if not rows:
-        return KnownHoles()
-    holes, not_compared = [], set[str]()
+        return KnownVulnerabilities()
+    vulnerabilities, not_compared = [], set[str]()
     for row in sorted(rows, key=lambda row: (row.package, row.identifier)):
         for text in versions.get(row.package, ()):
             try:
@@ -268,7 +268,11 @@ def find_holes(image: Image) -> KnownHoles:
                 not_compared.add(row.package)
                 continue
             if is_affected:
-                holes.append(Hole(row.package, text, row))
-    return KnownHoles(
-        rows[0].source, rows[0].known_on, len(versions), tuple(sorted(not_compared)), tuple(holes)
+                vulnerabilities.append(Vulnerability(row.package, text, row))
+    return KnownVulnerabilities(
+        source=rows[0].source,
+        known_on=rows[0].known_on,
+        looked_up=len(versions),
+        not_compared=tuple(sorted(not_compared)),
+        vulnerabilities=tuple(vulnerabilities),
     )

@@ -1,4 +1,4 @@
-"""Known holes of packages, as a source of advisories listed them on a day."""
+"""Known vulnerabilities of packages, as a source of advisories listed them on a day."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.db import models
 
 
 class Advisory(models.Model):
-    """One known hole of a Python package. All rows come from one source, read by a command."""
+    """A known vulnerability of a Python package. All rows are of one source, read by a command."""
 
     package = models.CharField(max_length=200, db_index=True, help_text="As PyPI compares names.")
     identifier = models.CharField(max_length=100)

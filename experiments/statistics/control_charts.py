@@ -108,6 +108,11 @@ class ControlChart:
         return f"level of {self.environment}"
 
     @property
+    def title(self) -> str:
+        """Return what heads its column and its panel; names of environments stay as they are."""
+        return self.short_name if self.is_ratio else f"Level of {self.environment}"
+
+    @property
     def last(self) -> ChartPoint | None:
         """Return the last point that has a value."""
         return next((point for point in reversed(self.points) if point.value is not None), None)

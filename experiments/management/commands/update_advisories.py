@@ -1,4 +1,4 @@
-"""`manage.py update_advisories [FILE]`: read a list of known holes of Python packages."""
+"""`manage.py update_advisories [FILE]`: read a list of vulnerabilities of Python packages."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Command(BaseCommand):
     """Read a list of advisories, in the place of the one that there was."""
 
     help = (
-        "Read a list of known holes of Python packages, in the place of the one that there was: "
-        "of the package safety-db if it is installed, or of a file (PyPI/all.zip of osv.dev, or "
-        "insecure_full.json of safety-db). Nothing is fetched."
+        "Read a list of known vulnerabilities of Python packages, in the place of the one that "
+        "there was: of the package safety-db if it is installed, or of a file (PyPI/all.zip of "
+        "osv.dev, or insecure_full.json of safety-db). Nothing is fetched."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -40,6 +40,6 @@ class Command(BaseCommand):
             made.left_out
         )
         self.stdout.write(
-            f"{len(made.rows):,} known holes of {made.source}, as of {made.known_on}.{left_out} "
-            f"It covers {COVERS}"
+            f"{len(made.rows):,} known vulnerabilities of {made.source}, as of {made.known_on}."
+            f"{left_out} It covers {COVERS}"
         )

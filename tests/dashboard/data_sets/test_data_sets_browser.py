@@ -55,3 +55,12 @@ def test_pages_of_data_sets_fit_a_phone(page: Page, open_page: Open, copy: DataC
         assert not page.evaluate(wider), address
     open_page("/catalogue/?tab=datasets")
     assert page.evaluate(WIDER) == []
+
+
+def test_all_parts_of_the_catalogue_are_seen_on_a_phone(page: Page, open_page: Open) -> None:
+    page.set_viewport_size(PHONE)
+    for tab in ("images", "workloads", "environments", "datasets"):
+        open_page(f"/catalogue/?tab={tab}")
+        tabs = page.locator('nav[aria-label="Parts of the catalogue"]')
+        width, seen = tabs.evaluate("nav => [nav.scrollWidth, nav.clientWidth]")
+        assert width <= seen, tab

@@ -407,7 +407,7 @@ def test_the_signature_is_said_with_its_reason(as_owner: Client, image: Image) -
     assert "none is by <the lab>" in " ".join(shown.split())
 
 
-def test_known_holes_are_said_with_the_day_and_the_list_behind(
+def test_known_vulnerabilities_are_said_with_the_day_and_the_list_behind(
     as_owner: Client, image: Image
 ) -> None:
     assert "no list of advisories has been read" in page(as_owner, image)

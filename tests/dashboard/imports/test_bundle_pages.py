@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,15 +21,18 @@ from experiments.access.anonymity import build_anonymity
 from experiments.comparisons import keep_comparison
 from experiments.imports import Limits
 from experiments.models import (
+    Citation,
     Cluster,
     Environment,
     Experiment,
+    Image,
     Partition,
     Role,
     Snapshot,
     User,
     Workload,
 )
+from experiments.signing import make_signing_key
 from tests.dashboard.comparisons.test_studies import query_of, read_table, read_text, show
 from tests.dashboard.conftest import People, read_report
 from tests.dashboard.imports.bundles import bring, forget_all, write
@@ -230,3 +235,24 @@ def test_names_of_people_of_the_other_site_are_hidden_by_a_link_that_hides(
     assert len(name) > 1
     hidden = build_anonymity([experiment])
     assert name not in hidden.hide(f"launched by {name}")
+
+
+def test_what_the_page_exports_is_imported_with_all_that_a_bundle_may_have(
+    as_owner: Client, people: People
+) -> None:
+    """A signed one, with a citation, the provenance and the software of an image."""
+    make_signing_key()
+    experiment = launch(question="What does it cost there?", owner=people.owner)
+    end_runs(experiment)
+    Image.objects.update(visibility="members", facts={"packages": {"python": {"numpy": "2.4.6"}}})
+    author = {"family": "Curie", "given": "Marie", "orcid": "", "affiliation": ""}
+    Citation.objects.create(experiment=experiment, licence="CC-BY-4.0", authors=[author])
+    answer: Any = as_owner.get(reverse("bundle_zip", args=[experiment.pk]))
+    content = b"".join(answer.streaming_content)
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        names = " ".join(file.namelist())
+    for part in ("allowed_signers", ".sig", ".cff", ".jsonld", ".md", ".spdx.json", ".cdx.json"):
+        assert part in names
+    forget_all(experiment)
+    send(as_owner, content)
+    assert Experiment.objects.get().question == "What does it cost there?"

@@ -150,6 +150,18 @@ def test_names_that_a_link_hides_are_in_no_page_and_no_file(
             assert part not in text, (address, part)
 
 
+def test_the_checklist_leads_whoever_may_change_it_to_the_publication(
+    ended: Experiment, as_owner: Client
+) -> None:
+    Experiment.objects.filter(pk=ended.pk).update(visibility="members")
+    address = reverse("checklist", args=[ended.pk])
+    link = f'href="{reverse("publication", args=[ended.pk])}"'
+    assert link in fetch(as_owner, address).decode()
+    reader = Client()
+    reader.force_login(UserFactory(role="researcher"))
+    assert link not in fetch(reader, address).decode()
+
+
 def test_no_account_of_a_cluster_is_named(ended: Experiment, as_owner: Client) -> None:
     key = CredentialFactory(user_name="account-on-the-cluster")
     type(ended.cluster).objects.filter(pk=ended.cluster_id).update(credential=key)

@@ -1,4 +1,4 @@
-"""Known holes come from a list with a day, by versions as Python compares them."""
+"""Known vulnerabilities come from a list with a day, by versions as Python compares them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from experiments.images import advisories
-from experiments.images.advisories import find_holes, read_installed_list
+from experiments.images.advisories import find_vulnerabilities, read_installed_list
 from experiments.models import Advisory, Image
 from tests.factories import AdvisoryFactory, ImageFactory
 
@@ -39,12 +39,12 @@ def test_the_installed_list_is_read_with_its_day() -> None:
     written = update()
     assert "safety-db 2021.7.17, as of 2021-07-01" in written
     assert "Python packages alone" in written
-    known = find_holes(make_image(numpy="1.16.0", Pillow="2.3.0", nothing="1"))
+    known = find_vulnerabilities(make_image(numpy="1.16.0", Pillow="2.3.0", nothing="1"))
     assert (known.source, known.known_on) == ("safety-db 2021.7.17", date(2021, 7, 1))
     assert (known.looked_up, known.packages) == (3, 2)
-    assert "CVE-2019-6446" in {hole.advisory.identifier for hole in known.holes}
-    fine = find_holes(make_image(numpy="2.4.6"))
-    assert (fine.holes, fine.looked_up, fine.source) == ((), 1, "safety-db 2021.7.17")
+    assert "CVE-2019-6446" in {row.advisory.identifier for row in known.vulnerabilities}
+    fine = find_vulnerabilities(make_image(numpy="2.4.6"))
+    assert (fine.vulnerabilities, fine.looked_up, fine.source) == ((), 1, "safety-db 2021.7.17")
 
 
 def test_the_installed_list_is_read_almost_whole() -> None:
@@ -54,8 +54,8 @@ def test_the_installed_list_is_read_almost_whole() -> None:
 
 
 def test_without_a_list_nothing_is_said_of_holes() -> None:
-    known = find_holes(make_image(numpy="1.0"))
-    assert (known.source, known.known_on, known.holes) == ("", None, ())
+    known = find_vulnerabilities(make_image(numpy="1.0"))
+    assert (known.source, known.known_on, known.vulnerabilities) == ("", None, ())
 
 
 @pytest.mark.parametrize(
@@ -75,15 +75,15 @@ def test_versions_are_compared_as_python_compares_them(
     version: str, affected: list[str], is_hit: bool
 ) -> None:
     AdvisoryFactory(package="x-y", affected=affected)
-    assert bool(find_holes(make_image(X_Y=version)).holes) == is_hit
+    assert bool(find_vulnerabilities(make_image(X_Y=version)).vulnerabilities) == is_hit
 
 
 @pytest.mark.parametrize("version", ["", "\ufffd", "1.0\n2", "unknown", "9" * 5000])
 def test_a_version_that_cannot_be_read_is_named(version: str) -> None:
     AdvisoryFactory(package="x")
     AdvisoryFactory(package="y")
-    known = find_holes(make_image(x=version, y="1"))
-    assert [hole.package for hole in known.holes] == ["y"]
+    known = find_vulnerabilities(make_image(x=version, y="1"))
+    assert [row.package for row in known.vulnerabilities] == ["y"]
     assert known.not_compared == ("x",)
 
 
@@ -91,8 +91,8 @@ def test_5000_packages_take_one_query() -> None:
     AdvisoryFactory(package="p7")
     image = make_image(**{f"p{number}": "1" for number in range(5000)})
     with CaptureQueriesContext(connection) as queries:
-        known = find_holes(image)
-    assert (len(queries), known.looked_up, len(known.holes)) == (1, 5000, 1)
+        known = find_vulnerabilities(image)
+    assert (len(queries), known.looked_up, len(known.vulnerabilities)) == (1, 5000, 1)
 
 
 OSV: list[dict[str, Any]] = [
@@ -149,17 +149,17 @@ def test_a_file_of_osv_is_read_and_replaces_the_list(tmp_path: Path) -> None:
     odd = [b"[" * 100_000, b"\xff", b"{}", b'{"modified": "2026-01-01", "affected": 5}']
     documents = [json.dumps(row).encode() for row in OSV]
     written = update(write_zip(tmp_path / "all.zip", *documents, *odd))
-    assert "2 known holes of all.zip, as of 2026-11-01. 4 could not be compared" in written
+    assert "2 known vulnerabilities of all.zip, as of 2026-11-01. 4 could not be" in written
     assert {row.package for row in Advisory.objects.all()} == {"foo-bar", "listed"}
     assert Advisory.objects.get(package="foo-bar").identifier == "CVE-2026-1"
     hit = [
         version
         for version in ("1.1", "1.2", "2.0", "2.3", "2.4", "3.0", "9")
-        if find_holes(make_image(foo_bar=version)).holes
+        if find_vulnerabilities(make_image(foo_bar=version)).vulnerabilities
     ]
     assert hit == ["1.1", "2.0", "2.3", "3.0", "9"]
-    assert find_holes(make_image(listed="1.1")).holes
-    assert not find_holes(make_image(listed="1.2")).holes
+    assert find_vulnerabilities(make_image(listed="1.1")).vulnerabilities
+    assert not find_vulnerabilities(make_image(listed="1.2")).vulnerabilities
 
 
 def test_advisories_that_are_too_large_are_counted(
