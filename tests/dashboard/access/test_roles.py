@@ -214,6 +214,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "job_collect": (POST, "job", Role.RESEARCHER),
     "run_record": (GET, "run", Role.VIEWER),
     "run_output": (GET, "run", Role.VIEWER),
+    "run_changes": (GET, "run", Role.VIEWER),
     "run_exclude": (POST, "run", Role.RESEARCHER),
     "run_include": (POST, "run", Role.RESEARCHER),
     "run_file": (GET, "file", Role.RESEARCHER),
