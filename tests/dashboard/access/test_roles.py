@@ -38,6 +38,7 @@ from experiments.models import (
     SavedView,
     ShareLink,
     SigningKey,
+    Snapshot,
     StoredRecord,
     UnsavedForm,
     User,
@@ -350,6 +351,9 @@ def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
     image = ImageFactory(owner=owner, facts={"packages": {"python": {"numpy": "2.4"}}})
     file = RunFile.objects.create(run=run, path="model.bin", size_bytes=1)
     StoredRecord.objects.create(run=run, output=zlib.compress(b"x"), output_bytes=1, files=b"")
+    program = {"checkouts": {"/opt/net": {"patch": "+x\n"}}}
+    run.snapshot = Snapshot.objects.keep({"inside": {"program": program}})
+    run.save()
     now = timezone.now()
     pause = Pause.objects.create(cluster=cluster, kind="partition", since=now, retry_at=now)
     shown = HostKey.objects.create(cluster=cluster, host="login.example", port=22, key="key")

@@ -82,7 +82,7 @@ def test_the_page_says_what_ran_and_what_is_to_be_noticed(recorded: Run, as_owne
         "and 2 more.",
         '<dt>Modules outside</dt> <dd><code class="anywhere">cuda/12.4</code> '
         '<code class="anywhere">&lt;i&gt;</code>',
-        "Text of these changes: 44 bytes",
+        "Text of these changes: 43 B",
         "153 programs and libraries, 1 under a home folder, 1 from outside the image, "
         "1 with a check sum of size and both ends alone.",
         "outside the image, from /.singularity.d/libs/libcuda.so.1",
