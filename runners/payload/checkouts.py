@@ -14,7 +14,6 @@ import stat
 import struct
 from typing import Any, Dict, Iterable, Iterator, List, Tuple
 
-from . import git_changes
 from .loaded import measure_own_seconds
 
 MOST_CHECKOUTS = 3
@@ -26,6 +25,7 @@ LARGEST = 1 << 20
 """Bytes of a file that is read to see whether only its time is another one."""
 COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 IS_LINK = 0o120000
+Change = Tuple[str, int, bytes]
 ENTRY = struct.Struct(">10I20sH")
 
 
@@ -37,17 +37,21 @@ def describe_checkouts(
     `with_patches` also the text of what has changed in them, as far as is recorded.
     """
     checkouts: Dict[str, Dict[str, Any]] = {}
-    room, seconds = git_changes.MOST_BYTES, git_changes.MOST_SECONDS
+    spent_bytes, spent_seconds = 0, 0.0
     for path in paths:
         root, git = _find_git(os.path.dirname(os.path.realpath(path)))
         if git and root not in checkouts and len(checkouts) < MOST_CHECKOUTS:
             facts, changes = _find_changes(root, git)
             checkouts[root] = {**_read_commit(git), **facts}
             if changes and with_patches:
+                from . import git_changes  # which most runs would compile for nothing
+
+                room = git_changes.MOST_BYTES - spent_bytes
+                seconds = git_changes.MOST_SECONDS - spent_seconds
                 began = measure_own_seconds()
                 text = git_changes.write_patch(root, _find_common(git), changes, room, seconds)
-                room -= len(text.get("patch", "").encode())
-                seconds -= measure_own_seconds() - began
+                spent_bytes += len(text.get("patch", "").encode())
+                spent_seconds += measure_own_seconds() - began
                 checkouts[root].update(text)
     return checkouts
 
@@ -85,10 +89,10 @@ def _find_common(git: str) -> str:
     return os.path.join(git, _read(os.path.join(git, "commondir")).strip() or ".")
 
 
-def _find_changes(root: str, git: str) -> Tuple[Dict[str, Any], List[git_changes.Change]]:
+def _find_changes(root: str, git: str) -> Tuple[Dict[str, Any], List[Change]]:
     """Return how many of the files that git knows are not as they are in its index, and which."""
     began = measure_own_seconds()
-    changes: List[git_changes.Change] = []
+    changes: List[Change] = []
     try:
         for count, entry in enumerate(_read_index(os.path.join(git, "index"))):
             if count % 64 == 0 and measure_own_seconds() - began > MOST_SECONDS:
