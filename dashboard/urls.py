@@ -269,6 +269,7 @@ urlpatterns = [
     ),
     path("runs/<slug:uid>/record.json", record_views.run_record, name="run_record"),
     path("runs/<slug:uid>/output.txt", record_views.run_output, name="run_output"),
+    path("runs/<slug:uid>/changes.patch", record_views.run_changes, name="run_changes"),
     path("runs/<slug:uid>/files/<int:pk>/", run_views.run_file, name="run_file"),
     path("runs/<slug:uid>/files/<int:pk>/fetch/", run_views.fetch_file, name="run_file_fetch"),
     path("catalogue/", catalogue_views.catalogue, name="catalogue"),

@@ -19,6 +19,8 @@ LIBRARIES = {"BLAS that answered": "BLAS", "cuDNN that was loaded": "cuDNN"}
 THREADS = re.compile(r"threads [0-9]+")
 NOTHING = "nothing"
 """Stands for what is absent, such as a package, where others of its kind were recorded."""
+OF_ONE_SIDE = {"modules"}
+"""Groups of which each side needs members of its own: what it lacks is no difference."""
 MOST_KEPT = 200
 """Differences of a pair that are kept; further ones are counted."""
 MOST_NAMED = 3
@@ -75,7 +77,8 @@ class Side:
         if isinstance(value, str):
             return frozenset({value})
         if value is None:
-            return frozenset({NOTHING} if row.patterns and row.parent in self.parents else ())
+            is_absent = row.patterns and row.parent in self.parents - OF_ONE_SIDE
+            return frozenset({NOTHING} if is_absent else ())
         return value
 
 

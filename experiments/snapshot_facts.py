@@ -41,7 +41,7 @@ def list_facts(content: Mapping[str, Any], table: Table | None = None) -> dict[s
     inside = content.get("inside")
     if not isinstance(inside, Mapping):
         return {}
-    known = derive(inside)
+    known = {**derive(inside), "modules": split_modules(content.get("modules"))}
     facts: dict[str, str] = {}
     table = table or read_table()
     for row in table.compared:
@@ -80,6 +80,22 @@ def derive(inside: Mapping[str, Any]) -> dict[str, Any]:
             if name.startswith(beginning)
         }
     return known
+
+
+def split_modules(modules: Any) -> dict[str, str]:
+    """Return the versions of the environment modules that were loaded outside, by their names.
+
+    "gcc/13.2" is 13.2 of gcc; one without a version is "loaded".
+    """
+    names = modules.get("names") if isinstance(modules, Mapping) else None
+    versions: dict[str, set[str]] = {}
+    for module in _as_list(names):
+        if isinstance(module, str) and module:
+            name, slash, version = module.rpartition("/")
+            versions.setdefault(name if slash else module, set()).add(
+                version if slash else "loaded"
+            )
+    return {name: _join(texts) for name, texts in versions.items()}
 
 
 def write_text(value: Any) -> str:

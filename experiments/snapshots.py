@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 from experiments.snapshot_facts import write_text
@@ -38,6 +39,33 @@ def _replace(content: Any, pairs: Sequence[tuple[str, str]]) -> Any:
     if isinstance(content, list):
         return [_replace(item, pairs) for item in content]
     return content
+
+
+def list_patches(inside: Mapping[str, Any]) -> dict[str, str]:
+    """Return the text of what had changed in git checkouts of a run's program, by their folders."""
+    program = inside.get("program")
+    checkouts = program.get("checkouts") if isinstance(program, Mapping) else None
+    if not isinstance(checkouts, Mapping):
+        return {}
+    return {
+        str(folder): facts["patch"]
+        for folder, facts in sorted(checkouts.items())
+        if isinstance(facts, Mapping) and isinstance(facts.get("patch"), str) and facts["patch"]
+    }
+
+
+def shorten_patches(inside: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a snapshot from inside with check sums in place of patches, for tables of facts."""
+    if not (patches := list_patches(inside)):
+        return dict(inside)
+    program = inside["program"]
+    checkouts = {
+        folder: {**facts, "patch": f"sha256 {sha256(patches[folder].encode()).hexdigest()[:12]}"}
+        if folder in patches
+        else facts
+        for folder, facts in program["checkouts"].items()
+    }
+    return {**inside, "program": {**program, "checkouts": checkouts}}
 
 
 def find_differing_facts(

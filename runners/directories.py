@@ -45,6 +45,8 @@ IN_RUNS = (
     *("exit_code", "failure", "command", "runtime_version", "spec.json", "inside.json"),
     *("output.txt", "result.json", "result.jsonl", "tare-result.json", "tare-result.jsonl"),
 )
+LATER = ("loaded_modules",)
+"""More of them, by which nothing is looked for: gates know the command that lists files."""
 AROUND = (
     *("started", "exit_code", "journal.ndjson", "sha256sums", "time-limit", "failure.json"),
     *("output.txt", "job.out", "result.json", "job.sh", "failure"),
@@ -209,7 +211,7 @@ def choose_files(
 def is_needed(name: str, extra_files: Collection[str] = ()) -> bool:
     """Return whether Tare reads this file of a job's directory."""
     if match := PLACE.fullmatch(name):
-        return match[1] in IN_RUNS or match[1] in extra_files
+        return match[1] in (*IN_RUNS, *LATER) or match[1] in extra_files
     return name in (*AROUND, *SAMPLES, PROCESSES, RAPL) or bool(SNAPSHOT.match(name))
 
 

@@ -16,6 +16,8 @@ from runners.claims import is_claimed_by_tare
 from runners.directories import END, Fetched, is_needed
 from runners.exit_codes import describe_exit_code
 from runners.journals import read_lines
+from runners.loaded_modules import FILE as MODULES
+from runners.loaded_modules import read_modules
 from runners.node_samples import PROCESSES, RAPL, SAMPLES, Samples, read_samples
 from runners.shapes import CODE, INSIDE
 from runners.transports.base import MIB
@@ -51,6 +53,8 @@ class RunRecord:
     """What each process held at most, by name as in `others`; "" is the first of several."""
     own_facts: dict[str, Any] = field(default_factory=dict)
     """What the first process wrote of this run alone, such as its command inside the container."""
+    modules: dict[str, Any] = field(default_factory=dict)
+    """The environment modules outside the container: names and files."""
     culprit: str = ""  # which of several processes failed, and how: "rank 1 ended with exit code 3"
     damage: str = ""  # which file cannot be read, and why
 
@@ -223,6 +227,7 @@ def _read_run(
         others=snapshots,
         memory=memory,
         own_facts=own_facts[0] if own_facts else {},
+        modules=read_modules(run_files.get(MODULES, b"")),
         culprit=f"{failed_part.name} {failed_part.end}" if failed_part else "",
         damage=next(filter(None, [damage, *(part.damage for part in parts), *too_many]), ""),
     )

@@ -58,7 +58,17 @@ PROGRAM = Table(
     {
         "files": Rows(Table()),
         "libraries": Table(),
-        "checkouts": Table(others=Table({"changed_files": Rows(Text(4096)), "changed": Whole()})),
+        "checkouts": Table(
+            others=Table(
+                {
+                    "changed_files": Rows(Text(4096)),
+                    "changed": Whole(),
+                    "patch": Text(300_000),
+                    "left_out": Rows(Table({"file": Text(4096), "reason": Text(1000)})),
+                    "left_out_count": Whole(),
+                }
+            )
+        ),
     }
 )
 """The files that a run's program consists of: payload/programs.py and checkouts.py."""

@@ -115,6 +115,7 @@ ROOMS = {
         "node_rules": "node_samples",
         "directories": "errors node_samples transports untrusted",
         "kept_output": "directories",
+        "loaded_modules": "untrusted",
         "runtimes": "jobs",
         "schedulers": "errors jobs transports untrusted",
         "workloads": "directories errors payload transports untrusted",
@@ -134,8 +135,8 @@ ROOMS = {
         "by_hand": "directories errors jobs payload runner schedulers submissions transports "
         "untrusted",
         "journals": "shapes untrusted",
-        "records": "claims directories exit_codes journals node_samples shapes transports "
-        "untrusted",
+        "records": "claims directories exit_codes journals loaded_modules node_samples shapes "
+        "transports untrusted",
         "job_failures": "exit_codes records schedulers terminal",
         "probes": "errors transports untrusted",
         "gate": "claims directories live_files probes runner runtimes schedulers submissions "

@@ -11,9 +11,11 @@ from experiments.execution.record_documents import (
     list_inside_command,
     list_missing,
     list_modules,
+    list_modules_outside,
 )
 from experiments.loaded_files import LoadedFile, LoadedFiles, describe_in_a_sentence, read_loaded
 from experiments.models import Run, StoredRecord
+from experiments.snapshots import list_patches
 from experiments.statistics import numbers
 
 MOST_NAMED = 5
@@ -49,12 +51,16 @@ class RecordPanel:
     linked_count: int
     checkouts: list[str]
     """A sentence for each git checkout that a file of the program lies in."""
+    patch_bytes: int
+    """Of the text of what had changed in these; 0 if there is none."""
     loaded: list[LoadedRow]
     loaded_sentence: str
     reading_sentence: str
     unlisted_count: int
     """Loaded files that the page does not list; the document has them."""
     modules: list[str]
+    """Environment modules by their variables inside the environment."""
+    modules_outside: list[str]
     stored: StoredRecord | None
     missing: list[str]
 
@@ -77,6 +83,7 @@ def describe_record_panel(run: Run, content: Mapping[str, Any]) -> RecordPanel |
         program=_list_program_files(program.get("files")),
         linked_count=len(_take_table(program.get("libraries"))),
         checkouts=describe_checkouts(program.get("checkouts") or {}),
+        patch_bytes=sum(len(patch.encode()) for patch in list_patches(inside).values()),
         loaded=[LoadedRow(file, "; ".join(loaded.list_marks(file))) for file in listed]
         if loaded
         else [],
@@ -84,6 +91,7 @@ def describe_record_panel(run: Run, content: Mapping[str, Any]) -> RecordPanel |
         reading_sentence=_describe_readings(stored, loaded),
         unlisted_count=len(loaded.files) - len(listed) if loaded else 0,
         modules=list_modules(inside),
+        modules_outside=list_modules_outside(content),
         stored=stored,
         missing=list_missing(run, content, stored),
     )
@@ -138,10 +146,23 @@ def describe_checkouts(checkouts: Any) -> list[str]:
             names = names[:MOST_NAMED]
             more = f" and {count - len(names)} more" if count > len(names) else ""
             state = f"{numbers.count(count, 'file')} changed since: {', '.join(names)}{more}"
+            state += _describe_left_out(facts)
         else:
             state = "no file changed since"
         sentences.append(f"{folder} at commit {commit}{branch}, {state}.")
     return sentences
+
+
+def _describe_left_out(facts: Mapping[str, Any]) -> str:
+    """Return which changes are not in the recorded text, and why; "" if all are."""
+    rows = facts.get("left_out")
+    rows = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    if not rows:
+        return ""
+    texts = [f"{row.get('file')} ({row.get('reason')})" for row in rows[:MOST_NAMED]]
+    count = facts.get("left_out_count")
+    more = count - len(texts) if isinstance(count, int) else 0
+    return f"; without the text of {', '.join(texts)}" + (f" and {more} more" if more > 0 else "")
 
 
 def _describe_readings(stored: StoredRecord | None, loaded: LoadedFiles | None) -> str:

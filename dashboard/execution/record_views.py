@@ -9,7 +9,7 @@ from django.views.decorators.http import require_GET
 
 from dashboard.comparisons.safe_files import make_json_response
 from dashboard.typed_requests import Request
-from experiments.execution.record_documents import describe_record
+from experiments.execution.record_documents import describe_record, write_patches
 from experiments.models import Experiment, Run, StoredRecord
 
 
@@ -41,5 +41,24 @@ def run_output(request: Request, uid: str) -> HttpResponse:
     answer = HttpResponse(stored.read_output(), content_type="application/octet-stream")
     answer["Content-Disposition"] = content_disposition_header(
         as_attachment=True, filename=f"tare-run-{uid}-output.txt"
+    )
+    return answer
+
+
+@require_GET
+def run_changes(request: Request, uid: str) -> HttpResponse:
+    """Send the text of what had changed in the git checkouts of a run's program, as a patch."""
+    row = get_object_or_404(
+        Run.objects.filter(experiment__in=Experiment.objects.visible_to(request.user))
+        .select_related("job__snapshot", "snapshot")
+        .only("uid", "position", "job__uid", "job__directory", "job__snapshot", "snapshot"),
+        uid=uid,
+    )
+    text = write_patches(row)
+    if not text:
+        raise Http404("No changes are recorded.")
+    answer = HttpResponse(text, content_type="application/octet-stream")
+    answer["Content-Disposition"] = content_disposition_header(
+        as_attachment=True, filename=f"tare-run-{uid}-changes.patch"
     )
     return answer

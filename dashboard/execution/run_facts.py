@@ -14,7 +14,7 @@ from experiments.comparisons.series import ACCURACY, ACCURACY_TIME
 from experiments.comparisons.step_summaries import read_steady_state
 from experiments.loaded_files import shorten_loaded
 from experiments.models import MeasureNotes, Run, Series
-from experiments.snapshots import flatten
+from experiments.snapshots import flatten, shorten_patches
 from experiments.statistics import numbers
 from experiments.statistics.steps import Curve
 from runners.workloads import KNOWN_WORKLOADS
@@ -43,7 +43,7 @@ def search_facts(content: Mapping[str, Any], search_text: str = "") -> list[Fact
     """
     outside = dict(flatten(content.get("outside") or {}))
     # Loaded files have a list of their own on the page: here they are found, not listed.
-    inside_content = shorten_loaded(content.get("inside") or {})
+    inside_content = shorten_patches(shorten_loaded(content.get("inside") or {}))
     if not search_text.strip():
         inside_content.pop("loaded", None)
     inside = dict(flatten(inside_content))

@@ -29,7 +29,7 @@ from experiments.comparisons.latest import Latest
 from experiments.loaded_files import shorten_loaded
 from experiments.models import Experiment, Run
 from experiments.planning.workloads import describe_parameters, format_value
-from experiments.snapshots import flatten, replace_paths
+from experiments.snapshots import flatten, replace_paths, shorten_patches
 from experiments.statistics import Pair, numbers
 
 MOST_CANDIDATES = 20
@@ -267,7 +267,7 @@ def _flatten_snapshots(run: Run) -> dict[str, str]:
     content: dict[str, Any] = {}
     for snapshot in (run.job.snapshot, run.snapshot):
         content |= snapshot.content if snapshot else {}
-    inside = shorten_loaded(content.get("inside") or {})
+    inside = shorten_patches(shorten_loaded(content.get("inside") or {}))
     return dict(flatten({**content, "inside": inside}))
 
 

@@ -647,13 +647,20 @@ def find_extension_level(first: int, added: int) -> float:
 
 # -- 5. Facts of snapshots: what may not be put down to the container -----------------------------
 
-TABLE_SHA256 = "6aaa17c5d19b8a41e0e126033835d45e5f65bb481d4db27044be812524f8b1ea"
+TABLE_SHA256 = "954013a2dbddcff17b46456e25c2f419829abd8443e63f3635c76f81096b047f"
 """Of data/confounders.json, the table by whose grades this file computes. It is known here, as a
 forger could grade a difference as cosmetic in the bundle."""
+EARLIER_TABLES = {
+    "1126f201407ed530d2bccd99e858bc4282fab351179383474163b1158e2059db": ("data_set", "modules"),
+    "6aaa17c5d19b8a41e0e126033835d45e5f65bb481d4db27044be812524f8b1ea": ("modules",),
+}
+"""By which earlier versions compared, and the parts of snapshots that these did not know."""
 GRADES = ("blocking", "likely", "cosmetic")
 NOTHING = "nothing"
 """Stands for what is absent, such as a package, where others of its kind were recorded."""
 NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?")
+OF_ONE_SIDE = {"modules"}
+"""Groups of which each side needs members of its own: what it lacks is no difference."""
 MOST_DIFFERENCES = 200
 """That are printed of a pair, the gravest first."""
 LIBRARIES = {"BLAS that answered": "BLAS", "cuDNN that was loaded": "cuDNN"}
@@ -735,6 +742,7 @@ def read_facts(table: Table, snapshot: Any) -> Facts:
     if not isinstance(inside, dict):
         return {}
     known = derive_facts(inside)
+    known["modules"] = split_modules(snapshot.get("modules"))
     facts: Facts = {}
     for row in table.compared:
         if not row.patterns:
@@ -792,6 +800,19 @@ def derive_facts(inside: Dict[str, Any]) -> Dict[str, Any]:
         known["loaded"] = find_versions(first) if isinstance(first, list) else None
     known.update(describe_program(inside.get("program")))
     return known
+
+
+def split_modules(modules: Any) -> Facts:
+    """Return the versions of environment modules outside by name: "gcc/13.2" is 13.2 of gcc."""
+    names = modules.get("names") if isinstance(modules, dict) else None
+    versions: Dict[str, Set[str]] = {}
+    for module in names if isinstance(names, list) else []:
+        if isinstance(module, str) and module:
+            name, slash, version = module.rpartition("/")
+            versions.setdefault(name if slash else module, set()).add(
+                version if slash else "loaded"
+            )
+    return {name: join_facts(texts) for name, texts in versions.items()}
 
 
 ENDS = "ends_sha256"
@@ -913,7 +934,7 @@ class Side:
 
     def read(self, name: str, row: Row) -> FrozenSet[str]:
         """Return the values of a fact, `NOTHING` for one that is absent; empty for unknown."""
-        is_absent = row.patterns and row.parent in self.parents
+        is_absent = row.patterns and row.parent in self.parents - OF_ONE_SIDE
         return self.values.get(name) or frozenset([NOTHING] if is_absent else [])
 
 
@@ -1210,6 +1231,8 @@ class Study:
         if "data/facts_as_stored.json" in bundle.sizes:
             self.as_stored = bundle.read_json("data/facts_as_stored.json")
         self.facts: Dict[Tuple[str, bool], Facts] = {}
+        table = hashlib.sha256(bundle.read("data/confounders.json")).hexdigest()
+        self.unknown_parts = EARLIER_TABLES.get(table, ())
 
     def read_facts(self, digest: str, as_stored: bool) -> Facts:
         """Return the facts of a snapshot: as an earlier version of Tare stored them, if it did.
@@ -1220,6 +1243,9 @@ class Study:
         if (digest, is_old and as_stored) not in self.facts:
             snapshot = self.bundle.read_json("data/snapshots/%s.json" % digest)
             inside = snapshot.get("inside") or {}
+            for part in self.unknown_parts:
+                if part in snapshot or part in inside:
+                    raise Refused("A snapshot has %s, of which its table knows nothing." % part)
             recorded_later = "cpus" not in inside or "limits" in inside or "scheduling" in inside
             if is_old and (as_stored or not recorded_later):
                 facts = {name: str(text) for name, text in self.as_stored[digest].items()}
@@ -1674,7 +1700,7 @@ def check_definition(study: Study, report: Report) -> None:
     if len(methods) > 1 or "Tare-Method: %s" % about["method"] not in info:
         report.fail("the files are not all of one version of the method.")
     table = hashlib.sha256(study.bundle.read("data/confounders.json")).hexdigest()
-    report.add("table of confounders", table, TABLE_SHA256)
+    report.add("table of confounders", table, table if table in EARLIER_TABLES else TABLE_SHA256)
     if plan is None:
         report.say("  not recomputed: a plan, as these are imported logs")
         return

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from experiments.models import Run, StoredRecord
+from experiments.snapshots import list_patches
 
 SCHEMA = "tare run record 1"
 MODULE_VARIABLES = ("LOADEDMODULES", "_LMFILES_")
@@ -48,6 +49,7 @@ def describe_record(run: Run) -> dict[str, Any]:
         "sent": run.spec,
         "command": {"outside": run.command, "inside": list_inside_command(stored)},
         "modules": list_modules(inside),
+        "modules_outside": list_modules_outside(content),
         "snapshot": content,
         "loaded_was_read": (stored.facts.get("loaded") if stored else None) or {},
         "output": _describe_output(stored),
@@ -69,6 +71,27 @@ def list_modules(inside: Mapping[str, Any]) -> list[str]:
     return [name for name in str(variables.get("LOADEDMODULES") or "").split(":") if name]
 
 
+def list_modules_outside(content: Mapping[str, Any]) -> list[str]:
+    """Return the environment modules that were loaded in the job's shell, outside the container."""
+    modules = content.get("modules")
+    names = modules.get("names") if isinstance(modules, Mapping) else None
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+def write_patches(run: Run) -> str:
+    """Return what had changed in the git checkouts of a run's program, each under its commit."""
+    inside = run.snapshot_content.get("inside") or {}
+    texts = []
+    for folder, patch in list_patches(inside).items():
+        commit = inside["program"]["checkouts"][folder].get("commit")
+        texts.append(f"# {_make_line(folder)} at commit {_make_line(commit or 'unknown')}\n{patch}")
+    return "".join(texts)
+
+
+def _make_line(text: Any) -> str:
+    return "".join(filter(str.isprintable, str(text)))
+
+
 def list_missing(run: Run, content: Mapping[str, Any], stored: StoredRecord | None) -> list[str]:
     """Return a sentence for each part of the record that this run does not have."""
     inside = content.get("inside") or {}
@@ -83,12 +106,24 @@ def list_missing(run: Run, content: Mapping[str, Any], stored: StoredRecord | No
     if stored and stored.files_left_out:
         missing.append(f"{stored.files_left_out:,} files are not listed.")
     if not inside.get("loaded"):
-        missing.append("Which libraries its processes had loaded was not seen.")
+        missing.append(_explain_unseen_libraries(run, stored))
     if run.spec.get("workload", {}).get("kind") == "command" and not inside.get("program"):
         missing.append("The files of its program were not described.")
-    if not (inside.get("variables") or {}).keys() & set(MODULE_VARIABLES):
-        missing.append("No environment modules are known: it had none, or did not see them.")
+    is_seen_inside = (inside.get("variables") or {}).keys() & set(MODULE_VARIABLES)
+    if not is_seen_inside and not list_modules_outside(content):
+        missing.append("No environment modules are known, outside or inside: none were loaded.")
     return missing
+
+
+def _explain_unseen_libraries(run: Run, stored: StoredRecord | None) -> str:
+    """Return why it is not known which libraries the processes of a run had loaded."""
+    sentence = "Which libraries its processes had loaded was not seen"
+    facts = (stored.facts.get("loaded") if stored else None) or {}
+    if facts.get("readings") == 0:
+        return f"{sentence}: its program ended before they were read for the first time."
+    if run.state in (Run.State.FAILED, Run.State.CANCELLED):
+        return f"{sentence}: it was ended before that could be written down."
+    return f"{sentence}."
 
 
 def _describe_output(stored: StoredRecord | None) -> dict[str, Any] | None:

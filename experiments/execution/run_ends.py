@@ -144,6 +144,7 @@ def describe_snapshot(run: Run, run_record: RunRecord) -> dict[str, Any]:
         "inside": run_record.snapshot,
         "runtime": run_record.runtime_version,
         "image": run.spec["environment"]["image_digest"],
+        **({"modules": run_record.modules} if run_record.modules else {}),
     }
     others = {name: shorten_loaded(content) for name, content in run_record.others.items()}
     if differing_facts := find_differing_facts(shorten_loaded(run_record.snapshot), others):

@@ -1,9 +1,9 @@
 """Of which git checkouts the files of a program are, and what in them is not as it was committed.
 
 Git itself is not called: its configuration in a folder may name programs that it then starts. The
-files below `.git` are read: HEAD and its branch for the commit, and the index for the files that
-have changed since. What was staged and not committed, and files that git does not know, are not
-seen.
+files below `.git` are read: HEAD and its branch for the commit, the index for the files that have
+changed since, and what git keeps of these for the text of the changes. What was staged and not
+committed, and files that git does not know, are not seen.
 """
 
 from __future__ import annotations
@@ -25,16 +25,34 @@ LARGEST = 1 << 20
 """Bytes of a file that is read to see whether only its time is another one."""
 COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 IS_LINK = 0o120000
+Change = Tuple[str, int, bytes]
 ENTRY = struct.Struct(">10I20sH")
 
 
-def describe_checkouts(paths: Iterable[str]) -> Dict[str, Dict[str, Any]]:
-    """Return the checkouts that hold these files, by their folders; {} if none does."""
+def describe_checkouts(
+    paths: Iterable[str], *, with_patches: bool = True
+) -> Dict[str, Dict[str, Any]]:
+    """Return the checkouts that hold these files, by their folders; {} if none does.
+
+    `with_patches` also the text of what has changed in them, as far as is recorded.
+    """
     checkouts: Dict[str, Dict[str, Any]] = {}
+    spent_bytes, spent_seconds = 0, 0.0
     for path in paths:
         root, git = _find_git(os.path.dirname(os.path.realpath(path)))
         if git and root not in checkouts and len(checkouts) < MOST_CHECKOUTS:
-            checkouts[root] = {**_read_commit(git), **_find_changes(root, git)}
+            facts, changes = _find_changes(root, git)
+            checkouts[root] = {**_read_commit(git), **facts}
+            if changes and with_patches:
+                from . import git_changes  # which most runs would compile for nothing
+
+                room = git_changes.MOST_BYTES - spent_bytes
+                seconds = git_changes.MOST_SECONDS - spent_seconds
+                began = measure_own_seconds()
+                text = git_changes.write_patch(root, _find_common(git), changes, room, seconds)
+                spent_bytes += len(text.get("patch", "").encode())
+                spent_seconds += measure_own_seconds() - began
+                checkouts[root].update(text)
     return checkouts
 
 
@@ -57,7 +75,7 @@ def _read_commit(git: str) -> Dict[str, Any]:
     if not head.startswith("ref:"):
         return {"commit": head} if COMMIT.fullmatch(head) else {}
     name = head[4:].strip()
-    common = os.path.join(git, _read(os.path.join(git, "commondir")).strip() or ".")
+    common = _find_common(git)
     commit = "" if ".." in name else _read(os.path.join(common, name)).strip()
     for line in "" if commit else _read(os.path.join(common, "packed-refs"), LARGEST).splitlines():
         if line.endswith(" " + name):
@@ -66,23 +84,30 @@ def _read_commit(git: str) -> Dict[str, Any]:
     return {**branch, "commit": commit} if COMMIT.fullmatch(commit) else branch
 
 
-def _find_changes(root: str, git: str) -> Dict[str, Any]:
+def _find_common(git: str) -> str:
+    """Return the git folder that all worktrees of a repository share."""
+    return os.path.join(git, _read(os.path.join(git, "commondir")).strip() or ".")
+
+
+def _find_changes(root: str, git: str) -> Tuple[Dict[str, Any], List[Change]]:
     """Return how many of the files that git knows are not as they are in its index, and which."""
     began = measure_own_seconds()
-    changed: List[str] = []
+    changes: List[Change] = []
     try:
         for count, entry in enumerate(_read_index(os.path.join(git, "index"))):
             if count % 64 == 0 and measure_own_seconds() - began > MOST_SECONDS:
-                return {"not_compared": "there was no time to compare its files"}
-            name, size, seconds, mode, digest = entry
-            if _has_changed(os.path.join(root, name), size, seconds, mode, digest):
-                changed.append(name)
+                return {"not_compared": "there was no time to compare its files"}, []
+            name, size, moment, mode, digest = entry
+            if _has_changed(os.path.join(root, name), size, moment, mode, digest):
+                changes.append((name, mode, digest))
     except (OSError, ValueError, struct.error, IndexError) as error:
-        return {"not_compared": str(error)[:200]}
-    return {"changed": len(changed), "changed_files": changed[:MOST_NAMED]}
+        return {"not_compared": str(error)[:200]}, []
+    names = [name for name, _, _ in changes[:MOST_NAMED]]
+    return {"changed": len(changes), "changed_files": names}, changes
 
 
-def _has_changed(path: str, size: int, seconds: int, mode: int, digest: bytes) -> bool:
+def _has_changed(path: str, size: int, moment: Tuple[int, int], mode: int, digest: bytes) -> bool:
+    """Return whether a file is another one; `moment` is its time in seconds and nanoseconds."""
     try:
         now = os.lstat(path)
     except (OSError, ValueError):
@@ -91,8 +116,11 @@ def _has_changed(path: str, size: int, seconds: int, mode: int, digest: bytes) -
         return mode & 0o170000 != stat.S_IFMT(now.st_mode) and mode & 0o170000 != 0o160000
     if now.st_size & 0xFFFFFFFF != size:
         return True
-    if int(now.st_mtime) & 0xFFFFFFFF == seconds or now.st_size > LARGEST:
-        return int(now.st_mtime) & 0xFFFFFFFF != seconds
+    seconds, nanoseconds = divmod(now.st_mtime_ns, 10**9)
+    is_of_then = seconds & 0xFFFFFFFF == moment[0]
+    # Within the second of a commit a file may be written again. Not all know the nanoseconds.
+    if now.st_size > LARGEST or (is_of_then and moment[1] in (0, nanoseconds)):
+        return not is_of_then
     import hashlib
 
     with open(path, "rb") as file:
@@ -101,7 +129,7 @@ def _has_changed(path: str, size: int, seconds: int, mode: int, digest: bytes) -
     return hashlib.sha1(blob).digest() != digest
 
 
-def _read_index(path: str) -> Iterator[Tuple[str, int, int, int, bytes]]:
+def _read_index(path: str) -> Iterator[Tuple[str, int, Tuple[int, int], int, bytes]]:
     """Yield name, size, time, mode and hash of each file in git's index, of versions 2 and 3."""
     if not os.path.isfile(path):
         raise ValueError("it has no index")
@@ -118,7 +146,7 @@ def _read_index(path: str) -> Iterator[Tuple[str, int, int, int, bytes]]:
         begin = position + ENTRY.size + (2 if fields[11] & 0x4000 else 0)
         end = content.index(b"\0", begin)
         name = content[begin:end].decode("utf-8", "surrogateescape")
-        yield name, fields[9], fields[2], fields[6], fields[10]
+        yield name, fields[9], (fields[2], fields[3]), fields[6], fields[10]
         position += (end - position + 8) // 8 * 8
 
 

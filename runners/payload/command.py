@@ -17,6 +17,7 @@ from typing import Any, Dict, List
 
 from .executables import find_executable
 from .frameworks import Failure
+from .loaded import Readings
 from .memory import Tree
 from .place import RunProcess
 from .programs import inspect
@@ -26,10 +27,18 @@ QUIET = True
 """The payload itself prints nothing: patterns may search the program's output."""
 
 
+class ProgramFailed(SystemExit):
+    """The program has failed: this process ends with its exit code, once that is recorded."""
+
+    def __init__(self, code: int, argv: List[str], readings: Readings) -> None:
+        super().__init__(code)
+        self.facts = {"argv": argv, "readings": readings}
+
+
 def run(parameters: dict[str, Any], recorder: Recorder, process: RunProcess) -> Dict[str, Any]:
     """Run the program; return the files that it consists of, and what its processes held together.
 
-    Raises Failure if the program cannot be started, SystemExit with its code if it fails.
+    Raises Failure if the program cannot be started, ProgramFailed with its code if it fails.
     """
     files = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "files")
     variables = make_variables(parameters, files, process)
@@ -47,11 +56,18 @@ def run(parameters: dict[str, Any], recorder: Recorder, process: RunProcess) -> 
     recorder.metric("wall_time", perf_counter() - began, "s")
     recorder.phase("record")
     if code:
-        raise SystemExit(code if code > 0 else 128 - code)
+        raise ProgramFailed(code if code > 0 else 128 - code, argv, tree.loaded)
     return {
         "argv": argv,
         "readings": tree.loaded,
-        "program": inspect(parameters["argv"], argv, program, sys.executable, variables),
+        "program": inspect(
+            parameters["argv"],
+            argv,
+            program,
+            sys.executable,
+            variables,
+            with_patches=not (process.rank or process.instance),  # all processes have the same
+        ),
         "together": tree.describe(),
     }
 

@@ -9,12 +9,13 @@ memory did not suffice (also named in the file `failure`).
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
 import sys
 import time
-from typing import Any, Set, Tuple
+from typing import Any, Dict, Set, Tuple
 
 if not __package__:
     # Started as a file. As a package, its modules cannot shadow a library's.
@@ -86,7 +87,12 @@ def measure(spec: dict[str, Any], process: place.RunProcess, recorder: Recorder)
 
     children_before = memory.measure_largest_child()
     workload = importlib.import_module("." + WORKLOADS[spec["workload"]], __package__)
-    workload_facts = workload.run(spec["parameters"], recorder, process) or {}
+    try:
+        workload_facts = workload.run(spec["parameters"], recorder, process) or {}
+    except BaseException as error:
+        with contextlib.suppress(Exception):  # how the run ended is what counts
+            record_failure(inside, error, inside_path)
+        raise
     recorder.phase(RECORD)
     readings = workload_facts.pop("readings", None)
     paths = readings.paths if readings else read_loaded_paths()
@@ -121,6 +127,30 @@ def measure(spec: dict[str, Any], process: place.RunProcess, recorder: Recorder)
         return
     for name, metric in sorted(recorder.document()["metrics"].items()):
         print(f"{name} = {metric['value']:.6g} {metric['unit']}")
+
+
+def record_failure(inside: Dict[str, Any], error: BaseException, inside_path: str) -> None:
+    """Write down what the processes of a run that has failed had loaded.
+
+    Of a program that Tare started that is what was read while it ran, also if it was killed. Files
+    are summed up for half as long as after a success: whoever ends a run does not wait for ever.
+    """
+    from . import loaded
+
+    is_command = __package__ + ".command" in sys.modules
+    facts = getattr(error, "facts", {})
+    readings = facts.get("readings")
+    if is_command and not readings:
+        return  # it was never started
+    own = {
+        "argv": facts.get("argv") or [sys.executable, *sys.argv],
+        "loaded": readings.describe() if readings else {"own": True},
+    }
+    known = {**inside, "run": own}
+    if paths := readings.paths if readings else read_loaded_paths():
+        limits = loaded.MOST_SECONDS / 2, loaded.LAST_SECONDS / 2
+        known["loaded"] = loaded.describe_loaded(paths, JOB_DIRECTORY, *limits)
+    write_json(inside_path, known, sync=False)
 
 
 def describe_data_set(data: dict[str, Any]) -> dict[str, Any]:

@@ -36,13 +36,15 @@ def inspect(
     program: str,
     python: str,
     variables: Dict[str, str],
+    *,
+    with_patches: bool = True,
 ) -> Dict[str, Any]:
     """Return the files and linked libraries of a program that was started in this folder.
 
     `written_argv` is the command as the user wrote it, `argv` with its placeholders expanded: a
     file is named by its written argument, which is the same in every environment. `python` is the
     environment's own interpreter, whose version and packages are in the snapshot: its libraries
-    are left out.
+    are left out. `with_patches` has the text of what has changed in git checkouts.
     """
     files: List[Dict[str, Any]] = []
     libraries: Dict[str, Any] = {}
@@ -58,7 +60,8 @@ def inspect(
                 libraries[name] = _describe(target) if is_path else {"problem": target}
     own_folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
     paths = [file["path"] for file in files if not file["path"].startswith(own_folder)]
-    checkouts = describe_checkouts(paths)  # of what was sent with the job none is one
+    # Of what was sent with the job none is in a checkout.
+    checkouts = describe_checkouts(paths, with_patches=with_patches)
     return {
         "files": files,
         "libraries": libraries,

@@ -27,7 +27,7 @@ def test_only_the_programs_travel() -> None:
         "software.py", "install.py", "extend.py", "place.py", "command.py",
         "blas_libraries.py", "files.py", "pages.py", "startup.py", "programs.py",
         "executables.py", "memory.py", "gpu_energy.py", "node_settings.py", "elf.py", "loaded.py",
-        "checkouts.py", "data_files.py",
+        "checkouts.py", "data_files.py", "git_changes.py", "git_objects.py",
     }  # fmt: skip
 
 

@@ -229,3 +229,65 @@ def test_a_process_that_is_gone_has_loaded_nothing() -> None:
     with subprocess.Popen(["true"]) as child:
         child.wait()
     assert read_paths(child.pid) == set()
+
+
+def run_failing(folder: Path, library: Path, end: str) -> tuple[Any, Path]:
+    """Run a command that loads a library of its own, waits for two readings, and then ends so."""
+    own = folder / "libown.so"
+    shutil.copy(library, own)
+    script = f"import ctypes, os, time; ctypes.CDLL({str(own)!r}); time.sleep(0.3); {end}"
+    argv = [sys.executable, "-I", "-S", "-c", script]
+    parameters = WORKLOADS["command"].clean({"argv": argv, "read": "nothing"})
+    return run_payload(folder / "job", "command", parameters, files=IN_NO_HURRY), own
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ("os._exit(3)", 3),
+        ("os.kill(os.getpid(), 9)", 137),
+        # As a job that is ended does: to the payload, which passes it on.
+        ("os.kill(os.getppid(), 15); time.sleep(60)", 143),
+    ],
+)
+def test_of_a_program_that_failed_it_is_known_what_it_had_loaded(
+    tmp_path: Path, library: Path, end: str, code: int
+) -> None:
+    ran, own = run_failing(tmp_path, library, end)
+    assert (ran.returncode, ran.result) == (code, None)
+    assert ran.inside["loaded"]["files"][str(own)]["sha256"] == sha256(own)
+    assert ran.inside["run"]["argv"][0] == sys.executable
+    assert ran.inside["run"]["loaded"]["readings"] >= 1
+    assert ran.inside["hostname"]
+    assert not {name for name in ran.leftovers if name.endswith(".part")}
+
+
+def test_of_tare_s_own_program_that_failed_it_is_known_too(tmp_path: Path, library: Path) -> None:
+    broken = {"blas.py": b"def run(parameters, recorder, process):\n    import ctypes\n    1 / 0\n"}
+    ran = run_payload(tmp_path, "blas", WORKLOADS["blas"].clean(SMALL), files=broken)
+    assert ran.returncode == 1
+    assert "ZeroDivisionError" in ran.stderr
+    assert ran.inside["run"]["loaded"] == {"own": True}
+    assert str(library) in ran.inside["loaded"]["files"]
+
+
+def test_a_program_that_was_never_started_has_loaded_nothing(tmp_path: Path) -> None:
+    parameters = WORKLOADS["command"].clean({"argv": ["/nowhere/x"], "read": "nothing"})
+    ran = run_payload(tmp_path, "command", parameters)
+    assert ran.returncode == 4
+    assert "loaded" not in ran.inside
+    assert ran.inside["hostname"]
+
+
+def test_what_cannot_be_recorded_changes_no_end(tmp_path: Path) -> None:
+    broken = {
+        "loaded.py": read_payload_files()["loaded.py"].replace(
+            b"def describe_loaded(", b"def describe_otherwise("
+        )
+    }
+    parameters = WORKLOADS["command"].clean(
+        {"argv": ["/bin/sh", "-c", "sleep 0.2; exit 7"], "read": "nothing"}
+    )
+    ran = run_payload(tmp_path, "command", parameters, files=broken)
+    assert ran.returncode == 7
+    assert ran.inside["hostname"]

@@ -362,14 +362,21 @@ def test_what_was_open_by_its_address_gets_a_link_that_opens_it(site: Site, peop
 def test_a_link_that_hides_names_shows_no_commit(told: Experiment) -> None:
     """A public repository tells who made it."""
     run = told.runs.all()[0]
-    checkouts = {"/opt/net": {"commit": "9f" * 20, "branch": "emmys-branch", "changed": 0}}
+    checkouts = {"/opt/net": {"commit": "9f" * 20, "branch": "emmys-branch", "changed": 1}}
+    checkouts["/opt/net"]["patch"] = "+__author__ = 'emmy'\n"
     program = {"files": [], "checkouts": checkouts}
     snapshot = Snapshot.objects.keep({"inside": {"program": program}})
     told.runs.filter(pk=run.pk).update(snapshot=snapshot, state=Run.State.SUCCEEDED)
     address = run.get_absolute_url()
-    assert "at commit 9f9f9f" in body(visitor(link_to(told)).get(address))
+    shown = body(visitor(link_to(told)).get(address))
+    assert "at commit 9f9f9f" in shown
+    assert "Text of these changes" in shown
+    changes = reverse("run_changes", args=[run.uid])
+    assert changes not in shown
     hidden = visitor(link_to(told, hides_names=True))
     for query in ("", "?facts=commit"):
         page = body(hidden.get(address + query))
         assert "9f9f9f" not in page
         assert "emmys-branch" not in page
+        assert "Text of these changes" not in page
+    assert hidden.get(changes).status_code == 302

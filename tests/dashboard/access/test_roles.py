@@ -38,6 +38,7 @@ from experiments.models import (
     SavedView,
     ShareLink,
     SigningKey,
+    Snapshot,
     StoredRecord,
     UnsavedForm,
     User,
@@ -214,6 +215,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "job_collect": (POST, "job", Role.RESEARCHER),
     "run_record": (GET, "run", Role.VIEWER),
     "run_output": (GET, "run", Role.VIEWER),
+    "run_changes": (GET, "run", Role.VIEWER),
     "run_exclude": (POST, "run", Role.RESEARCHER),
     "run_include": (POST, "run", Role.RESEARCHER),
     "run_file": (GET, "file", Role.RESEARCHER),
@@ -349,6 +351,9 @@ def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
     image = ImageFactory(owner=owner, facts={"packages": {"python": {"numpy": "2.4"}}})
     file = RunFile.objects.create(run=run, path="model.bin", size_bytes=1)
     StoredRecord.objects.create(run=run, output=zlib.compress(b"x"), output_bytes=1, files=b"")
+    program = {"checkouts": {"/opt/net": {"patch": "+x\n"}}}
+    run.snapshot = Snapshot.objects.keep({"inside": {"program": program}})
+    run.save()
     now = timezone.now()
     pause = Pause.objects.create(cluster=cluster, kind="partition", since=now, retry_at=now)
     shown = HostKey.objects.create(cluster=cluster, host="login.example", port=22, key="key")

@@ -26,7 +26,10 @@ INSIDE = {
         "libraries": {"libm.so.6": {}, "libc.so.6": {}},
         "checkouts": {
             "/opt/net": {"commit": "9f" * 20, "branch": "main", "changed": 7}
-            | {"changed_files": [f"part{number}.py" for number in range(7)]},
+            | {"changed_files": [f"part{number}.py" for number in range(7)]}
+            | {"patch": "diff --git a/part0.py b/part0.py\n-<b>caf\xe9\n"}
+            | {"left_out": [{"file": "part1.py", "reason": "it is no text"}]}
+            | {"left_out_count": 3},
         },
     },
     "loaded": {
@@ -45,7 +48,8 @@ INSIDE = {
 @pytest.fixture
 def recorded(run: Run) -> Run:
     """A run in a container of which everything is known."""
-    snapshot = Snapshot.objects.keep({"inside": INSIDE})
+    modules = {"names": ["cuda/12.4", "<i>"], "files": []}
+    snapshot = Snapshot.objects.keep({"inside": INSIDE, "modules": modules})
     spec = {**run.spec, "environment": {"image_path": "/images/x.sif"}}
     Run.objects.filter(pk=run.pk).update(snapshot=snapshot, spec=spec)
     files = [["café.bin", 3, DIGEST], ["output.txt", len(PRINTED), ""]]
@@ -74,7 +78,11 @@ def test_the_page_says_what_ran_and_what_is_to_be_noticed(recorded: Run, as_owne
         "cd" * 32,
         "Linked with 2 libraries.",
         "/opt/net at commit 9f9f9f9f9f9f (main), 7 files changed since: part0.py, part1.py, "
-        "part2.py, part3.py, part4.py and 2 more.",
+        "part2.py, part3.py, part4.py and 2 more; without the text of part1.py (it is no text) "
+        "and 2 more.",
+        '<dt>Modules outside</dt> <dd><code class="anywhere">cuda/12.4</code> '
+        '<code class="anywhere">&lt;i&gt;</code>',
+        "Text of these changes: 43 B",
         "153 programs and libraries, 1 under a home folder, 1 from outside the image, "
         "1 with a check sum of size and both ends alone.",
         "outside the image, from /.singularity.d/libs/libcuda.so.1",
@@ -103,10 +111,29 @@ def test_the_output_is_downloaded_byte_for_byte(recorded: Run, as_owner: Client)
     assert answer["Content-Disposition"].startswith("attachment")
 
 
+def test_the_text_of_changes_is_downloaded(recorded: Run, as_owner: Client) -> None:
+    answer = as_owner.get(reverse("run_changes", args=[recorded.uid]))
+    assert answer.content.decode() == (
+        f"# /opt/net at commit {'9f' * 20}\ndiff --git a/part0.py b/part0.py\n-<b>caf\xe9\n"
+    )
+    assert answer["Content-Type"] == "application/octet-stream"
+    assert answer["Content-Disposition"].startswith("attachment")
+
+
+def test_tables_of_facts_have_its_check_sum_alone(recorded: Run, as_owner: Client) -> None:
+    htmx = {"HX-Request": "true"}
+    address = f"{recorded.get_absolute_url()}?facts=patch"
+    found = as_owner.get(address, headers=htmx).content.decode()
+    assert "checkouts./opt/net.patch" in found
+    assert "sha256 " in found
+    assert "diff --git" not in found
+
+
 def test_the_record_is_a_json_file(recorded: Run, as_owner: Client) -> None:
     document = as_owner.get(reverse("run_record", args=[recorded.uid])).json()
     assert document["command"]["inside"] == ["/opt/train", "--name=it's"]
     assert document["modules"] == ["gcc/13.2", "openmpi/5.0"]
+    assert document["modules_outside"] == ["cuda/12.4", "<i>"]
     assert document["files"] == [
         {"path": "café.bin", "bytes": 3, "sha256": DIGEST},
         {"path": "output.txt", "bytes": len(PRINTED), "sha256": None},
@@ -117,7 +144,7 @@ def test_the_record_is_a_json_file(recorded: Run, as_owner: Client) -> None:
 
 def test_whoever_may_not_see_the_experiment_gets_neither(recorded: Run, people: People) -> None:
     Experiment.objects.filter(pk=recorded.experiment_id).update(visibility="private")
-    for name in ("run_output", "run_record"):
+    for name in ("run_output", "run_record", "run_changes"):
         address = reverse(name, args=[recorded.uid])
         assert people.client("other").get(address).status_code == 404
         assert Client().get(address).status_code == 302
@@ -128,7 +155,8 @@ def test_a_run_from_before_has_a_page_and_says_what_is_missing(run: Run, as_owne
     Run.objects.filter(pk=run.pk).update(snapshot=snapshot)
     page = read_page(as_owner, run)
     assert "Its whole output and the list of its files were not kept." in page
-    assert as_owner.get(reverse("run_output", args=[run.uid])).status_code == 404
+    for name in ("run_output", "run_changes"):
+        assert as_owner.get(reverse(name, args=[run.uid])).status_code == 404
     assert as_owner.get(reverse("run_record", args=[run.uid])).json()["output"] is None
 
 

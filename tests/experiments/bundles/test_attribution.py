@@ -90,6 +90,20 @@ def test_each_row_is_read_and_graded_as_tare_does(row: Row) -> None:
     assert any(names for names in ours.list_by_grade().values())
 
 
+@pytest.mark.parametrize("second", [["gcc/9"], ["shared", "gcc"], [], [3], "gcc/9"])
+def test_modules_are_compared_as_tare_does(second: Any) -> None:
+    contents = [
+        {"inside": {"kernel": "6.1"}, "modules": {"names": names}}
+        for names in (["mpi/gcc/9", "gcc/13.2", "apptainer/1"], second)
+    ]
+    facts = [program.read_facts(TABLE, content) for content in contents]
+    assert facts == [list_facts(content) for content in contents]
+    assert_same(
+        compare_sides(facts[:1], facts[1:]),
+        compare_blocks(Counter([(1, 2)]), dict(enumerate(facts, 1))),
+    )
+
+
 @given(st.lists(st.dictionaries(st.sampled_from(PARTS), PART, max_size=6), min_size=2, max_size=3))
 def test_whatever_a_snapshot_holds_both_read_the_same(insides: list[dict[str, Any]]) -> None:
     facts = [

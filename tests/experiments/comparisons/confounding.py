@@ -57,6 +57,8 @@ def make_content(row: Row, value: int) -> dict[str, Any]:
             inside = {"program": {"libraries": {member: {"sha256": f"{value}" * 64}}}}
         case "variables":
             inside = {"variables": {"PATH": f"/{value}", member: text}}
+        case "modules":
+            return {"inside": {"schema": 1}, "modules": {"names": [f"{member}/{text}"]}}
         case _:
             inside = {parent: {member: text} if rest else text}
     return {"inside": inside}

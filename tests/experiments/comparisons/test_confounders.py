@@ -146,6 +146,34 @@ def test_what_is_absent_where_others_were_recorded_is_known_to_be_absent() -> No
     assert facts.differences[0].grade == "blocking"
 
 
+def test_a_module_that_one_side_has_is_shown_and_another_version_is_likely() -> None:
+    """Bare metal takes from modules what a container has in its image."""
+
+    def compare(first: list[str], second: list[str]) -> list[tuple[str, str]]:
+        facts = compare_contents(
+            *({"inside": {"kernel": "6.1"}, "modules": {"names": n}} for n in (first, second))
+        )
+        return [(each.fact, each.grade) for each in facts.differences]
+
+    assert compare(["gcc/13.2", "shared"], ["shared", "apptainer/1.4"]) == [
+        ("module outside gcc", "cosmetic")
+    ]
+    assert compare(["mpi/openmpi/5.0"], ["mpi/openmpi/4.1", "gcc/13.2"]) == [
+        ("module outside mpi/openmpi", "likely"),
+        ("module outside gcc", "cosmetic"),
+    ]
+    assert compare(["apptainer/1.3"], ["apptainer/1.4"]) == []
+    assert compare(["gcc/9", "gcc/10"], ["gcc/10", "gcc/9"]) == []
+
+
+@pytest.mark.parametrize(
+    "modules", [[], ["gcc/1"], "gcc/1", {"names": "gcc/1"}, {"names": [1, ""]}]
+)
+def test_modules_of_another_shape_are_none(modules: Any) -> None:
+    content = {"inside": {"kernel": "6.1"}, "modules": modules}
+    assert list_facts(content) == list_facts({"inside": {"kernel": "6.1"}})
+
+
 def test_blocks_are_compared_one_by_one() -> None:
     """Both sides met both limits, but never the same one at once."""
     slow, fast = ({"GPU power limit": f"{watts} W"} for watts in (200, 300))

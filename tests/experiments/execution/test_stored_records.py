@@ -12,11 +12,13 @@ import pytest
 from django.core.serializers.json import DjangoJSONEncoder
 
 from experiments.execution import lifecycle
-from experiments.execution.record_documents import describe_record
+from experiments.execution.record_documents import describe_record, write_patches
 from experiments.models import Cluster, Environment, Experiment, Job, Run, StoredRecord
 from runners.kept_output import DEFAULT_MIB
 from tests.conftest import finish
+from tests.experiments.execution.test_command_runs import launched
 from tests.experiments.execution.test_files_left import run_program
+from tests.runners.test_payload_checkouts import git
 
 pytestmark = pytest.mark.django_db
 MIB = 2**20
@@ -74,7 +76,7 @@ time.sleep(0.3)
     assert any(Path(path).name.startswith("libc.") for path in loaded)
     assert document["loaded_was_read"]["readings"] >= 1
     assert document["not_recorded"] == [
-        "No environment modules are known: it had none, or did not see them."
+        "No environment modules are known, outside or inside: none were loaded."
     ]
 
 
@@ -125,6 +127,77 @@ def test_a_run_that_failed_keeps_its_output_too(here: Cluster, bare: Environment
     _, run = run_program(here, bare, "import sys; print('half'); sys.exit(3)", read="nothing")
     assert run.state == "failed"
     assert run.stored_record.read_output() == b"half\n"
+
+
+def test_of_a_run_that_failed_it_is_known_what_it_had_loaded(
+    here: Cluster, bare: Environment
+) -> None:
+    program = "import ctypes, sys, time; time.sleep(0.3); sys.exit(3)"
+    _, run = run_program(here, bare, program, read="nothing")
+    assert (run.state, run.exit_code) == ("failed", 3)
+    document = read_document(run)
+    loaded = document["snapshot"]["inside"]["loaded"]["files"]
+    assert any(Path(path).name.startswith("_ctypes") for path in loaded)
+    assert document["loaded_was_read"]["readings"] >= 1
+    assert document["command"]["inside"][-1] == f"{run.job.directory}/files/train.py"
+    assert not [text for text in document["not_recorded"] if "librar" in text]
+
+
+def test_of_a_run_that_was_ended_it_is_said_that_libraries_are_not_known(
+    here: Cluster, bare: Environment
+) -> None:
+    """Its payload is gone with it."""
+    program = "import os; os.kill(os.getppid(), 9); os.kill(os.getpid(), 9)"
+    _, run = run_program(here, bare, program, read="nothing")
+    assert run.state == "failed"
+    assert (
+        "Which libraries its processes had loaded was not seen: it was ended before that could be "
+        "written down."
+    ) in read_document(run)["not_recorded"]
+
+
+def test_modules_outside_are_those_of_all_set_up_lines_of_the_run(
+    here: Cluster, bare: Environment
+) -> None:
+    here.setup_lines = "export LOADEDMODULES=shared _LMFILES_=/opt/shared.lua"
+    here.save()
+    bare.setup_lines = "LOADEDMODULES+=:gcc/13.2 _LMFILES_+=:/opt/gcc/13.2.lua"
+    bare.save()
+    made, _ = run_program(here, bare, "import time; time.sleep(0.2)", read="nothing")
+    own = made.runs.get(environment=bare)
+    other = made.runs.exclude(environment=bare).get()
+    document = read_document(own)
+    assert document["modules_outside"] == ["shared", "gcc/13.2"]
+    assert document["snapshot"]["modules"]["files"] == ["/opt/shared.lua", "/opt/gcc/13.2.lua"]
+    assert "loaded_modules" in {row["path"] for row in document["files"]}
+    assert read_document(other)["modules_outside"] == ["shared"]
+    assert own.snapshot
+    assert own.snapshot.facts["module outside gcc"] == "13.2"
+    assert document["not_recorded"] == []
+
+
+def test_the_text_of_changes_is_recorded_once_for_all_runs_of_an_environment(
+    here: Cluster, bare: Environment, tmp_path: Path
+) -> None:
+    folder = tmp_path / "net"
+    folder.mkdir()
+    script = folder / "net.py"
+    script.write_text("import time; time.sleep(0.1)\n")
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "first")
+    script.write_text("import time; time.sleep(0.15)\n")
+    made = launched(here, bare, {"argv": ["{python}", str(script)], "read": "nothing"})
+    finish(made)
+    runs = list(made.runs.filter(environment=bare))
+    assert all(run.state == "succeeded" for run in runs)
+    assert len({run.snapshot_id for run in runs}) == 1
+    assert write_patches(runs[0]) == (
+        f"# {folder} at commit {git(folder, 'rev-parse', 'HEAD')}\n"
+        "diff --git a/net.py b/net.py\n--- a/net.py\n+++ b/net.py\n@@ -1,1 +1,1 @@\n"
+        "-import time; time.sleep(0.1)\n+import time; time.sleep(0.15)\n"
+    )
+    assert "+import time" in json.dumps(read_document(runs[0]))
 
 
 def test_what_is_tried_again_has_no_record_of_before(here: Cluster, bare: Environment) -> None:

@@ -132,6 +132,9 @@ execute() {
     local began code
     trap 'terminated=yes' TERM USR2 # for this subshell, which stays; what it starts is ended as usual
     eval "$setup" || fail "set-up failed (exit code $?)"
+    if [ -n "${LOADEDMODULES-}" ]; then # names, then files, of environment modules outside
+        printf '%s\n' "$LOADEDMODULES" "${_LMFILES_-}" >"$directory/loaded_modules"
+    fi
     if [ -n "$runtime" ]; then
         command -v "$runtime" >/dev/null || fail "runtime missing: $node has no $runtime"
     fi
@@ -283,7 +286,7 @@ sum_up_few() {
 # Write the check sums of what FIND_EXPRESSION lists: what the numbers come from first, then the smallest,
 # as far as is within reason. FIND_EXPRESSION...
 sum_up_many() {
-    local ours='.*/\(output\.txt\|exit_code\|command\|failure\|runtime_version\|.*\.jsonl?\)'
+    local ours='.*/\(output\.txt\|exit_code\|command\|failure\|runtime_version\|loaded_modules\|.*\.jsonl?\)'
     find "$@" \( -regex "$ours" -size -131072k -printf '0 %s %p\0' -o -printf '1 %s %p\0' \) |
         sort -z -k 1,1n -k 2,2n | within_reason | xargs -0 -r sha256sum
 }

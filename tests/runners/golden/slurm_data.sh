@@ -153,6 +153,9 @@ execute() {
     local began code
     trap 'terminated=yes' TERM USR2 # for this subshell, which stays; what it starts is ended as usual
     eval "$setup" || fail "set-up failed (exit code $?)"
+    if [ -n "${LOADEDMODULES-}" ]; then # names, then files, of environment modules outside
+        printf '%s\n' "$LOADEDMODULES" "${_LMFILES_-}" >"$directory/loaded_modules"
+    fi
     if [ -n "$runtime" ]; then
         command -v "$runtime" >/dev/null || fail "runtime missing: $node has no $runtime"
     fi
@@ -302,7 +305,7 @@ sum_up_few() {
 # Write the check sums of what FIND_EXPRESSION lists: what the numbers come from first, then the smallest,
 # as far as is within reason. FIND_EXPRESSION...
 sum_up_many() {
-    local ours='.*/\(output\.txt\|exit_code\|command\|failure\|runtime_version\|.*\.jsonl?\)'
+    local ours='.*/\(output\.txt\|exit_code\|command\|failure\|runtime_version\|loaded_modules\|.*\.jsonl?\)'
     find "$@" \( -regex "$ours" -size -131072k -printf '0 %s %p\0' -o -printf '1 %s %p\0' \) |
         sort -z -k 1,1n -k 2,2n | within_reason | xargs -0 -r sha256sum
 }
@@ -339,12 +342,47 @@ read_cpu_energy() {
     printf '%s%s\n' "$moment" "$line" >>"$job/samples/rapl.txt"
 } 2>/dev/null
 
+cgroups=/sys/fs/cgroup
+own_cgroups=/proc/self/cgroup
+own_counter='' # the file that tells how much CPU time this job has used, all its processes together
+
+# Choose that file: of the cgroup that Slurm keeps for this job alone. Where it keeps none, others of the
+# node may be in the same one, and nothing is told of either.
+choose_own_counter() {
+    local controllers path place places name
+    if [ -z "${SLURM_JOB_ID-}" ]; then return; fi
+    while IFS=: read -r _ controllers path; do
+        case ,$controllers, in
+            ,,) places=("$cgroups" "$cgroups/unified") name=cpu.stat ;;
+            *,cpuacct,*) places=("$cgroups/$controllers" "$cgroups/cpuacct") name=cpuacct.usage ;;
+            *) continue ;;
+        esac
+        if [[ ! $path/ =~ ^(.*/job_$SLURM_JOB_ID)/ ]]; then continue; fi
+        path=${BASH_REMATCH[1]}
+        for place in "${places[@]}"; do
+            if read -r _ <"$place$path/$name"; then
+                own_counter=$place$path/$name
+                return
+            fi
+        done
+    done <"$own_cgroups"
+} 2>/dev/null
+
+# Set `own` to a blank and the microseconds of CPU time that this job has used; empty where nothing tells.
+read_own_time() {
+    local name count=''
+    own=''
+    if [ -z "$own_counter" ]; then return; fi
+    read -r name count _ <"$own_counter" # usage_usec MICROSECONDS, or NANOSECONDS alone
+    if [ -n "$count" ]; then own=" $count"; elif [ -n "$name" ]; then own=" $((name / 1000))"; fi
+} 2>/dev/null
+
 # Append a line to samples/node.txt every SECONDS, until this script has ended: the time, ticks that the
 # CPUs were busy, all their ticks, memory and swap in use and all memory in KiB, pages that went to swap
-# or came from it, the load. Bash reads these itself: nothing is started for a sample.
-# SECONDS, THE PROCESS THAT SAMPLES GPUS
+# or came from it, the load, and where it is known the CPU time of this job in microseconds. Bash reads
+# these itself: nothing is started for a sample. SECONDS, THE PROCESS THAT SAMPLES GPUS
 sample_node() {
-    local moment text pause user nice system idle wait interrupts soft stolen load
+    local moment text pause user nice system idle wait interrupts soft stolen load own
     local total available memory swap free_swap swapped paged
     trap '' TERM USR2 # it goes on while the job ends
     exec {pause}<> <(:) # nothing ever comes out of it: to read it is to wait
@@ -355,6 +393,7 @@ sample_node() {
         moment=${EPOCHREALTIME/,/.}
         if [ -z "$moment" ]; then printf -v moment '%(%s)T' -1; fi
         read -r _ user nice system idle wait interrupts soft stolen _ </proc/stat
+        read_own_time
         user=$((user + nice + system + interrupts + soft + stolen))
         IFS= read -r -d '' text </proc/meminfo
         total='' available='' swap='' free_swap='' paged='' load=''
@@ -370,9 +409,9 @@ sample_node() {
         memory=- swapped=-
         if [ -n "$available" ]; then memory=$((total - available)); fi
         if [ -n "$free_swap" ]; then swapped=$((swap - free_swap)); fi
-        printf '%s %s %s %s %s %s %s %s\n' "$moment" "$user" "$((user + idle + wait))" \
+        printf '%s %s %s %s %s %s %s %s%s\n' "$moment" "$user" "$((user + idle + wait))" \
             "$memory" "${total:--}" \
-            "$swapped" "${paged:--}" "${load:--}" \
+            "$swapped" "${paged:--}" "${load:--}" "$own" \
             >>"$job/samples/node.txt"
         read_cpu_energy
         read -r -t "$1" -u "$pause"
@@ -497,6 +536,7 @@ count_energy() {
 begin_samples() {
     mkdir -p "$job/samples" || return
     choose_cpu_counters
+    choose_own_counter
     if ! grep -qs '^GPU [0-9A-Fa-f]' "$job/snapshot/nvidia-smi"; then
         : # the node has none
     elif [ "$given" = no ]; then
