@@ -180,7 +180,7 @@ def _open_service(row: Deposit) -> DepositService:
 
 def _require_rights(row: Deposit) -> None:
     """Raise Failure unless whoever asked for the deposit may still change the experiment."""
-    owner = User.objects.filter(pk=row.owner_id).first()
+    owner = None if row.owner_id is None else User.objects.filter(pk=row.owner_id).first()
     experiment = Experiment.objects.without_plan().select_related("owner").get(pk=row.experiment_id)
     if owner is None:
         why = "Whoever asked for it has no account any more."

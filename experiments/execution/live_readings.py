@@ -6,7 +6,7 @@ one command. What was read is shown and nothing else: a run's end is decided by 
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -50,7 +50,7 @@ def watch(run: Run) -> LiveReading:
     """
     # One statement: a visit may delete the row at any time, as the run has ended.
     (reading,) = LiveReading.objects.raw(NOTE_WATCHED, [run.pk])
-    now = reading.now
+    now: datetime = getattr(reading, "now")  # noqa: B009 - a column of the statement alone
     if reading.directory != _name_directory(run):
         reading = LiveReading(run=run)
     cluster = run.job.cluster
