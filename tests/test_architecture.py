@@ -174,7 +174,7 @@ ROOMS = {
         "bundles": "citations comparisons confounder_table images models planning provenance "
         "signing snapshot_facts statistics",
         "notifications": "access comparisons encryption models",
-        "deposits": "access bundles citations encryption models notifications notify",
+        "deposits": "access bundles citations design encryption models notifications notify",
         "recurring": "comparisons models notifications notify planning presets statistics",
         "execution": "access clusters comparisons deposits design encryption images liveness "
         "loaded_files models notifications notify planning recurring snapshots software",
