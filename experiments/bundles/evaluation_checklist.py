@@ -72,7 +72,7 @@ def make_checklist(facts: ArtefactFacts) -> list[Section]:
 
 
 def check_deposit(facts: ArtefactFacts) -> Line:
-    """Whoever stores a deposit with the experiment fills `facts.deposit_doi`."""
+    """Return whether the bundle was deposited: a DOI that is only reserved is none."""
     question = "Is the artefact in a public archive, with a DOI?"
     if facts.deposit_doi:
         return Line(question, State.SHOWN, f"Deposited: {facts.deposit_doi}.")
@@ -81,7 +81,7 @@ def check_deposit(facts: ArtefactFacts) -> Line:
 
 
 def check_licence(facts: ArtefactFacts) -> Line:
-    """Whoever stores a licence with the experiment fills `facts.licence`."""
+    """Return whether a licence is stated, and which."""
     question = "Is a licence stated?"
     if facts.licence:
         return Line(question, State.SHOWN, f"Licence: {facts.licence}.")
@@ -89,7 +89,7 @@ def check_licence(facts: ArtefactFacts) -> Line:
 
 
 def check_authors(facts: ArtefactFacts) -> Line:
-    """Whoever stores authors with the experiment fills `facts.authors`."""
+    """Return whether authors are stated, and who."""
     question = "Are the authors stated?"
     if facts.authors:
         return Line(question, State.SHOWN, f"Authors: {numbers.listed(facts.authors)}.")
