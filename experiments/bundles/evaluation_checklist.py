@@ -12,6 +12,7 @@ from typing import Any
 
 from experiments.bundles.checklist_facts import ArtefactFacts
 from experiments.statistics import numbers
+from experiments.statistics.reproductions import Outcome
 
 
 class State(StrEnum):
@@ -208,12 +209,16 @@ def check_structured(facts: ArtefactFacts) -> Line:
 
 
 def check_reproduced(facts: ArtefactFacts) -> Line:
-    """Return whether others have done the study again, where everybody may see it."""
+    """Return whether others have done the study again, and whether its results came out again."""
     question = "Have others reproduced the results with this artefact?"
-    if facts.reproductions:
-        return Line(question, State.SHOWN, " ".join(facts.reproductions))
     to_do = "Let persons other than the authors run the plan again and compare the results."
-    return Line(question, State.NOT_STATED, "No reproduction is stated.", to_do)
+    if not facts.reproductions:
+        return Line(question, State.NOT_STATED, "No reproduction is stated.", to_do)
+    known = " ".join(row.sentence for row in facts.reproductions)
+    outcomes = {row.outcome for row in facts.reproductions}
+    if Outcome.REPRODUCED in outcomes and Outcome.NOT_REPRODUCED not in outcomes:
+        return Line(question, State.SHOWN, known)
+    return Line(question, State.PARTLY, known, to_do)
 
 
 def check_replicated(facts: ArtefactFacts) -> Line:
