@@ -186,6 +186,12 @@ def do_and_answer(status: int, content: bytes) -> Fault:
     return act
 
 
+def cut_before_it_is_read(conversation: Conversation) -> None:
+    """Break the connection off, with nothing done."""
+    conversation.read_body()
+    conversation.cut()
+
+
 def cut_in_the_middle(conversation: Conversation) -> None:
     """Read the beginning of a file alone."""
     conversation.rfile.read(1000)

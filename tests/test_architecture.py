@@ -171,14 +171,14 @@ ROOMS = {
         "signing": "access encryption models",
         "citations": "access models",
         "provenance": "comparisons design models statistics",
-        "bundles": "citations comparisons confounder_table images models planning provenance "
-        "signing snapshot_facts statistics",
         "notifications": "access comparisons encryption models",
-        "deposits": "access bundles citations encryption models notifications notify",
         "recurring": "comparisons models notifications notify planning presets statistics",
+        "reproductions": "access comparisons images models planning recurring software statistics",
+        "bundles": "citations comparisons confounder_table images models planning provenance "
+        "reproductions signing snapshot_facts statistics",
+        "deposits": "access bundles citations design encryption models notifications notify",
         "execution": "access clusters comparisons deposits design encryption images liveness "
         "loaded_files models notifications notify planning recurring snapshots software",
-        "reproductions": "access comparisons images models planning recurring software statistics",
         "health": "access execution models notifications notify statistics",
         "imports": "access bundles citations comparisons design execution models notify planning "
         "snapshot_facts snapshots statistics",

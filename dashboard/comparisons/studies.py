@@ -36,6 +36,7 @@ from experiments.statistics.claims import choose_wording, describe_margin
 from experiments.statistics.margins import Margin
 from experiments.statistics.published.printed import TableError
 from experiments.statistics.several_metrics import Overall
+from experiments.statistics.values import JOINT
 
 COMPUTED_SOON = "Its comparison is being computed by a worker: open this page again in a minute."
 TOO_MUCH_TEXT = "The chosen tables together have too much text to be read for one page."
@@ -346,6 +347,10 @@ def _describe_study(row: StudyRow, names: MetricNames) -> Study:
             for each in row.chosen
         ),
         nodes=frozenset(
-            f"{node} of {cluster}" for each in row.chosen for node in each.pair.nodes if cluster
+            f"{node} of {cluster}"
+            for each in row.chosen
+            for names in each.pair.nodes
+            for node in names.split(JOINT)  # of a job on several nodes, one name has all of them
+            if cluster
         ),
     )

@@ -20,6 +20,7 @@ from dashboard.form_styles import Styled
 from dashboard.typed_requests import Request
 from dashboard.uploads import was_too_large
 from experiments.imports import LIMITS, ImportProblem
+from experiments.imports.bundle_door import MOST_OF_RUNS_ON_PAGES
 from experiments.imports.imported_bundles import BundleKnown, Imported, import_bundle
 from experiments.models import Experiment, User
 
@@ -64,6 +65,7 @@ class BundleForm(Styled, forms.Form):
                 owner,
                 file_name=PurePosixPath(uploaded.name or "a bundle").name,
                 visibility=self.cleaned_data["visibility"],
+                most_of_runs=MOST_OF_RUNS_ON_PAGES,
             )
 
 

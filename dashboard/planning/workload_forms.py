@@ -108,7 +108,7 @@ class WorkloadForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[t
         if cleaned.get("data_set") and reads_folder(self.kind.kind) and not cleaned.get(FOLDER):
             cleaned[FOLDER] = DATA_PATH
         if "data_proof" in self.fields and not cleaned.get("data_proof"):
-            cleaned["data_proof"] = Workload.DataProof.LOOKS
+            cleaned["data_proof"] = Workload.DataProof.SIZES_AND_TIMES
         try:
             self.parameters = self.kind.clean(self.parameters_from(cleaned))
         except ParameterError as error:

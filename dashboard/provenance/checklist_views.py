@@ -63,5 +63,8 @@ def _read_facts(request: OpenRequest, experiment: Experiment) -> ArtefactFacts:
         facts,
         authors=[HIDDEN] if facts.authors else [],
         deposit_doi=HIDDEN if facts.deposit_doi else "",
-        reproductions=[f"Reproductions: {HIDDEN}."] if facts.reproductions else [],
+        reproductions=[
+            replace(row, sentence=f"Done again, {HIDDEN}: {row.outcome or 'no verdict yet'}.")
+            for row in facts.reproductions
+        ],
     )

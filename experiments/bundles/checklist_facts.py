@@ -9,12 +9,12 @@ from typing import Any
 from django.contrib.auth.models import AnonymousUser
 from django.db.models import Count, Q
 
+from experiments.bundles.stated_reproductions import StatedReproduction, list_reproductions
 from experiments.citations import describe_citation
 from experiments.models import Experiment, Image, Run, User
 
 OWN_PROGRAM = "command"
 """The kind of a workload whose program is not one of Tare's."""
-MOST_REPRODUCTIONS = 20
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,14 @@ class ArtefactFacts:
     licence: str = ""
     authors: Sequence[str] = ()
     deposit_doi: str = ""
-    reproductions: Sequence[str] = ()
-    """A sentence for each: by whom, where, with which verdict."""
+    reproductions: Sequence[StatedReproduction] = ()
+    """Those by others, with their verdicts."""
 
 
 def read_artefact_facts(
     experiment: Experiment, reader: User | AnonymousUser | None = None
 ) -> ArtefactFacts:
-    """Return the facts; six statements, however many runs there are.
+    """Return the facts; six statements, however many runs there are, and more if it was done again.
 
     Reproductions are those that `reader` may view; None: those that are public, for bundles.
     """
@@ -75,7 +75,7 @@ def read_artefact_facts(
         licence=cited.licence,
         authors=[author.name for author in cited.authors],
         deposit_doi=cited.doi if cited.is_published else "",
-        reproductions=describe_reproductions(experiment, reader),
+        reproductions=list_reproductions(experiment, reader),
         **counts,
         **of_images,
     )
@@ -85,25 +85,3 @@ def _count_bundled_images(images: Sequence[dict[str, Any]]) -> dict[str, int]:
     """Return how many images another site's bundle describes, and how many with a tree hash."""
     trees = {str(row.get("digest")): bool(row.get("tree")) for row in images}
     return {"images": len(trees), "images_with_tree": sum(trees.values())}
-
-
-def describe_reproductions(
-    experiment: Experiment, reader: User | AnonymousUser | None
-) -> list[str]:
-    """Return a sentence for each reproduction by others that `reader` may view.
-
-    For everybody (None) those are told alone that are public.
-    """
-    if reader is None:
-        seen = Experiment.objects.filter(visibility=Experiment.Visibility.PUBLIC)
-    else:
-        seen = Experiment.objects.visible_to(reader)
-    rows = seen.filter(reproduces=experiment.pk, launched_at__isnull=False)
-    if not experiment.is_from_bundle:  # whoever imported it has not measured it
-        rows = rows.exclude(owner=experiment.owner_id)
-    named = rows.select_related("cluster").only("launched_at", "cluster__name")
-    return [
-        f"Done again on {row.cluster.name} as experiment {row.pk}, launched "
-        f"{row.launched_at:%Y-%m-%d}; its page has the verdict."
-        for row in named.order_by("launched_at")[:MOST_REPRODUCTIONS]
-    ]

@@ -12,6 +12,7 @@ from typing import Any
 
 from experiments.bundles.checklist_facts import ArtefactFacts
 from experiments.statistics import numbers
+from experiments.statistics.reproductions import Outcome
 
 
 class State(StrEnum):
@@ -72,7 +73,7 @@ def make_checklist(facts: ArtefactFacts) -> list[Section]:
 
 
 def check_deposit(facts: ArtefactFacts) -> Line:
-    """Whoever stores a deposit with the experiment fills `facts.deposit_doi`."""
+    """Return whether the bundle was deposited: a DOI that is only reserved is none."""
     question = "Is the artefact in a public archive, with a DOI?"
     if facts.deposit_doi:
         return Line(question, State.SHOWN, f"Deposited: {facts.deposit_doi}.")
@@ -81,7 +82,7 @@ def check_deposit(facts: ArtefactFacts) -> Line:
 
 
 def check_licence(facts: ArtefactFacts) -> Line:
-    """Whoever stores a licence with the experiment fills `facts.licence`."""
+    """Return whether a licence is stated, and which."""
     question = "Is a licence stated?"
     if facts.licence:
         return Line(question, State.SHOWN, f"Licence: {facts.licence}.")
@@ -89,7 +90,7 @@ def check_licence(facts: ArtefactFacts) -> Line:
 
 
 def check_authors(facts: ArtefactFacts) -> Line:
-    """Whoever stores authors with the experiment fills `facts.authors`."""
+    """Return whether authors are stated, and who."""
     question = "Are the authors stated?"
     if facts.authors:
         return Line(question, State.SHOWN, f"Authors: {numbers.listed(facts.authors)}.")
@@ -208,12 +209,16 @@ def check_structured(facts: ArtefactFacts) -> Line:
 
 
 def check_reproduced(facts: ArtefactFacts) -> Line:
-    """Return whether others have done the study again, where everybody may see it."""
+    """Return whether others have done the study again, and whether its results came out again."""
     question = "Have others reproduced the results with this artefact?"
-    if facts.reproductions:
-        return Line(question, State.SHOWN, " ".join(facts.reproductions))
     to_do = "Let persons other than the authors run the plan again and compare the results."
-    return Line(question, State.NOT_STATED, "No reproduction is stated.", to_do)
+    if not facts.reproductions:
+        return Line(question, State.NOT_STATED, "No reproduction is stated.", to_do)
+    known = " ".join(row.sentence for row in facts.reproductions)
+    outcomes = {row.outcome for row in facts.reproductions}
+    if Outcome.REPRODUCED in outcomes and Outcome.NOT_REPRODUCED not in outcomes:
+        return Line(question, State.SHOWN, known)
+    return Line(question, State.PARTLY, known, to_do)
 
 
 def check_replicated(facts: ArtefactFacts) -> Line:

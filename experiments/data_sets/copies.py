@@ -104,10 +104,14 @@ def _create_operation(kind: str, row: DataCopy, by: User) -> Operation:
 
 def forget(row: DataCopy, by: User) -> None:
     """Take a copy out of the catalogue; its files stay where they are. Raises NotDone."""
-    why = permissions.why_not_change(by, row) or why_not_forget(row)
-    if why:
-        raise NotDone(why)
-    audit.delete(by, row)
+    with transaction.atomic():
+        # A launch that reads it holds it, and is seen once it has ended.
+        rows = DataCopy.objects.select_for_update(of=("self",)).filter(pk=row.pk)
+        if not list(rows.values_list("pk")):
+            raise NotDone(f"{row} is no longer in the catalogue.")
+        if why := permissions.why_not_change(by, row) or why_not_forget(row):
+            raise NotDone(why)
+        audit.delete(by, row)
 
 
 def why_not_forget(row: DataCopy) -> str:

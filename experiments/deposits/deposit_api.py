@@ -44,7 +44,13 @@ class Failure(Exception):
     """Why a request did not do what it was to do; the message is for people."""
 
     def __init__(
-        self, text: str, *, may_pass: bool, was_refused: bool, wait: int | None = None
+        self,
+        text: str,
+        *,
+        may_pass: bool,
+        was_refused: bool,
+        wait: int | None = None,
+        is_missing: bool = False,
     ) -> None:
         super().__init__(text)
         self.may_pass = may_pass
@@ -53,6 +59,8 @@ class Failure(Exception):
         """Whether the service has certainly not done what it was asked for."""
         self.wait = wait
         """Seconds that the service asks to wait."""
+        self.is_missing = is_missing
+        """Whether the service has no such draft, and no such record."""
 
 
 class DepositService:
@@ -220,6 +228,7 @@ class DepositService:
             )
         elif status in (http.HTTPStatus.NOT_FOUND, http.HTTPStatus.GONE):
             text = f"{self.host} does not have the draft (any more).{quoted}"
+            return Failure(text, may_pass=False, was_refused=True, is_missing=True)
         elif status == http.HTTPStatus.TOO_MANY_REQUESTS:
             text = f"{self.host} was asked too often for now.{quoted}"
             return Failure(text, may_pass=True, was_refused=True, wait=wait)

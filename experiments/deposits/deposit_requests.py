@@ -28,6 +28,8 @@ FORGOTTEN: dict[str, Any] = {
     "page": "",
     "doi": "",
     "uploaded_at": None,
+    "uploaded_hash": "",
+    "publish_sent_at": None,
     "published_at": None,
 }
 
@@ -120,6 +122,8 @@ def stop_deposit(experiment: Experiment, by: User) -> None:
         row = Deposit.objects.select_for_update().filter(experiment=experiment).first()
         if row is None or not row.is_open:
             raise NotDone("Nothing is under way.")
+        if row.state == Deposit.State.UNDER_WAY and row.publish_sent_at:
+            raise NotDone(f"{name_service(row.service)} is publishing it: wait for its answer.")
         row.state, row.claim, row.problem = Deposit.State.FAILED, None, f"Stopped by {by}."
         row.save()
         audit.note(by, "stopped a deposit", row)
@@ -131,6 +135,12 @@ def forget_deposit(experiment: Experiment, by: User) -> None:
         row = Deposit.objects.select_for_update().filter(experiment=experiment).first()
         if row is None or row.is_open or row.state == Deposit.State.PUBLISHED:
             raise NotDone("There is no draft to forget.")
+        if row.publish_sent_at and row.owner_id:  # else nobody can ask any more
+            service = name_service(row.service)
+            raise NotDone(
+                f"{service} was to publish it, and what came of that is not known. Deposit it "
+                f"once more: Tare asks {service} first."
+            )
         audit.note(by, "forgot a deposit", row, changes={"doi": [row.doi, ""]})
         Citation.objects.filter(pk=experiment.pk, doi=row.doi).update(doi="")
         row.delete()

@@ -28,6 +28,7 @@ from experiments.citations import describe_citation
 from experiments.deposits.deposit_api import DOI, DepositService, Failure
 from experiments.deposits.deposit_metadata import describe_deposit, write_mark
 from experiments.deposits.deposit_requests import find_due
+from experiments.design import compute_hash
 from experiments.encryption import WrongKey
 from experiments.models import Citation, Deposit, DepositToken, Experiment, User
 from experiments.models.database_time import database_now
@@ -42,6 +43,7 @@ LOOKING_AGAIN = timedelta(minutes=2)
 """The service lists a new draft after a while only: before, none is made in place of a lost one."""
 BEAT_SECONDS = 1.0
 LONGEST_BUCKET = 500  # characters of the link to where files are put
+CHANGED = "Title, authors or licence changed while the bundle was sent."
 
 
 class Lost(Exception):
@@ -133,18 +135,17 @@ def _work(attempt: Attempt) -> None:
     experiment = Experiment.objects.select_related("citation").get(pk=row.experiment_id)
     if row.deposition is None:
         _begin(attempt, service, experiment)
-    elif _is_published(document := service.read(row.deposition)):
+    elif _is_published(document := _read(attempt, service, row.deposition)):
         _end_published(attempt, document)
         return
     assert row.deposition is not None
-    if row.uploaded_at is None:
+    if row.uploaded_at is None or row.uploaded_hash != compute_hash(_describe_now(row)):
         _upload(attempt, experiment.pk)
     if not row.publishes:
         attempt.store(state=Deposit.State.DRAFT, problem="", retry_at=None, claim=None)
         return
-    attempt.store()
     service = _open_service(row)  # the upload may have taken an hour
-    document = service.publish(row.deposition)
+    document = _publish(attempt, service, row.deposition)
     if not _is_published(document):
         document = service.read(row.deposition)
     if not _is_published(document):
@@ -152,6 +153,42 @@ def _work(attempt: Attempt) -> None:
             f"{service.host} does not say that it is published.", may_pass=True, was_refused=False
         )
     _end_published(attempt, document)
+
+
+def _describe_now(row: Deposit) -> dict[str, Any]:
+    """Return the metadata of a deposit by what is stated of its experiment now."""
+    experiment = Experiment.objects.select_related("citation").get(pk=row.experiment_id)
+    return describe_deposit(row, describe_citation(experiment))
+
+
+def _read(attempt: Attempt, service: DepositService, number: int) -> dict[str, Any]:
+    """Return what the service says of the draft; note if an earlier request published nothing."""
+    try:
+        document = service.read(number)
+    except Failure as failure:
+        if failure.is_missing:
+            attempt.store(publish_sent_at=None)
+        raise
+    if not _is_published(document):
+        attempt.store(publish_sent_at=None)
+    return document
+
+
+def _publish(attempt: Attempt, service: DepositService, number: int) -> dict[str, Any]:
+    """Publish the draft, with the metadata that its bundle has; return the service's answer."""
+    metadata = _describe_now(attempt.row)
+    if compute_hash(metadata) != attempt.row.uploaded_hash:
+        raise Failure(CHANGED, may_pass=True, was_refused=True)
+    attempt.store()
+    service.describe(number, metadata)
+    attempt.store(publish_sent_at=database_now())
+    try:
+        return service.publish(number)
+    except Failure as failure:
+        if failure.was_refused:  # or somebody has published it there in the meantime
+            with suppress(Failure):
+                _read(attempt, service, number)
+        raise
 
 
 @sensitive_variables("token")
@@ -245,6 +282,7 @@ def _upload(attempt: Attempt, experiment_pk: int) -> None:
     experiment = Experiment.objects.select_related("citation", "owner", "cluster").get(
         pk=experiment_pk
     )
+    metadata = describe_deposit(row, describe_citation(experiment))
     make_bundle: Callable[[Experiment], tuple[str, Iterator[bytes]]]
     make_bundle = import_string(settings.BUNDLE_MAKER)
     with open_scratch_folder("deposit") as folder:
@@ -257,10 +295,14 @@ def _upload(attempt: Attempt, experiment_pk: int) -> None:
         attempt.store(total_bytes=path.stat().st_size)
         service = _open_service(row)  # the bundle of a large experiment takes minutes
         assert row.deposition is not None
-        service.describe(row.deposition, describe_deposit(row, describe_citation(experiment)))
+        service.describe(row.deposition, metadata)
         attempt.store()
         service.upload(row.bucket, name, path, lambda sent: attempt.beat(sent_bytes=sent))
-    attempt.store(uploaded_at=database_now(), sent_bytes=row.total_bytes)
+    attempt.store(
+        uploaded_at=database_now(),
+        uploaded_hash=compute_hash(metadata),
+        sent_bytes=row.total_bytes,
+    )
 
 
 def _is_published(document: dict[str, Any]) -> bool:
@@ -286,6 +328,7 @@ def _end_published(attempt: Attempt, document: dict[str, Any]) -> None:
             state=Deposit.State.PUBLISHED,
             doi=doi,
             published_at=database_now(),
+            publish_sent_at=None,
             problem="",
             retry_at=None,
         )

@@ -23,7 +23,11 @@ from experiments.models import Experiment, Job, Run, RunFile, StoredRecord, User
 from experiments.planning import rules
 from experiments.planning.decisive_metrics import number_metrics
 from experiments.planning.freeze import freeze_definition
-from experiments.planning.frozen_data import describe_unready_data, list_data_and_workloads
+from experiments.planning.frozen_data import (
+    describe_unready_data,
+    list_data_and_workloads,
+    lock_copies,
+)
 from experiments.planning.interim import read_stage
 from experiments.planning.variants import (
     CannotBeSwept,
@@ -75,7 +79,8 @@ class NotLaunchable(Exception):
 def launch(experiment: Experiment, by: User) -> None:
     """Freeze the experiment, hash its plan and plan its jobs. Raises NotLaunchable.
 
-    What is frozen is what is stored: nobody changes it, or its workloads, in between.
+    What is frozen is what is stored: nobody changes it, its workloads or the copies of their data
+    in between.
     """
     with transaction.atomic():
         try:
@@ -87,6 +92,7 @@ def launch(experiment: Experiment, by: User) -> None:
             refresh_sweeps(experiment)
         except CannotBeSwept as problem:
             raise NotLaunchable({"workloads": [str(problem)]}) from None
+        lock_copies(experiment)
         parity = parity_reports.make_reports(experiment)
         if problems := _list_refusals(experiment, parity, by):
             raise NotLaunchable(problems)

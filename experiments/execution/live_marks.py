@@ -41,6 +41,8 @@ SELECT md5(jsonb_build_array(
     (experiment.ctid, experiment.xmin)::text, {cluster}, {events}, {pauses},
     (SELECT (kept.ctid, kept.xmin)::text FROM experiments_keptcomparison AS kept
      WHERE kept.experiment_id = experiment.id),
+    (SELECT (citation.ctid, citation.xmin)::text FROM experiments_citation AS citation
+     WHERE citation.experiment_id = experiment.id),
     ARRAY(SELECT (run.state, count(*))::text FROM experiments_run AS run
           WHERE run.experiment_id = experiment.id GROUP BY run.state ORDER BY run.state),
     ARRAY(SELECT (run.id, run.ctid, run.xmin)::text FROM experiments_run AS run

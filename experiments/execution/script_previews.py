@@ -11,6 +11,7 @@ from experiments.execution.planned_jobs import make_job, make_runs
 from experiments.execution.specs import make_job_spec
 from experiments.models import Environment, Experiment, Job, Workload
 from experiments.planning.freeze import freeze_environment, freeze_workload
+from experiments.planning.frozen_data import find_copies
 from runners.schedulers import SCHEDULERS
 from runners.scripts import render
 from runners.workloads import ParameterError
@@ -70,9 +71,10 @@ def preview_script(
         "job": job,
         "environments": members,
     }
+    copies = find_copies([planned.workload], experiment.cluster)
     try:
         plan = {
-            "workloads": {block["workload"]: freeze_workload(planned.workload, experiment.cluster)},
+            "workloads": {block["workload"]: freeze_workload(planned.workload, copies)},
             "environments": {str(row.pk): freeze_environment(row) for row in members},
         }
         runs = make_runs(experiment, job, block, plan)

@@ -28,6 +28,11 @@ MOST_LISTED = 16 * MEBIBYTE
 MOST_UNPACKED = 4 * 10**9
 MOST_OF_RUNS = 256 * MEBIBYTE
 """Of the documents of all runs together, without their steps: they are held at once."""
+MOST_OF_RUNS_ON_PAGES = 16 * MEBIBYTE
+"""The same in a process that shows pages to others meanwhile.
+
+A run has about 3.6 kB there: 1,000 runs of 1,000 steps have 4 MB, and 4,000 runs fit.
+"""
 LIMITS = (
     (r"data/runs/[0-9a-f]{32}/run\.json", MEBIBYTE),
     (r"data/runs/[0-9a-f]{32}/steps\.json", 64 * MEBIBYTE),
@@ -58,7 +63,7 @@ UNREADABLE = (
 class BoundedBundle(verify.Bundle):
     """A bundle whose files have the names and sizes that Tare's bundles have."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, most_of_runs: int) -> None:
         _require_short_list(path)
         super().__init__(str(path))
         if self.zip is None:
@@ -79,6 +84,12 @@ class BoundedBundle(verify.Bundle):
             of_runs += size * name.endswith("/run.json")
         if in_all > MOST_UNPACKED or of_runs > MOST_OF_RUNS:
             raise ImportProblem("It is larger than any bundle that Tare imports.")
+        if of_runs > most_of_runs:
+            raise ImportProblem(
+                f"It has {of_runs // MEBIBYTE} MiB of descriptions of runs, and a page reads "
+                f"{most_of_runs // MEBIBYTE} MiB. An administrator can import it by "
+                "manage.py import_bundle."
+            )
 
     def read(self, name: str) -> bytes:
         """Return a file. Raises ImportProblem for JSON that would not fit into the memory."""
@@ -158,12 +169,12 @@ class CheckedBundle:
 
 
 @contextmanager
-def open_bundle(path: Path) -> Iterator[CheckedBundle]:
+def open_bundle(path: Path, most_of_runs: int = MOST_OF_RUNS) -> Iterator[CheckedBundle]:
     """Check all of a bundle and hand it out. Raises ImportProblem with what is wrong, in words."""
     with path.open("rb") as stream:
         sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     with _explain_refusals():
-        files = BoundedBundle(path)
+        files = BoundedBundle(path, most_of_runs)
     try:
         with _explain_refusals():
             study = _check(files)

@@ -20,7 +20,12 @@ from experiments.design import compute_hash
 from experiments.execution.moves import record_event
 from experiments.imports.bundle_catalogue import WHY, Catalogue, create_catalogue
 from experiments.imports.bundle_comparison import compare_with_printed
-from experiments.imports.bundle_door import UNREADABLE, CheckedBundle, open_bundle
+from experiments.imports.bundle_door import (
+    MOST_OF_RUNS,
+    UNREADABLE,
+    CheckedBundle,
+    open_bundle,
+)
 from experiments.imports.bundle_runs import RowMaker
 from experiments.imports.bundle_shapes import (
     ABOUT,
@@ -66,13 +71,14 @@ def import_bundle(
     *,
     file_name: str,
     visibility: str = Experiment.Visibility.PRIVATE,
+    most_of_runs: int = MOST_OF_RUNS,
 ) -> Imported:
     """Store a bundle as an experiment of `owner`.
 
     Raises BundleKnown where its runs are here already, and ImportProblem, with nothing stored,
     where anything of it is not what it should be.
     """
-    with open_bundle(path) as bundle:
+    with open_bundle(path, most_of_runs) as bundle:
         uids = [str(run["run"]) for run in bundle.study.runs]
         _require_new(uids)
         try:

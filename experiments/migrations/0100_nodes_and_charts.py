@@ -13,16 +13,16 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='job',
             name='nodes',
-            field=models.JSONField(blank=True, default=list, help_text='The names of all its nodes, where it has several and its scheduler told them.'),
+            field=models.JSONField(blank=True, db_default=[], default=list, help_text='The names of all its nodes, where it has several and its scheduler told them.'),
         ),
         migrations.AddField(
             model_name='recurrence',
             name='charted',
-            field=models.JSONField(default=list, help_text='The metrics that were asked for when its values were noted.'),
+            field=models.JSONField(db_default=[], default=list, help_text='The metrics that were asked for when its values were noted.'),
         ),
         migrations.AddField(
             model_name='recurringexperiment',
             name='charted_metrics',
-            field=models.JSONField(blank=True, default=list, help_text='Names of metrics that decide nothing and are charted too, in their order.'),
+            field=models.JSONField(blank=True, db_default=[], default=list, help_text='Names of metrics that decide nothing and are charted too, in their order.'),
         ),
     ]

@@ -68,6 +68,8 @@ class Migration(migrations.Migration):
                 ('page', models.CharField(blank=True, help_text='Where a person sees it.', max_length=500)),
                 ('doi', models.CharField(blank=True, max_length=200)),
                 ('uploaded_at', models.DateTimeField(null=True)),
+                ('uploaded_hash', models.CharField(blank=True, help_text='Of what was stated when that bundle was written.', max_length=64)),
+                ('publish_sent_at', models.DateTimeField(help_text='It was to be published; what came of it is not known.', null=True)),
                 ('published_at', models.DateTimeField(null=True)),
                 ('problem', models.TextField(default='', help_text='Why the last attempt failed.')),
                 ('experiment', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='deposit', to='experiments.experiment')),

@@ -204,7 +204,7 @@ class Workload(SharedInside):
     class DataProof(models.TextChoices):
         """What each job does before it measures, to prove that its data are the data set."""
 
-        LOOKS = "looks", "sizes and times of all files"
+        SIZES_AND_TIMES = "looks", "sizes and times of all files"
         HASHES = "hashes", "all files are read and hashed"
 
     name = models.CharField(max_length=100, unique=True)
@@ -226,8 +226,8 @@ class Workload(SharedInside):
     data_proof = models.CharField(
         max_length=10,
         choices=DataProof.choices,
-        default=DataProof.LOOKS,
-        db_default=DataProof.LOOKS,
+        default=DataProof.SIZES_AND_TIMES,
+        db_default=DataProof.SIZES_AND_TIMES,
         help_text="What each job does before it measures.",
     )
     owner = models.ForeignKey(

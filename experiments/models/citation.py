@@ -118,6 +118,12 @@ class Deposit(models.Model):
     page = models.CharField(max_length=500, blank=True, help_text="Where a person sees it.")
     doi = models.CharField(max_length=200, blank=True)
     uploaded_at = models.DateTimeField(null=True)
+    uploaded_hash = models.CharField(
+        max_length=64, blank=True, help_text="Of what was stated when that bundle was written."
+    )
+    publish_sent_at = models.DateTimeField(
+        null=True, help_text="It was to be published; what came of it is not known."
+    )
     published_at = models.DateTimeField(null=True)
     problem = models.TextField(default="", help_text="Why the last attempt failed.")
 

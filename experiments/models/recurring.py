@@ -74,6 +74,7 @@ class RecurringExperiment(SharedInside):
     )
     charted_metrics = models.JSONField(
         default=list,
+        db_default=[],  # for processes of the version before, while a site is upgraded
         blank=True,
         help_text="Names of metrics that decide nothing and are charted too, in their order.",
     )
@@ -140,7 +141,9 @@ class Recurrence(models.Model):
         null=True, help_text="The value of each chart; empty until all runs have ended."
     )
     charted = models.JSONField(
-        default=list, help_text="The metrics that were asked for when its values were noted."
+        default=list,
+        db_default=[],
+        help_text="The metrics that were asked for when its values were noted.",
     )
     method = models.CharField(
         max_length=64, blank=True, help_text="A hash of the code that computed the values."

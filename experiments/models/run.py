@@ -61,6 +61,7 @@ class Job(Submission):
     )
     nodes = models.JSONField(
         default=list,
+        db_default=[],  # for processes of the version before, while a site is upgraded
         blank=True,
         help_text="The names of all its nodes, where it has several and its scheduler told them.",
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from experiments.design import PlannedBlock, Scale, plan_blocks
-from experiments.models import Cluster, Environment, Experiment, Workload
+from experiments.models import DataCopy, Environment, Experiment, Workload
 from experiments.planning.decisive_metrics import freeze_metrics
-from experiments.planning.frozen_data import fill_in_path, freeze_data_set
+from experiments.planning.frozen_data import fill_in_path, find_copies, freeze_data_set
 from experiments.statistics.interim_analyses import get_level, schedule
 from runners.kept_output import DEFAULT_MIB, OUTPUT_MIB
 from runners.payload import hash_payload
@@ -35,12 +36,14 @@ def freeze_environment(environment: Environment) -> dict[str, Any]:
     }
 
 
-def freeze_workload(workload: Workload, cluster: Cluster | None = None) -> dict[str, Any]:
+def freeze_workload(
+    workload: Workload, copies: Mapping[int, DataCopy] = MappingProxyType({})
+) -> dict[str, Any]:
     """Return the workload with all its parameters, as the frozen plan keeps it.
 
-    With its data set, where it has one and `cluster` a copy of that.
+    With its data set, where it has one of which `copies`, by data set, have one.
     """
-    data = freeze_data_set(workload, cluster)
+    data = freeze_data_set(workload, copies)
     return {
         "name": workload.name,
         "kind": workload.kind,
@@ -80,14 +83,13 @@ def freeze_output_limit(experiment: Experiment) -> dict[str, Any]:
 def freeze_definition(experiment: Experiment, seed: int) -> dict[str, Any]:
     """Return all that defines the experiment, as plain JSON: the plan that is hashed."""
     partition = experiment.partition
+    workloads = list(experiment.workloads.all())
+    copies = find_copies(workloads, experiment.cluster)
     return {
         "question": experiment.question,
         "cluster": {"name": experiment.cluster.name, "host": experiment.cluster.host},
         "partition": partition.name if partition else None,
-        "workloads": {
-            str(row.pk): freeze_workload(row, experiment.cluster)
-            for row in experiment.workloads.all()
-        },
+        "workloads": {str(row.pk): freeze_workload(row, copies) for row in workloads},
         **({"sweeps": experiment.sweeps} if experiment.sweeps else {}),
         "environments": {
             str(row.pk): freeze_environment(row)

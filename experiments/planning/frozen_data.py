@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from django.db.models import Model
+from django.db.models import Model, prefetch_related_objects
 
 from experiments.models import Cluster, DataCopy, DataSet, Experiment, Workload
 from runners.data_sets import PLACEHOLDER
@@ -31,13 +31,12 @@ def reads_folder(kind: str) -> bool:
     return any(parameter.name == FOLDER for parameter in WORKLOADS[kind].parameters)
 
 
-def freeze_data_set(workload: Workload, cluster: Cluster | None) -> dict[str, Any]:
-    """Return what the plan keeps of a workload's data set on a cluster; {} where there is none."""
-    if not workload.data_set_id or cluster is None:
+def freeze_data_set(workload: Workload, copies: Mapping[int, DataCopy]) -> dict[str, Any]:
+    """Return what the plan keeps of a workload's data set; {} where `find_copies` has none."""
+    copy = copies.get(workload.data_set_id or 0)
+    if copy is None:
         return {}
-    data_set, copy = workload.data_set, find_copy(workload.data_set_id, cluster)
-    if data_set is None or copy is None:
-        return {}
+    data_set = copy.data_set
     return {
         "name": data_set.name,
         "digest": data_set.digest,
@@ -59,10 +58,32 @@ def fill_in_path(parameters: Mapping[str, Any], data: Mapping[str, Any]) -> dict
     return {**parameters, FOLDER: folder.replace(PLACEHOLDER, data["path"])}
 
 
-def find_copy(data_set: int, cluster: Cluster) -> DataCopy | None:
-    """Return the copy of a data set on a cluster, in whatever state; None if it has none."""
-    rows = DataCopy.objects.filter(data_set=data_set, cluster=cluster)
-    return rows.select_related("cluster").first()
+def find_copies(workloads: Iterable[Workload], cluster: Cluster) -> dict[int, DataCopy]:
+    """Return the copies on a cluster of the workloads' data sets, by the keys of these.
+
+    In whatever state. One statement, or none where no workload names a data set.
+    """
+    keys = {row.data_set_id for row in workloads if row.data_set_id}
+    if not keys:
+        return {}
+    rows = DataCopy.objects.filter(data_set__in=keys, cluster=cluster)
+    return {row.data_set_id: row for row in rows.select_related("data_set", "cluster")}
+
+
+def lock_copies(experiment: Experiment) -> None:
+    """Hold the copies of the data sets that an experiment reads until the transaction ends.
+
+    Nobody forgets them meanwhile, and no check changes their state.
+    """
+    rows = DataCopy.objects.select_for_update(of=("self",), no_key=True).filter(
+        data_set__in=experiment.workloads.values("data_set"), cluster=experiment.cluster_id
+    )
+    list(rows.order_by("pk").values_list("pk"))
+
+
+def load_data_sets(workloads: Iterable[Workload]) -> None:
+    """Read the data sets of all these workloads by one statement, where they are not read yet."""
+    prefetch_related_objects([row for row in workloads if row.data_set_id], "data_set")
 
 
 def describe_unready_data(workloads: Sequence[Workload], cluster: Cluster) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from experiments.design import Scale
 from experiments.models import Cluster, Environment, Partition, StagedImage, Workload
 from experiments.planning import decisive_metrics, estimands, scale_rules
-from experiments.planning.frozen_data import compute_proof_seconds
+from experiments.planning.frozen_data import compute_proof_seconds, load_data_sets
 from experiments.statistics import numbers
 from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS
 from experiments.statistics.interim_analyses import count_most_analyses
@@ -67,6 +67,7 @@ def forecast(
 
     `rejected_again`: how often a run may be run once more because rules of the plan rejected it.
     """
+    load_data_sets(workloads)
     sizes = [scale for scale in map(_read_scale, scales) if scale]
     blocks = len(workloads) * len(sizes) * repeats
     runs_a_job = len(environments) if paired else 1

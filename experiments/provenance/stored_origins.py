@@ -81,9 +81,7 @@ def read_study(experiment: Experiment) -> StudyOrigin:
                 key=str(row.pk),
                 name=row.name,
                 kind=row.kind,
-                sha256=compute_hash(definition)
-                if (definition := workloads.get(experiment.get_workload_key(row.pk)))
-                else "",
+                sha256=_hash_parameters(workloads.get(experiment.get_workload_key(row.pk))),
             )
             for row in _list_workloads(experiment)
         },
@@ -117,6 +115,11 @@ def _read_frozen(experiment: Experiment) -> Mapping[str, Any]:
         .first()
     )
     return dict(zip(("workloads", "environments"), row, strict=True)) if row else {}
+
+
+def _hash_parameters(workload: Mapping[str, Any] | None) -> str:
+    """Return the sha256 of the parameters that a plan has for a workload; "" where it has none."""
+    return compute_hash(workload["parameters"]) if workload else ""
 
 
 def _list_workloads(experiment: Experiment) -> Iterable[Workload]:

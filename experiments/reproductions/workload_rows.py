@@ -35,7 +35,9 @@ def find_workloads(
                 kind=spec.kind,
                 parameters=spec.template,
                 data_set=data_sets[0] if data_sets else None,
-                data_proof=spec.data_set.proof if spec.data_set else Workload.DataProof.LOOKS,
+                data_proof=spec.data_set.proof
+                if spec.data_set
+                else Workload.DataProof.SIZES_AND_TIMES,
                 time_limit_seconds=spec.time_limit_seconds,
                 owner=person,
                 visibility=Visibility.PRIVATE,

@@ -12,9 +12,9 @@ from experiments.statistics.margins import Goal, Margin
 Better = Literal["lower", "higher"]
 Interval = tuple[float, float]
 ALPHA = 0.05
+"""The level of every verdict, unless several interim analyses were planned."""
 JOINT = " and "
 """Between the names of nodes that count as one."""
-"""The level of every verdict, unless several interim analyses were planned."""
 AMOUNTS = ("B", "J")
 """Units of what a run needs: memory and energy."""
 

@@ -17,6 +17,7 @@ from django.urls import reverse
 from dashboard.execution.experiment_parts import DETAILS, REFRESH_SECONDS
 from dashboard.live_parts import MOST_SECONDS
 from experiments.models import (
+    Citation,
     Cluster,
     Event,
     Experiment,
@@ -149,9 +150,16 @@ OF_RUNS: dict[str, Change] = {
     ),
     "the queue": lambda row: row.jobs.filter(state="running").update(scheduler_state="RUNNING"),
 }
+STATED: dict[str, Change] = {
+    "authors are stated": lambda row: Citation.objects.create(
+        experiment=row, authors=[{"family": "Curie"}]
+    ),
+    "a DOI is reserved": lambda row: Citation.objects.create(experiment=row, doi="10.5281/x.1"),
+}
 SHOWN = {
     **{(part, name): CHANGES[name] for part in PARTS[:4] for name in CHANGES},
     **{(part, name): OF_RUNS[name] for part in PARTS[:3] for name in OF_RUNS},
+    **{("experiment", name): STATED[name] for name in STATED},
     ("operation", "the cluster fails"): CHANGES["the cluster fails"],
 }
 """What changes at a page; the overview is told of runs by the events that come with them."""

@@ -10,6 +10,7 @@ import pytest
 from django.core.management import call_command
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations import AddField, CreateModel
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
@@ -29,6 +30,7 @@ from tests.source_tree import BASE, FLOORS
 
 BEFORE_THE_RENAMING = "0034_warm_up_labels"
 BEFORE_SECRET_ADDRESSES = "0087_webhooks_and_alerts"
+NEW_SINCE = "0098_stored_records"
 
 
 def go_back_to(migration: str) -> None:
@@ -242,3 +244,26 @@ def test_what_was_noticed_of_experiments_stays_noticed_both_ways() -> None:
         assert list(went_back) == [(4, 1), (4, 4), (0, 2), (0, 2)]
     finally:
         call_command("migrate", "experiments", verbosity=0)
+
+
+def test_processes_of_the_version_before_can_write_while_a_site_is_upgraded() -> None:
+    """They know nothing of new columns, so that each is empty or has a value of the database's."""
+    loader = MigrationLoader(None, replace_migrations=False)
+    operations = [
+        operation
+        for (app, name), migration in sorted(loader.disk_migrations.items())
+        if app == "experiments" and name > NEW_SINCE
+        for operation in migration.operations
+    ]
+    new = {each.name_lower for each in operations if isinstance(each, CreateModel)}
+    added = [each for each in operations if isinstance(each, AddField)]
+    assert added
+    lacking = [
+        f"{each.model_name}.{each.name}"
+        for each in added
+        if each.model_name_lower not in new
+        and not each.field.many_to_many
+        and not each.field.null
+        and not each.field.has_db_default()
+    ]
+    assert lacking == []

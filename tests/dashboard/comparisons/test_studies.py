@@ -537,3 +537,19 @@ def test_the_list_of_comparisons_leads_there(five: list[Experiment], as_owner: C
     page = BeautifulSoup(as_owner.get(f"{reverse('compare')}?{picked}").content, "html.parser")
     link = next(link for link in page.select("a") if link.text == "See them together")
     assert link["href"] == reverse("studies") + query_of(five)
+
+
+def test_studies_on_sets_of_nodes_with_one_in_common_share_it(people: People, site: Site) -> None:
+    rows = [
+        make_study(people, site, cost, question=f"On set {number}?", scales=["2x1 srun"])
+        for number, cost in enumerate((0.001, 0.004), start=1)
+    ]
+    Experiment.objects.update(cluster=rows[0].cluster)
+    for row, nodes in zip(rows, (["gn1", "gn2"], ["gn2", "gn3"]), strict=True):
+        row.jobs.update(nodes=nodes)
+        row.runs.update(node=nodes[0])
+    KeptComparison.objects.all().delete()
+    for row in rows:
+        assert keep_comparison(row.pk) == "kept"
+    text = read_text(show(people.client("owner"), query_of(rows)))
+    assert f"Studies 1 and 2 share gn2 of {rows[0].cluster}: they are less independent" in text

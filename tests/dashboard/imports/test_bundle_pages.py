@@ -256,3 +256,15 @@ def test_what_the_page_exports_is_imported_with_all_that_a_bundle_may_have(
     forget_all(experiment)
     send(as_owner, content)
     assert Experiment.objects.get().question == "What does it cost there?"
+
+
+def test_a_page_reads_fewer_runs_than_the_command(as_owner: Client, tmp_path: Path) -> None:
+    path = tmp_path / "study.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bundle:
+        for number in range(17):
+            bundle.writestr(f"bag/data/runs/{number:032x}/run.json", bytes(1 << 20))
+    page = read_page(send(as_owner, path.read_bytes()))
+    assert "It has 17 MiB of descriptions of runs, and a page reads 16 MiB." in page
+    assert "manage.py import_bundle" in page
+    with pytest.raises(CommandError, match=r"bagit\.txt is missing"):
+        call_command("import_bundle", str(path), owner="owner")

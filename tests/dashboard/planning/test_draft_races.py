@@ -17,13 +17,14 @@ from django.db.models.signals import m2m_changed, post_delete, post_save
 from django.test import Client
 from django.urls import reverse
 
+from experiments.data_sets import copies
 from experiments.execution import lifecycle
 from experiments.models import Event, Experiment, Workload
 from experiments.planning.variants import drop_unused, refresh_variants, store_sweeps
 from tests.dashboard.conftest import People, Site
 from tests.dashboard.planning.test_form import NEW, asked
 from tests.dashboard.planning.test_sweeps import names, save
-from tests.factories import WorkloadFactory
+from tests.factories import DataCopyFactory, WorkloadFactory
 from tests.runners.direct_jobs import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -244,3 +245,19 @@ def test_renamed_in_the_administration_a_workload_renames_its_variants(
         answer.content.decode()
     )
     assert names(draft) == ["mesh batch_size=32"]
+
+
+def test_a_copy_of_data_that_a_launch_reads_is_not_forgotten_meanwhile(
+    as_owner: Client, site: Site, net: Workload
+) -> None:
+    copy = DataCopyFactory(cluster=site.cluster)
+    Workload.objects.filter(pk=net.pk).update(
+        data_set=copy.data_set, parameters={"data": "mnist", "data_directory": "{data}"}
+    )
+    draft = make_draft(as_owner, site, workloads=[net.pk])
+    refusal, problem = race(
+        lambda: launch(draft), lambda: copies.forget(copy, copy.owner), post_save, Event
+    )
+    assert (refusal, str(problem)) == ("", f"An experiment that has not ended reads {copy}.")
+    frozen = Experiment.objects.get(pk=draft.pk).plan["workloads"][str(net.pk)]
+    assert frozen["parameters"]["data_directory"] == copy.path

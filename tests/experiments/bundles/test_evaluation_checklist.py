@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from experiments.bundles.checklist_facts import ArtefactFacts, read_artefact_facts
 from experiments.bundles.evaluation_checklist import (
@@ -17,13 +19,18 @@ from experiments.bundles.evaluation_checklist import (
     check_images,
     check_machines,
     check_programs,
+    check_reproduced,
     make_checklist,
     write_markdown,
 )
+from experiments.bundles.stated_reproductions import list_reproductions
 from experiments.citations import Author, save_citation
+from experiments.comparisons import keep_comparison
 from experiments.execution import excluded_runs
-from experiments.models import Citation, Experiment, Image, Run
+from experiments.models import Citation, Experiment, Image, Role, Run
+from experiments.reproductions.reproduction_drafts import make_draft
 from tests.experiments.bundles.studies import end_runs, launch, make_bundle, unpack
+from tests.experiments.reproductions.test_done_again import Study, add_blocks, freeze
 from tests.factories import NOON, ExperimentFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
@@ -63,14 +70,11 @@ def test_what_is_stated_is_shown(ended: Experiment) -> None:
     save_citation(ended, ended.owner, title="", licence="CC-BY-4.0", authors=authors)
     Citation.objects.update(doi="10.5281/zenodo.1", doi_published_at=NOON)
     ended = Experiment.objects.get(pk=ended.pk)
-    again = reproduce(ended, visibility="members")
-    facts = read_artefact_facts(ended, UserFactory())
-    text = write_markdown(make_checklist(facts), {"question": "?"}).decode()
+    text = write_markdown(make_checklist(read_artefact_facts(ended)), {"question": "?"}).decode()
     for shown in (
         "- [x] **Is the artefact in a public archive, with a DOI?** Deposited: 10.5281/zenodo.1.",
         "- [x] **Is a licence stated?** Licence: CC-BY-4.0.",
         "- [x] **Are the authors stated?** Authors: A. Author and B. Author.",
-        f"as experiment {again.pk}, launched {again.launched_at:%Y-%m-%d}; its page has",
     ):
         assert shown in text
 
@@ -85,17 +89,55 @@ def test_reproductions_that_others_cannot_look_at_or_have_not_made_do_not_count(
     ended: Experiment,
 ) -> None:
     reproduce(ended, visibility="private")
-    reproduce(ended, visibility="members", owner=ended.owner)
-    ExperimentFactory(reproduces=ended, visibility="members")
+    reproduce(ended, visibility="public", owner=ended.owner)
+    ExperimentFactory(reproduces=ended, visibility="public")
     assert read_artefact_facts(ended, UserFactory()).reproductions == []
 
 
-def test_a_bundle_names_reproductions_alone_that_are_public(ended: Experiment) -> None:
-    reproduce(ended, visibility="members")
+def test_reproductions_for_members_are_told_to_nobody_else(ended: Experiment) -> None:
+    again = reproduce(ended, visibility="members")
     assert read_artefact_facts(ended).reproductions == []
-    again = reproduce(ended, visibility="public")
-    (told,) = read_artefact_facts(ended).reproductions
-    assert f"experiment {again.pk}," in told
+    assert "Done again" not in unpack(make_bundle(ended))["data/artefact-evaluation.md"].decode()
+    (told,) = read_artefact_facts(ended, UserFactory()).reproductions
+    assert f"as experiment {again.pk}, launched {again.launched_at:%Y-%m-%d}" in told.sentence
+
+
+def test_one_that_has_only_been_launched_has_reproduced_nothing(ended: Experiment) -> None:
+    reproduce(ended, visibility="public")
+    line = check_reproduced(read_artefact_facts(ended))
+    assert (line.state, line.to_do != "") == (State.PARTLY, True)
+    assert "no verdict yet" in line.known
+
+
+def do_again(study: Study, cost: float) -> Experiment:
+    """Return a public reproduction by somebody else whose container costs so much."""
+    person = UserFactory(role=Role.SITE_ADMINISTRATOR, is_superuser=True)
+    again = make_draft(study.propose(person=person), person)
+    freeze(again)
+    add_blocks(again, cost, phase=1)
+    Experiment.objects.filter(pk=again.pk).update(visibility="public")
+    assert keep_comparison(again.pk) == "kept"
+    return again
+
+
+def test_only_results_that_came_out_again_are_shown() -> None:
+    study = Study()
+    add_blocks(study.source, 1.05)
+    assert keep_comparison(study.source.pk) == "kept"
+    first = Experiment.objects.get(pk=study.source.pk)
+    again = do_again(study, 1.05)
+    line = check_reproduced(read_artefact_facts(first))
+    assert (line.state, line.to_do) == (State.SHOWN, "")
+    assert f"as experiment {again.pk}, launched 2026-11-20: REPRODUCED. " in line.known
+    with CaptureQueriesContext(connection) as of_one:
+        list_reproductions(first)
+    do_again(study, 1.5)
+    with CaptureQueriesContext(connection) as of_two:
+        list_reproductions(first)
+    assert len(of_two) == len(of_one)
+    line = check_reproduced(read_artefact_facts(first))
+    assert line.state is State.PARTLY
+    assert ": NOT REPRODUCED. " in line.known
 
 
 def test_lines_follow_the_data(ended: Experiment) -> None:

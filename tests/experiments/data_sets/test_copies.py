@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from experiments.data_sets import copies
-from experiments.models import Cluster, DataCopy, DataSet, Operation, Workload
-from experiments.planning.freeze import freeze_workload
+from experiments.models import Cluster, DataCopy, DataSet, Experiment, Operation, Workload
+from experiments.planning import rules
+from experiments.planning.freeze import freeze_definition, freeze_workload
 from experiments.planning.frozen_data import (
     compute_proof_seconds,
     describe_unready_data,
+    find_copies,
     freeze_data_set,
 )
 from experiments.planning.variants import refresh_variants, store_sweeps
@@ -122,11 +126,12 @@ def test_a_data_set_that_a_workload_names_is_not_deleted(
 
 
 def test_the_plan_has_the_digest_and_the_path(copy: DataCopy, workload: Workload) -> None:
-    frozen = freeze_workload(workload, copy.cluster)
+    copies_of_data = find_copies([workload], copy.cluster)
+    frozen = freeze_workload(workload, copies_of_data)
     assert frozen["parameters"]["data_directory"] == "/data/digits"
-    assert frozen["data_set"] == freeze_data_set(workload, copy.cluster)
+    assert frozen["data_set"] == freeze_data_set(workload, copies_of_data)
     assert frozen["data_set"]["digest"] == copy.data_set.digest
-    assert "data_set" not in freeze_workload(WorkloadFactory(), copy.cluster)
+    assert "data_set" not in freeze_workload(WorkloadFactory(), copies_of_data)
 
 
 @pytest.mark.parametrize(
@@ -188,3 +193,32 @@ def test_nobody_is_shown_operations_on_hidden_data(copy: DataCopy) -> None:
     DataSet.objects.update(visibility="private")
     assert operation not in Operation.objects.visible_to(stranger)
     assert isinstance(operation.cluster, Cluster)
+
+
+def test_many_workloads_with_data_take_as_many_statements_as_one(copy: DataCopy) -> None:
+    counts = []
+    for many in (1, 30):
+        rows = WorkloadFactory.create_batch(
+            many, kind="cnn", parameters=READS_MNIST, data_set=copy.data_set
+        )
+        draft = ExperimentFactory(cluster=copy.cluster, workloads=rows)
+        draft = Experiment.objects.get(pk=draft.pk)
+        with CaptureQueriesContext(connection) as queries:
+            plan = freeze_definition(draft, 1)
+            rules.forecast(
+                workloads=list(draft.workloads.all()),
+                environments=list(draft.environments.all()),
+                scales=draft.scales,
+                repeats=1,
+                paired=True,
+            )
+        assert all("data_set" in frozen for frozen in plan["workloads"].values())
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
+
+
+def test_a_copy_that_is_gone_is_not_forgotten_twice(copy: DataCopy) -> None:
+    again = DataCopy.objects.get(pk=copy.pk)
+    copies.forget(copy, copy.owner)
+    with pytest.raises(copies.NotDone, match="no longer in the catalogue"):
+        copies.forget(again, again.owner)

@@ -28,6 +28,7 @@ from experiments.deposits import (
     request_deposit,
     stop_deposit,
 )
+from experiments.deposits.deposit_api import DepositService
 from experiments.models import AuditEntry, Citation, Deposit, DepositToken, Experiment
 from experiments.models.database_time import database_now
 from tests.deposit_service import (
@@ -37,6 +38,7 @@ from tests.deposit_service import (
     Service,
     answer,
     answer_a_gigabyte,
+    cut_before_it_is_read,
     cut_in_the_middle,
     do_and_answer,
     do_and_cut,
@@ -130,6 +132,47 @@ def test_it_is_published_at_once_or_later_and_never_twice(
     assert len(service.depositions) == 1
     what = AuditEntry.objects.filter(kind="deposit").order_by("pk").values_list("what", flat=True)
     assert list(what) == ["asked for a deposit", "asked for a deposit", "published"]
+
+
+def test_what_was_stated_anew_is_what_is_published(
+    experiment: Experiment, service: Service
+) -> None:
+    begin(experiment)
+    authors = [AUTHOR, Author("Meitner", "Lise")]
+    save_citation(experiment, experiment.owner, title="Mended", licence="CC0-1.0", authors=authors)
+    experiment = Experiment.objects.get(pk=experiment.pk)
+    row = begin(experiment, publishes=True)
+    (there,) = service.depositions.values()
+    assert (row.state, there["submitted"]) == ("published", True)
+    metadata = there["metadata"]
+    assert (metadata["title"], metadata["license"]) == ("Mended", "cc0-1.0")
+    assert [creator["name"] for creator in metadata["creators"]] == [
+        "Curie, Marie",
+        "Meitner, Lise",
+    ]
+    ((_, content),) = service.files["bucket-1000"].items()
+    with zipfile.ZipFile(io.BytesIO(content)) as bundle:
+        (cff,) = (entry for entry in bundle.namelist() if entry.endswith("CITATION.cff"))
+        assert b"Meitner" in bundle.read(cff)
+
+
+def test_what_is_stated_anew_while_the_bundle_is_sent_is_sent_before_it_is_published(
+    experiment: Experiment, service: Service
+) -> None:
+    row = request_deposit(experiment, experiment.owner, publishes=True)
+    upload = DepositService.upload
+
+    def upload_and_state_anew(*arguments: Any) -> None:
+        upload(*arguments)
+        Citation.objects.update(title="Mended")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(DepositService, "upload", upload_and_state_anew)
+        assert deposit_bundle(row.pk) == "try again"
+    assert read(row).problem == depositing.CHANGED
+    row = go_on(row)
+    assert (row.state, service.count(UPLOAD)) == ("published", 2)
+    assert service.depositions[1000]["metadata"]["title"] == "Mended"
 
 
 def test_a_second_request_while_the_first_is_under_way_is_refused(
@@ -441,3 +484,60 @@ def test_a_token_that_cannot_be_read_any_more_is_asked_for_again(
     row = begin(experiment)
     assert (row.state, service.requests) == ("failed", [])
     assert row.problem == "This site can no longer read the token: save it again."
+
+
+PUBLISH = "POST /api/deposit/depositions/1000/actions/publish"
+
+
+def test_what_is_being_published_is_not_stopped(
+    experiment: Experiment, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals: list[str] = []
+    publish = DepositService.publish
+
+    def publish_while_somebody_stops_it(*arguments: Any) -> Any:
+        with pytest.raises(NotDone) as refusal:
+            stop_deposit(experiment, experiment.owner)
+        refusals.append(str(refusal.value))
+        return publish(*arguments)
+
+    monkeypatch.setattr(DepositService, "publish", publish_while_somebody_stops_it)
+    row = begin(experiment, publishes=True)
+    assert refusals == [f"127.0.0.1:{service.port} is publishing it: wait for its answer."]
+    assert (row.state, row.publish_sent_at) == ("published", None)
+
+
+def test_what_may_have_been_published_is_not_forgotten(
+    experiment: Experiment, service: Service
+) -> None:
+    service.fail(PUBLISH, do_and_cut)
+    assert begin(experiment, publishes=True).state == "waiting"
+    stop_deposit(experiment, experiment.owner)
+    with pytest.raises(NotDone, match="what came of that is not known"):
+        forget_deposit(experiment, experiment.owner)
+    row = begin(experiment)
+    assert (row.state, row.doi) == ("published", "10.5281/zenodo.1000")
+    assert len(service.depositions) == 1
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_what_was_certainly_not_published_is_forgotten(
+    experiment: Experiment, service: Service, is_gone: bool
+) -> None:
+    service.fail(PUBLISH, cut_before_it_is_read)
+    assert begin(experiment, publishes=True).publish_sent_at
+    stop_deposit(experiment, experiment.owner)
+    if is_gone:
+        service.depositions.clear()
+    assert begin(experiment).state == ("failed" if is_gone else "draft")
+    forget_deposit(experiment, experiment.owner)
+    assert not Deposit.objects.exists()
+
+
+def test_a_refused_publication_leaves_a_draft_that_can_be_forgotten(
+    experiment: Experiment, service: Service
+) -> None:
+    service.fail(PUBLISH, answer(403, {"message": "Forbidden"}))
+    row = begin(experiment, publishes=True)
+    assert (row.state, row.publish_sent_at) == ("failed", None)
+    forget_deposit(experiment, experiment.owner)

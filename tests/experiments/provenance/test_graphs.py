@@ -22,6 +22,7 @@ from prov.model import (
 )
 
 from experiments.comparisons import read_comparison
+from experiments.design import compute_hash
 from experiments.execution import excluded_runs
 from experiments.models import Experiment, Image, ImageImport, Run, Snapshot
 from experiments.provenance import graphs
@@ -95,6 +96,9 @@ def test_a_value_comes_from_all_that_took_part_in_it(ended: Experiment) -> None:
         *("snapshot", "program file"),
     }
     assert nodes["plan"].details["sha256"] == ended.plan_hash
+    (workload,) = (node for node in nodes.values() if node.type == "workload")
+    (planned,) = ended.plan["workloads"].values()
+    assert workload.details["sha256 of its parameters"] == compute_hash(planned["parameters"])
     digests = {node.details["digest"] for node in nodes.values() if node.type == "image"}
     assert digests == {image.digest, base.digest}
     assert nodes["person-maxine"].title == "maxine"
