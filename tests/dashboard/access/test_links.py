@@ -362,10 +362,8 @@ def test_what_was_open_by_its_address_gets_a_link_that_opens_it(site: Site, peop
 def test_a_link_that_hides_names_hides_where_data_sets_lie(told: Experiment) -> None:
     """They stand in the plan, in commands and in snapshots."""
     data_set = {"name": "set", "digest": "sha256:" + "1" * 64, "path": "/data/alice/set/"}
-    plan = dict(told.plan or {})
-    plan["workloads"] = {
-        key: {**spec, "data_set": data_set} for key, spec in plan["workloads"].items()
-    }
+    workload = {"name": "cnn", "kind": "cnn", "parameters": {}, "data_set": data_set}
+    plan = (told.plan or {}) | {"workloads": {"1": workload}}
     Experiment.objects.filter(pk=told.pk).update(plan=plan)
     content = {"inside": {"data_set": {"path": "/data/alice/set"}}}
     told.runs.update(
