@@ -134,6 +134,7 @@ def build_anonymity(
     """Return the `Anonymity` that hides who made these experiments and tables, and where."""
     names, paths = set[str](), set[str]()
     machines: dict[str, str] = {}
+    experiments = _add_reproduced(experiments)
     for experiment in experiments:
         names |= _list_accounts(experiment)
         if experiment.is_from_bundle:
@@ -158,6 +159,13 @@ def build_anonymity(
     names_to_hide = {name for name in names if name and len(name) > 1 and name not in NOBODY}
     directories_to_hide = {path.rstrip("/") for path in paths} - COMMON_DIRECTORIES - {""}
     return Anonymity(names_to_hide, directories_to_hide, machines)
+
+
+def _add_reproduced(experiments: Sequence[Experiment]) -> list[Experiment]:
+    """Return experiments with those that they do again, whose machines and people they name."""
+    firsts = [row.reproduces for row in experiments if row.reproduces_id]
+    rows = {row.pk: row for row in [*experiments, *firsts] if row is not None}
+    return list(rows.values())
 
 
 def _list_people(experiments: Sequence[Experiment], tables: Sequence[PublishedTable]) -> list[User]:
