@@ -90,7 +90,7 @@ def compile_machine_pattern(spelling: str, replacement: str) -> str:
     With a node's name goes its domain. Partitions and clusters may be called like a key of the
     page's own JSON, which stays.
     """
-    may_be_a_key = replacement.startswith(("partition", "cluster"))
+    may_be_a_key = replacement.startswith(("partition", "cluster", "bundle"))
     key = r"(?!\\?(?:\"|&quot;)\s*:)" if may_be_a_key else ""
     domain = r"(?:\.[a-z0-9-]+)*" if replacement.startswith("node") else ""
     return rf"(?<![\w-]){re.escape(spelling)}{domain}(?![\w-]){key}"
