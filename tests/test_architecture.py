@@ -44,6 +44,7 @@ MAY_IMPORT = {
         "runners.workloads",
     },
     "experiments.imports.by_hand_studies": {"experiments", "runners", "django"},
+    "experiments.imports.layout": {"experiments.imports", "experiments.planning.free_names"},
     "experiments.imports.imported_runs": {"experiments", "runners.workloads", "django"},
     "experiments.imports.imported_bundles": {"experiments", "runners", "django"},
     "experiments.imports.bundle_comparison": {"experiments", "runners", "django"},

@@ -24,6 +24,7 @@ from dashboard.typed_requests import Request, parse_whole_number
 from experiments.access import permissions
 from experiments.models import DataSet, Workload
 from experiments.planning import workloads
+from experiments.planning.free_names import find_free_name
 from experiments.planning.variants import lock_workloads
 from experiments.presets import COMMANDS
 from experiments.software import environments
@@ -45,13 +46,13 @@ def new(request: Request) -> HttpResponse:
     kind = kind if kind in WORKLOADS else next(iter(WORKLOADS))
     fresh = Workload(owner=request.user)
     if copied:
-        fresh.name = workloads.find_free_name(copied.name)
+        fresh.name = find_free_name(copied.name)
         fresh.parameters, fresh.time_limit_seconds = copied.parameters, copied.time_limit_seconds
         if copied.data_set_id and filter_readable_keys(request.user, DataSet, [copied.data_set_id]):
             fresh.data_set, fresh.data_proof = copied.data_set, copied.data_proof
     elif ready := COMMANDS.get(request.GET.get("ready", "")):
         kind = ready.piece.kind
-        fresh.name = workloads.find_free_name(ready.piece.name)
+        fresh.name = find_free_name(ready.piece.name)
         fresh.parameters = dict(ready.piece.parameters)
         fresh.time_limit_seconds = ready.piece.time_limit_seconds
     form = choose_form(kind).begin(request, fresh, kind)

@@ -134,10 +134,12 @@ def build_anonymity(
     """Return the `Anonymity` that hides who made these experiments and tables, and where."""
     names, paths = set[str](), set[str]()
     machines: dict[str, str] = {}
-    for experiment in experiments:
+    experiments = _add_reproduced(experiments)
+    for number, experiment in enumerate(experiments, start=1):
         names |= _list_accounts(experiment)
         if experiment.is_from_bundle:
             names |= _list_stated_names(experiment)
+            machines |= _name_bundle(experiment, number)
         paths |= set(
             experiment.jobs.order_by().values_list("cluster__work_directory", flat=True).distinct()
         )
@@ -160,6 +162,13 @@ def build_anonymity(
     return Anonymity(names_to_hide, directories_to_hide, machines)
 
 
+def _add_reproduced(experiments: Sequence[Experiment]) -> list[Experiment]:
+    """Return experiments with those that they do again, whose machines and people they name."""
+    firsts = [row.reproduces for row in experiments if row.reproduces_id]
+    rows = {row.pk: row for row in [*experiments, *firsts] if row is not None}
+    return list(rows.values())
+
+
 def _list_people(experiments: Sequence[Experiment], tables: Sequence[PublishedTable]) -> list[User]:
     """Return the people who own, changed or waived something of these."""
     keys = {row.owner_id for row in experiments} | {row.owner_id for row in tables}
@@ -178,6 +187,17 @@ def _list_stated_names(experiment: Experiment) -> set[str]:
     stated = experiment.events.exclude(stated_by="").order_by()
     names = set(stated.values_list("stated_by", flat=True).distinct())
     return names | {experiment.imported_bundle.owner}
+
+
+def _name_bundle(experiment: Experiment, number: int) -> dict[str, str]:
+    """Return what tells which experiment of which site a bundle was, each with its replacement."""
+    bundle = experiment.imported_bundle
+    names = {
+        bundle.origin: "an experiment of another site",
+        bundle.file_name: f"bundle-{number}",
+        bundle.sha256: f"bundle-{number}-sha256",
+    }
+    return {text: replacement for text, replacement in names.items() if text}
 
 
 def _list_past_work_directories(experiment: Experiment) -> set[str]:

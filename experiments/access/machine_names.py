@@ -66,7 +66,12 @@ def number_machines(
     _number(machines, "host", [*(cluster.host for cluster in hops), _find_first_site(experiment)])
     partitions = [row.name for cluster in hops for row in cluster.partitions.order_by("pk")]
     _number(machines, "partition", partitions)
-    _number(machines, "cluster", (cluster.name for cluster in hops))
+    # As the plan froze it too: rows may have another name now, and those of a bundle always may.
+    planned = (experiment.plan or {}).get("cluster") or {}
+    reproduced_on = experiment.reproductions.order_by("pk").values_list("cluster__name", flat=True)
+    clusters = [*(row.name for row in hops), planned.get("name", ""), *reproduced_on]
+    _number(machines, "cluster", clusters)
+    _number(machines, "host", [planned.get("host", "")])
     return machines
 
 
@@ -85,7 +90,7 @@ def compile_machine_pattern(spelling: str, replacement: str) -> str:
     With a node's name goes its domain. Partitions and clusters may be called like a key of the
     page's own JSON, which stays.
     """
-    may_be_a_key = replacement.startswith(("partition", "cluster"))
+    may_be_a_key = replacement.startswith(("partition", "cluster", "bundle"))
     key = r"(?!\\?(?:\"|&quot;)\s*:)" if may_be_a_key else ""
     domain = r"(?:\.[a-z0-9-]+)*" if replacement.startswith("node") else ""
     return rf"(?<![\w-]){re.escape(spelling)}{domain}(?![\w-]){key}"

@@ -18,16 +18,9 @@ from experiments.design import compute_hash, draw_seed
 from experiments.execution.further_attempts import NotDone, find_further_attempts, require_use
 from experiments.execution.moves import move, move_all, record_event
 from experiments.execution.planned_jobs import make_job, make_runs
-from experiments.images.architectures import explain_mismatches
 from experiments.models import Experiment, Job, Run, RunFile, StoredRecord, User
-from experiments.planning import rules
-from experiments.planning.decisive_metrics import number_metrics
 from experiments.planning.freeze import freeze_definition
-from experiments.planning.frozen_data import (
-    describe_unready_data,
-    list_data_and_workloads,
-    lock_copies,
-)
+from experiments.planning.frozen_data import list_data_and_workloads, lock_copies
 from experiments.planning.interim import read_stage
 from experiments.planning.variants import (
     CannotBeSwept,
@@ -37,6 +30,7 @@ from experiments.planning.variants import (
     refresh_sweeps,
 )
 from experiments.software import frozen_parity, parity_reports
+from experiments.software.launch_refusals import list_launch_refusals
 
 REFUSED = "refused"
 """The reason of a job that no scheduler has accepted."""
@@ -114,33 +108,12 @@ def launch(experiment: Experiment, by: User) -> None:
 
 def _list_refusals(experiment: Experiment, parity: Any, by: User) -> dict[str, list[str]]:
     """Return the reasons why the experiment cannot be launched, by form field."""
-    problems = rules.list_refusals(
-        cluster=experiment.cluster,
-        partition=experiment.partition,
+    problems = list_launch_refusals(
+        experiment,
         workloads=list(experiment.workloads.all()),
-        environments=list(experiment.environments.all()),
+        environments=list(experiment.environments.select_related("staged_image__image__owner")),
         baseline=experiment.baseline,
-        scales=experiment.scales,
-        repeats=experiment.repeats,
-        paired=experiment.is_paired,
-        cooldown_seconds=experiment.cooldown_seconds,
-        primary_metric=experiment.primary_metric,
-        looks=experiment.looks,
-        find_warm_up=experiment.warm_up == Experiment.WarmUp.FOUND,
-        spreads_nodes=experiment.spreads_nodes,
-        estimand=experiment.estimand,
-        goal=experiment.goal,
-        further_metrics=number_metrics(experiment),
     )
-    environments = list(experiment.environments.select_related("staged_image__image__owner"))
-    for sentences in (
-        rules.describe_unready_images(environments),
-        explain_mismatches(environments, experiment.cluster, experiment.partition),
-    ):
-        if sentences:
-            problems.setdefault("environments", []).extend(sentences)
-    if unready := describe_unready_data(list(experiment.workloads.all()), experiment.cluster):
-        problems.setdefault("workloads", []).extend(unready)
     if unwaived := parity_reports.explain_unwaived(parity):
         problems.setdefault("environments", []).extend(unwaived)
     for name, rows in _group_requirements(experiment).items():

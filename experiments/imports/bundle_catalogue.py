@@ -10,20 +10,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db.models import Model
 
 from experiments.access import audit
-from experiments.imports.layout import add_number, find_tool
+from experiments.imports.layout import find_tool
 from experiments.imports.problems import ImportProblem
 from experiments.models import Cluster, Environment, Partition, User, Workload
 from experiments.models.cluster_choices import BY_HAND
+from experiments.planning.free_names import LONGEST_NAME, save_under_free_name
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS
 from runners.workloads.parameters import ParameterError
 
 WHY = "an import of a bundle"
-LONGEST_NAME = 100
-ROOM = 10
-"""Characters of a name that are left for a number."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +76,10 @@ def _save(owner: User, row: Any) -> Any:
     return row
 
 
-def _find_free_name(model: type[Model], name: str) -> str:
-    names = model._default_manager.filter(name__startswith=name[: LONGEST_NAME - ROOM])
-    taken = set(names.values_list("name", flat=True))
-    return name if name not in taken else add_number(name[: LONGEST_NAME - ROOM], taken)
+def _save_under_free_name(owner: User, row: Any) -> Any:
+    """Store a row as `_save` does; its name gets a number if another row here has it."""
+    save_under_free_name(row, lambda: _save(owner, row), among=type(row)._default_manager.all())
+    return row
 
 
 def _create_machine(
@@ -91,7 +88,7 @@ def _create_machine(
     machine = about.get("machine") or {}
     stated = machine.get("cluster") or (plan.get("cluster") or {}).get("name") or "a machine"
     cluster = Cluster(
-        name=_find_free_name(Cluster, stated.strip()[:LONGEST_NAME]),
+        name=stated.strip()[:LONGEST_NAME],
         transport=BY_HAND,
         scheduler="direct",
         work_directory="/",
@@ -99,7 +96,7 @@ def _create_machine(
         recorded=True,
         owner=owner,
     )
-    _save(owner, cluster)
+    _save_under_free_name(owner, cluster)
     size = machine.get("partition") or (
         {"name": plan["partition"]} if plan.get("partition") else {}
     )
@@ -173,10 +170,10 @@ def _create_workloads(
                 WORKLOADS[kind].clean(spec["parameters"])
             except ParameterError as error:
                 raise ImportProblem(f"{name}: its parameters are not known here: {error}") from None
-        rows[key] = _save(
+        rows[key] = _save_under_free_name(
             owner,
             Workload(
-                name=_find_free_name(Workload, name),
+                name=name,
                 kind=kind,
                 parameters=spec["parameters"],
                 time_limit_seconds=spec.get("time_limit_seconds") or 600,

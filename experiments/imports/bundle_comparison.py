@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -39,16 +40,26 @@ def compare_with_printed(
     keys = (experiment.bundle_keys or {})["workloads"]
     names = {row.name: about["workloads"][keys[str(row.pk)]] for row in experiment.workloads.all()}
     differing = _list_differences(bundle.study.comparison, here, names)
+    notes = _describe_earlier_table(bundle)
     if not differing:
-        return []
+        return notes
     more = f"; and {len(differing) - NAMED:,} more" if len(differing) > NAMED else ""
     text = "; ".join(differing[:NAMED]) + more
     if about["method"] == identify_method():
         raise ImportProblem(f"Its runs give another comparison here than is printed in it: {text}.")
     return [
+        *notes,
         f"It was printed by another version of the method ({about['method'][:12]}); this one "
-        f"({identify_method()[:12]}) computes otherwise: {text}."
+        f"({identify_method()[:12]}) computes otherwise: {text}.",
     ]
+
+
+def _describe_earlier_table(bundle: CheckedBundle) -> list[str]:
+    """Return by which other table than this site's a bundle grades facts; [] if by the same."""
+    table = hashlib.sha256(bundle.files.read("data/confounders.json")).hexdigest()
+    if table not in verify.EARLIER_TABLES:
+        return []
+    return ["Its facts were graded by an earlier table of confounders; here by that of this site."]
 
 
 def _list_differences(

@@ -166,7 +166,7 @@ class RowMaker:
             scheduler_id=row.get("scheduler_id") or "",
             script=script,
             node=facts.get("node") or "",
-            nodes=row.get("nodes"),
+            nodes=row.get("nodes") or [],  # not in bundles of earlier versions
             excluded_nodes=facts.get("excluded_nodes"),
             submitted_at=read_moment(name, facts.get("submitted_at")),
             started_at=read_moment(name, facts.get("started_at")),

@@ -206,7 +206,7 @@ RECORD = Table(
             {"bytes": Whole(), "left_out_bytes": Whole(), "sha256": Text(64, f"({DIGEST})?")}
         ),
         "command_inside": Rows(Text(200_000)),
-        "loaded_was_read": Table(others=Number()),
+        "loaded_was_read": Table(),  # as it came: "own" is yes or no, the rest are seconds
         "files": Rows(
             Table(
                 {"path": Text(5000), "bytes": Whole(), "sha256": Text(64)},

@@ -17,7 +17,6 @@ from experiments.imports.layout import (
     LONGEST_WORKLOAD,
     MOST_ENVIRONMENTS,
     Placed,
-    add_number,
     arrange,
     find_tool,
     list_differing_parameters,
@@ -36,6 +35,7 @@ from experiments.models import (
     User,
     Workload,
 )
+from experiments.planning.free_names import add_number
 from experiments.statistics import numbers
 from runners.workloads import KNOWN_WORKLOADS
 

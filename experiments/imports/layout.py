@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from experiments.imports.lengths import EPOCHS, STEPS
 from experiments.imports.problems import ImportProblem
 from experiments.imports.tf_cnn import LoggedRun
+from experiments.planning.free_names import add_number
 
 TOOLS = {
     "udocker": r"udocker",
@@ -204,15 +205,6 @@ def name_apart(name: str, workload: Mapping[str, Any], differing: Iterable[str])
         if text and len(name) + len(text) + 2 <= LONGEST_WORKLOAD:
             name = f"{name}, {text}"
     return name[:LONGEST_WORKLOAD]
-
-
-def add_number(name: str, taken: Container[str]) -> str:
-    """Return the name, with a number if it is taken: "alexnet (2)"."""
-    count, free = 1, name
-    while free in taken:
-        count += 1
-        free = f"{name} ({count})"
-    return free
 
 
 def _text(workload: Mapping[str, Any], parameter: str) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from django.db import transaction
 
 from experiments.models import Experiment, Workload
-from experiments.planning.workloads import LONGEST_NAME, count_launched
+from experiments.planning.free_names import LONGEST_NAME
+from experiments.planning.workloads import count_launched
 from runners.workloads import WORKLOADS, ParameterError
 from runners.workloads.parameter_sweeps import (
     MOST_VARIANTS,

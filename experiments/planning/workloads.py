@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,6 @@ from django.db.models import Q, QuerySet
 from experiments.models import Experiment, Workload
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS, Parameter
 from runners.workloads.parameters import join_arguments
-
-LONGEST_NAME = 100
 
 
 @dataclass(frozen=True)
@@ -144,13 +142,3 @@ def why_not_delete(workload: Workload) -> str:
         return ""
     holders = "an experiment names" if count == 1 else f"{count} experiments name"
     return f"{workload} stays: {holders} it, drafts included."
-
-
-def find_free_name(preferred: str, taken: Iterable[str] = ()) -> str:
-    """Return `preferred`, with a number after it if another workload has that name already."""
-    number, name = 1, preferred[:LONGEST_NAME]
-    while name in taken or Workload.objects.filter(name=name).exists():
-        number += 1
-        end = f" ({number})"
-        name = preferred[: LONGEST_NAME - len(end)] + end
-    return name

@@ -19,7 +19,7 @@ from experiments.models import (
     Workload,
 )
 from experiments.planning import rules
-from experiments.planning.workloads import find_free_name
+from experiments.planning.free_names import find_free_name
 from experiments.presets.base import Preset, Size
 from experiments.software import inspections, parity
 from runners.workloads import WORKLOADS

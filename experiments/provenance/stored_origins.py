@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
 from typing import Any
@@ -146,14 +147,25 @@ def _describe_environment(
         image=str(digest or ""),
         image_format=str(frozen.get("image_format") or (staged.form if staged else "")),
         image_sha256=staged.sha256 if staged and is_same else "",
-        image_tree=staged.tree if staged and is_same else "",
+        image_tree=staged.tree if staged and is_same and is_open_to_all(staged.image) else "",
     )
+
+
+def is_open_to_all(image: Image) -> bool:
+    """Return whether everybody who logs in may view an image: of others the digest alone is told.
+
+    A graph is shown to whoever may view the experiment, and goes along in files.
+    """
+    return image.visibility in (Image.Visibility.MEMBERS, Image.Visibility.PUBLIC)
 
 
 def _read_images(
     experiment: Experiment, environments: Iterable[Environment], frozen: Mapping[str, Any]
 ) -> dict[str, ImageOrigin]:
-    """Return the images of the environments with those that they were made from, by digest."""
+    """Return the images of the environments with those that they were made from, by digest.
+
+    Of one that not everybody who logs in may view, the digests alone.
+    """
     digests = {row.staged_image.image.digest for row in environments if row.staged_image}
     digests |= {
         str(row.get("image_digest"))
@@ -161,19 +173,16 @@ def _read_images(
         if row.get("image_digest")
     }
     images: dict[str, ImageOrigin] = {}
-    for image in Image.objects.filter(digest__in=digests).only("digest", "reference", "tree"):
+    narrow = Image.objects.only("digest", "reference", "tree", "visibility")
+    for image in narrow.filter(digest__in=digests):
         bases = list_bases(image)
         for place, row in enumerate([image, *bases]):
-            images.setdefault(
-                row.digest,
-                ImageOrigin(
-                    digest=row.digest,
-                    reference=row.reference,
-                    tree=row.tree,
-                    key=row.pk,
-                    made_from=tuple(base.digest for base in bases[place:]),
-                ),
+            origin = ImageOrigin(
+                digest=row.digest, made_from=tuple(base.digest for base in bases[place:])
             )
+            if is_open_to_all(row):
+                origin = replace(origin, reference=row.reference, tree=row.tree, key=row.pk)
+            images.setdefault(row.digest, origin)
     return images
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from experiments.images import staging
+from experiments.images.architectures import read_architecture
 from experiments.images.image_imports import request_from_registry
 from experiments.images.staging import is_available
 from experiments.models import (
@@ -17,6 +18,7 @@ from experiments.models import (
     StagedImage,
     User,
 )
+from experiments.models.images import DEFAULT_ARCHITECTURE
 from experiments.planning.freeze import freeze_environment
 from experiments.reproductions.frozen_plans import EnvironmentSpec
 from runners.errors import Refused
@@ -311,7 +313,10 @@ def prepare(place: Place, cluster: Cluster, person: User) -> str:
     Return what was requested, as a sentence; "" where nothing was to be done. Raises NotDone.
     """
     if place.to_fetch:
-        request_from_registry(place.to_fetch, person)
+        architecture = read_architecture(place.image) if place.image else ""
+        request_from_registry(
+            place.to_fetch, person, architecture=architecture or DEFAULT_ARCHITECTURE
+        )
         return f"{place.to_fetch} is being fetched."
     form, mode = place.to_stage
     if form and place.image:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import QuerySet
 
 from experiments.access import audit
-from experiments.models import Environment, Experiment, User, Waiver
+from experiments.models import Environment, Experiment, User, Waiver, Workload
 from experiments.models.visibility import Visibility
+from experiments.planning.free_names import save_under_free_name
 from experiments.reproductions.proposals import Proposal
 
 LONGEST_QUESTION = 300
-LONGEST_NAME = 100
 
 
 class NotMade(Exception):
@@ -37,8 +40,8 @@ def make_draft(proposal: Proposal, owner: User) -> Experiment:
         }
         for row in proposal.workloads:
             if row.pk is None:
-                with audit.log_change(owner, row, why=f"reproduces experiment {source.pk}"):
-                    row.save()
+                why = f"reproduces experiment {source.pk}"
+                _save_under_free_name(row, owner, among=Workload.objects.all(), why=why)
         draft = Experiment(
             question=plan.question[: LONGEST_QUESTION - len(end)] + end,
             owner=owner,
@@ -72,17 +75,22 @@ def _store(environment: Environment, owner: User) -> Environment:
     """Return an environment as it is stored; one that is new gets a name that is free."""
     if environment.pk is not None:
         return environment
-    rows = Environment.objects.filter(cluster=environment.cluster)
-    names = set(rows.values_list("name", flat=True))
-    number, name = 1, environment.name
-    while environment.name in names:
-        number += 1
-        end = f" ({number})"
-        environment.name = name[: LONGEST_NAME - len(end)] + end
     environment.owner, environment.visibility = owner, Visibility.PRIVATE
-    with audit.log_change(owner, environment, why="for a reproduction"):
-        environment.save()
+    _save_under_free_name(
+        environment,
+        owner,
+        among=Environment.objects.filter(cluster=environment.cluster),
+        why="for a reproduction",
+    )
     return environment
+
+
+def _save_under_free_name(row: Any, owner: User, *, among: QuerySet[Any], why: str) -> None:
+    def save() -> None:
+        with audit.log_change(owner, row, why=why):
+            row.save()
+
+    save_under_free_name(row, save, among=among)
 
 
 def _copy_waivers(

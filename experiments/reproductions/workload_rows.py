@@ -8,7 +8,7 @@ from django.db.models import Q
 
 from experiments.models import Cluster, DataCopy, DataSet, Experiment, SentFile, User, Workload
 from experiments.models.visibility import Visibility
-from experiments.planning.workloads import find_free_name
+from experiments.planning.free_names import find_free_name
 from experiments.reproductions.frozen_plans import WorkloadSpec
 from runners.workloads import WORKLOADS, ParameterError
 

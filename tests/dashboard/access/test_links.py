@@ -359,6 +359,24 @@ def test_what_was_open_by_its_address_gets_a_link_that_opens_it(site: Site, peop
     assert not ShareLink.objects.filter(experiment=private).exists()
 
 
+def test_a_link_that_hides_names_hides_where_data_sets_lie(told: Experiment) -> None:
+    """They stand in the plan, in commands and in snapshots."""
+    data_set = {"name": "set", "digest": "sha256:" + "1" * 64, "path": "/data/alice/set/"}
+    workload = {"name": "cnn", "kind": "cnn", "parameters": {}, "data_set": data_set}
+    plan = (told.plan or {}) | {"workloads": {"1": workload}}
+    Experiment.objects.filter(pk=told.pk).update(plan=plan)
+    content = {"inside": {"data_set": {"path": "/data/alice/set"}}}
+    told.runs.update(
+        command="python net.py /data/alice/set/train", snapshot=Snapshot.objects.keep(content)
+    )
+    run = told.runs.all()[0]
+    addresses = [run.get_absolute_url(), *addresses_of(told)]
+    assert "/data/alice" in body(visitor(link_to(told)).get(addresses[0]))
+    hidden = visitor(link_to(told, hides_names=True))
+    assert [name for name in addresses if "alice" in body(hidden.get(name))] == []
+    assert "python net.py /directory-" in body(hidden.get(addresses[0]))
+
+
 def test_a_link_that_hides_names_shows_no_commit(told: Experiment) -> None:
     """A public repository tells who made it."""
     run = told.runs.all()[0]

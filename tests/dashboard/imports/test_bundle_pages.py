@@ -33,11 +33,13 @@ from experiments.models import (
     Workload,
 )
 from experiments.signing import make_signing_key
+from tests.dashboard.access.test_links import addresses_of, body, link_to, visitor
 from tests.dashboard.comparisons.test_studies import query_of, read_table, read_text, show
 from tests.dashboard.conftest import People, read_report
 from tests.dashboard.imports.bundles import bring, forget_all, write
 from tests.experiments.bundles.studies import end_runs, launch
 from tests.factories import UserFactory
+from tests.source_tree import BASE
 
 pytestmark = pytest.mark.django_db
 ADDRESS = "/experiments/import/bundle/"
@@ -268,3 +270,23 @@ def test_a_page_reads_fewer_runs_than_the_command(as_owner: Client, tmp_path: Pa
     assert "manage.py import_bundle" in page
     with pytest.raises(CommandError, match=r"bagit\.txt is missing"):
         call_command("import_bundle", str(path), owner="owner")
+
+
+def test_a_link_that_hides_names_hides_which_bundle_it_was(tmp_path: Path) -> None:
+    published = BASE / "docs" / "bundles" / "resnet50-on-one-and-two-h200.zip"
+    experiment = bring(published.read_bytes(), tmp_path).experiment
+    kept = experiment.imported_bundle
+    kept.site, kept.number, kept.file_name = "https://tare.alice.org", "4711", "alices-set.zip"
+    kept.save()
+    experiment.events.filter(why__contains=kept.sha256).update(why=f"{kept.origin}, from {kept}")
+    secrets = ("tare.alice.org", "alices-set", kept.sha256, "experiment 4711")
+    everything = visitor(link_to(experiment))
+    page = "".join(body(everything.get(address)) for address in addresses_of(experiment))
+    assert [text for text in secrets if text not in page] == []
+    hidden = visitor(link_to(experiment, hides_names=True))
+    for address in addresses_of(experiment):
+        page = body(hidden.get(address))
+        assert [text for text in secrets if text in page] == [], address
+    assert "from a bundle: an experiment of another site" in body(
+        hidden.get(experiment.get_absolute_url())
+    )

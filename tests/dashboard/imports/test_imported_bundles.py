@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.db.models.signals import pre_save
 from hypothesis import HealthCheck, example, given, settings
 
 from experiments.bundles import write_bundle
@@ -34,9 +37,11 @@ from tests.experiments.bundles.studies import (
     verify,
 )
 from tests.experiments.bundles.test_verify import STUDIES, make_study
-from tests.factories import UserFactory
+from tests.factories import ClusterFactory, UserFactory
+from tests.source_tree import BASE
 
 pytestmark = pytest.mark.django_db
+PUBLISHED = BASE / "docs" / "bundles" / "resnet50-on-one-and-two-h200.zip"
 
 
 def carry(experiment: Experiment, folder: Path) -> Experiment:
@@ -187,6 +192,33 @@ def test_names_that_are_taken_get_a_number_and_the_verdict_is_the_same(tmp_path:
     assert verdicts == [row["verdict"] for row in shown["comparison"]]
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_name_that_somebody_takes_during_the_import_gets_a_number(tmp_path: Path) -> None:
+    names: list[str] = []
+    owner = UserFactory()
+
+    def take(instance: Cluster, **facts: Any) -> None:
+        if names:
+            return
+        names.append(instance.name)
+        rival = ClusterFactory.build(name=instance.name, owner=owner)
+
+        def save() -> None:
+            rival.save()
+            connection.close()
+
+        thread = Thread(target=save)
+        thread.start()
+        thread.join()
+
+    pre_save.connect(take, sender=Cluster)
+    try:
+        imported = bring(PUBLISHED.read_bytes(), tmp_path).experiment
+    finally:
+        pre_save.disconnect(take, sender=Cluster)
+    assert Cluster.objects.get(pk=imported.cluster_id).name == f"{names[0]} (2)"
+
+
 def test_names_of_several_that_are_taken_change_nothing(tmp_path: Path) -> None:
     """A number after a name puts it elsewhere in the order of names."""
     experiment = launch(workloads=3, containers=2)
@@ -252,3 +284,14 @@ def test_the_same_bundle_twice_is_named_and_not_doubled(tmp_path: Path) -> None:
         bring(bundle, tmp_path)
     assert refusal.value.experiment.pk == there.pk
     assert Experiment.objects.count() == 1
+
+
+def test_the_bundle_that_the_docs_show_is_imported_with_its_verdicts(tmp_path: Path) -> None:
+    """It was written before data sets, and before runs named all their nodes."""
+    imported = bring(PUBLISHED.read_bytes(), tmp_path)
+    rows = describe(imported.experiment)["comparison"]
+    assert [row["verdict"] for row in rows] == ["EQUIVALENT", "EQUIVALENT"]
+    assert [text for text in imported.differences if "graded by" in text] == [
+        "Its facts were graded by an earlier table of confounders; here by that of this site."
+    ]
+    assert {tuple(job.nodes) for job in imported.experiment.jobs.all()} == {()}

@@ -9,7 +9,8 @@ from django.test import Client
 from django.urls import reverse
 
 from experiments.models import AuditEntry, Workload, visibility
-from experiments.planning.workloads import describe_settings, find_free_name
+from experiments.planning.free_names import find_free_name
+from experiments.planning.workloads import describe_settings
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS, Metric, Parameter
 from runners.workloads import Workload as Kind
 from tests.dashboard.conftest import People, Site, measured

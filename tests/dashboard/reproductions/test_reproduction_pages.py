@@ -10,6 +10,7 @@ from bs4 import BeautifulSoup
 from django.test import Client
 from django.urls import reverse
 
+from experiments.access.anonymity import build_anonymity
 from experiments.models import Cluster, Environment, Experiment, Role, StagedImage
 from experiments.reproductions.reproduction_drafts import make_draft
 from tests.dashboard.access.test_links import visitor
@@ -215,3 +216,16 @@ def test_who_may_not_view_the_first_study_reads_no_number_of_it(
     assert not content.get("reproduction")
     facts = fetch(client, again.get_absolute_url()).decode()
     assert study.source.get_absolute_url() not in facts
+
+
+def test_a_link_that_hides_names_hides_the_machines_of_both_studies(study: Study) -> None:
+    again = make_draft(study.propose(), study.owner)
+    second = study.second_cluster()
+    Experiment.objects.filter(pk=again.pk).update(cluster=second)
+    Cluster.objects.filter(pk=study.cluster.pk).update(name="renamed")
+    for row in (again, study.source):
+        hide = build_anonymity([Experiment.objects.get(pk=row.pk)]).hide
+        text = hide("It runs on second, and not on first, which is renamed.")
+        assert [name for name in ("second", "first", "renamed") if name in text] == []
+        assert text.startswith("It runs on cluster-")
+    assert "first.example.org" not in build_anonymity([again]).hide("on first.example.org")

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from experiments.planning.free_names import find_free_name
 from experiments.planning.workloads import (
     Setting,
     describe_limits,
     describe_parameters,
     describe_settings,
-    find_free_name,
     format_value,
     make_label,
     why_not_delete,

@@ -106,6 +106,27 @@ def test_a_value_comes_from_all_that_took_part_in_it(ended: Experiment) -> None:
     assert (file.title, file.details["sha256"]) == ("train.py", "ef" * 32)
 
 
+@pytest.mark.parametrize("hidden", ["private", "groups"])
+def test_of_images_that_not_all_members_may_view_the_digest_alone_is_told(
+    ended: Experiment, hidden: str
+) -> None:
+    image, base = make_base(ended)
+    staged = ended.environments.get(staged_image__image=image).staged_image
+    assert staged
+    type(staged).objects.filter(pk=staged.pk).update(tree="sha256:" + "9a" * 32)
+    texts = ("ours:secret", "sha256:" + "ab" * 32, "base:1", base.tree, "sha256:" + "9a" * 32)
+    Image.objects.filter(pk=image.pk).update(reference=texts[0], tree=texts[1])
+    for visibility, is_told in (("members", True), (hidden, False)):
+        Image.objects.filter(pk__in=[image.pk, base.pk]).update(visibility=visibility)
+        document = b"".join(graphs.write_graph(ended, read_comparison(ended))).decode()
+        assert [text in document for text in texts] == [is_told] * len(texts)
+        assert image.digest in document
+        assert base.digest in document
+    run = ended.runs.filter(environment__staged_image__image=image)[0]
+    pages = {node.page for node in graphs.trace_run(run, "step_time") if node.type == "image"}
+    assert pages == {None}
+
+
 def test_a_result_rests_on_the_runs_that_its_pair_was_computed_from(ended: Experiment) -> None:
     comparison = read_comparison(ended)
     pair = comparison.groups[0].pairs[0]

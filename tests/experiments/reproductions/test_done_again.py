@@ -15,8 +15,10 @@ from experiments.execution.image_transfers import _add_to_catalogue
 from experiments.images.signatures import Finding, SignatureState
 from experiments.models import (
     Cluster,
+    DataCopy,
     Environment,
     Experiment,
+    Image,
     ImageImport,
     Partition,
     Role,
@@ -39,10 +41,13 @@ from experiments.reproductions.reproduction_verdicts import (
 from experiments.statistics.reproductions import Outcome
 from runners.errors import Refused
 from runners.images.archives import ImageDescription
+from runners.preflight.checks import Check
 from tests.conftest import finish
 from tests.factories import (
+    CheckReportFactory,
     ClusterFactory,
     ContainerFactory,
+    DataCopyFactory,
     EnvironmentFactory,
     ExperimentFactory,
     ImageFactory,
@@ -236,6 +241,13 @@ class TestHere:
         assert set(again.environments.all()) == set(draft.environments.all())
         assert set(again.workloads.all()) == {workload}
 
+    def test_a_record_of_another_sites_workload_is_not_launched(self) -> None:
+        study = Study()
+        Workload.objects.filter(pk=study.workload.pk).update(recorded=True)
+        (workload,) = make_draft(study.propose(), study.owner).workloads.all()
+        assert workload != study.workload
+        assert not workload.recorded
+
     def test_an_extension_is_no_part_of_the_plan(self) -> None:
         study = Study()
         Experiment.objects.filter(pk=study.source.pk).update(
@@ -322,6 +334,26 @@ class TestElsewhere:
         assert later.to_prepare == []
         assert later.waits == [f"Apptainer: {image} is being fetched."]
 
+    @pytest.mark.parametrize(
+        ("known", "asked"),
+        [
+            ({"architecture": "arm64"}, "arm64"),
+            ({"facts": {"system": {"architecture": "aarch64"}}}, "arm64"),
+            ({}, "amd64"),
+        ],
+    )
+    def test_an_image_is_fetched_for_its_own_processors(
+        self, known: dict[str, Any], asked: str
+    ) -> None:
+        study = Study()
+        Image.objects.filter(pk=study.image.pk).update(
+            **{"reference": "registry.example.org/lab/tf:2.21", "architecture": "", **known}
+        )
+        cluster = study.second_cluster()
+        (place,) = study.propose(cluster).to_prepare
+        places.prepare(place, cluster, study.owner)
+        assert ImageImport.objects.get().architecture == asked
+
     def test_an_image_that_tare_has_is_staged(self, monkeypatch: pytest.MonkeyPatch) -> None:
         study = Study()
         cluster = study.second_cluster()
@@ -362,6 +394,39 @@ class TestElsewhere:
         stranger = UserFactory(role=Role.VIEWER)
         proposal = study.propose(study.second_cluster(), stranger)
         assert any("you may not make one there" in text for text in proposal.refusals)
+
+
+@pytest.mark.parametrize("obstacle", ["staged image", "image to be fetched", "data"])
+def test_what_the_launch_refuses_is_refused_before_a_row_is_made(obstacle: str) -> None:
+    study = Study()
+    if obstacle == "data":
+        copy = DataCopyFactory(cluster=study.cluster)
+        command = {"argv": ["{python}", "-c", "1", "{data}"], "files": {}}
+        workload = WorkloadFactory(
+            name="reads", kind="command", parameters=command, data_set=copy.data_set
+        )
+        study.source.workloads.set([workload])
+        freeze(study.source)
+        DataCopy.objects.filter(pk=copy.pk).update(state="missing", message="Gone.")
+        cluster, sentence = study.cluster, "is missing. Gone."
+    else:
+        reference = "registry.example.org/lab/tf:2.21"
+        Image.objects.filter(pk=study.image.pk).update(architecture="arm64", reference=reference)
+        cluster = study.second_cluster()
+        sentence = "is for arm64; the nodes of batch on second are amd64."
+        seen = Check("Partition batch", "Architecture", "ok", "", value="x86_64").as_json()
+        CheckReportFactory(cluster=cluster, rows=[seen])
+        if obstacle == "staged image":
+            StagedImage.objects.create(
+                image=study.image, cluster=cluster, format="sif", path="/images/x.sif"
+            )
+    proposal = study.propose(cluster)
+    assert [text for text in proposal.refusals if sentence in text] == proposal.refusals
+    assert len(proposal.refusals) == 1
+    before = Environment.objects.count(), Workload.objects.count()
+    with pytest.raises(NotMade, match=sentence):
+        make_draft(proposal, study.owner)
+    assert (Environment.objects.count(), Workload.objects.count()) == before
 
 
 def test_files_of_a_workload_that_is_hidden_are_not_sent_again() -> None:
