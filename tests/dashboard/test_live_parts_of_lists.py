@@ -146,6 +146,7 @@ CHANGES: dict[tuple[str, str], Callable[[], object]] = {
         image=Image.objects.get(staged__state="staging"),
         cluster=Cluster.objects.get(name="lab"),
         format="udocker",
+        path="/images/another",
     ),
     ("credential", "the test begins"): lambda: ConnectionTest.objects.update(began_at=Now()),
     ("credential", "the test ends"): lambda: ConnectionTest.objects.update(ended_at=Now()),

@@ -46,7 +46,7 @@ from tests.deposit_service import (
     serve_deposits,
 )
 from tests.experiments.bundles.studies import end_runs, launch
-from tests.factories import UserFactory
+from tests.factories import AdminFactory
 
 pytestmark = pytest.mark.django_db
 CREATE = "POST /api/deposit/depositions"
@@ -437,7 +437,7 @@ def test_a_token_is_for_one_service_and_a_draft_for_one_person(
     experiment: Experiment, service: Service, settings: Settings
 ) -> None:
     begin(experiment)
-    other = UserFactory()
+    other = AdminFactory()  # who may change it, too
     assert list_missing(experiment, other) == [
         f"Your account has no token of 127.0.0.1:{service.port}."
     ]
