@@ -175,7 +175,7 @@ def test_with_all_runs_excluded_everything_still_has_both_verdicts(
     assert (row["verdict"], row["before_exclusion_verdict"]) == ("NO INFERENCE", "SLOWER")
 
 
-def test_pages_of_kept_verdicts_ask_no_more_often_because_of_exclusions(
+def test_pages_of_kept_verdicts_ask_little_more_because_of_exclusions(
     results: Experiment, as_owner: Client
 ) -> None:
     counts = []
@@ -188,4 +188,7 @@ def test_pages_of_kept_verdicts_ask_no_more_often_because_of_exclusions(
             with CaptureQueriesContext(connection) as queries:
                 get(as_owner, name, results)
             counts.append(len(queries))
-    assert max(counts) <= 15
+    comparison, page, with_excluded, page_with_excluded = counts
+    assert with_excluded <= comparison + 1
+    # Verdicts that name who excluded what are not remembered: people may be renamed.
+    assert page_with_excluded <= page + 3
