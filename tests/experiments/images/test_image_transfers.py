@@ -108,7 +108,7 @@ class TestProgress:
         counted = threading.Event()
         saved: list[int] = []
 
-        def fetch(*_: object, progress: Callable[[int, int], None]) -> str:
+        def fetch(*_: object, progress: Callable[[int, int], None], **__: object) -> str:
             progress(4, 9)
             assert counted.wait(30), "the 4 bytes were never saved"
             return resolved.digest
@@ -120,8 +120,9 @@ class TestProgress:
             return True
 
         monkeypatch.setattr(image_transfers, "PAUSE_SECONDS", 0.01)
-        monkeypatch.setattr(registry, "resolve", lambda *_: resolved)
+        monkeypatch.setattr(registry, "resolve", lambda *_, **__: resolved)
         monkeypatch.setattr(registry, "fetch", fetch)
+        monkeypatch.setattr(image_transfers, "check_signatures", lambda *_: None)
         image_transfers._pull(row, Path("unused"), save)
         assert 4 in saved
         assert row.reference == f"docker.io/library/toy:1@{resolved.digest}"

@@ -31,7 +31,7 @@ def quick_bands():
 
 def test_every_band_holds_and_every_control_fails(quick_bands):
     assert [band.promise for band in quick_bands if not band.ok] == []
-    assert sum(band.control for band in quick_bands) == 18
+    assert sum(band.control for band in quick_bands) == 19
 
 
 def test_the_calibration_notices_a_method_that_is_too_sure_of_itself(monkeypatch):
@@ -175,7 +175,7 @@ def test_each_part_says_what_it_took(monkeypatch):
     with suppress(CommandError):  # so few experiments may violate a band
         call_command("calibrate", "--quick", stdout=out, stderr=errors)
     names = [name for name, _ in list_parts(SMALL, 1)]
-    assert len(names) == 14
+    assert len(names) == 16
     lines = errors.getvalue().splitlines()
     assert [line.partition(": ")[0] for line in lines] == names
     assert all(re.fullmatch(r".*: \d+\.\d s", line) for line in lines)
@@ -183,7 +183,7 @@ def test_each_part_says_what_it_took(monkeypatch):
 
 def test_the_command_prints_a_table_and_what_the_limits_are_widened_by(monkeypatch, quick_bands):
     text = run(monkeypatch, quick_bands)
-    assert text.count("fails, as it must") == 16
+    assert text.count("fails, as it must") == 19
     assert "widened by 3 Monte-Carlo standard errors" in text
     assert all(band.promise in text and band.worst in text for band in quick_bands)
 
