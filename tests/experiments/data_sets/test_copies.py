@@ -84,12 +84,14 @@ def test_another_spelling_of_a_path_is_the_same_path(copy: DataCopy, path: str) 
         copies.add_copy(other, copy.cluster, path, other.owner)
 
 
-@pytest.mark.parametrize("path", ["/work/tare", "/work/tare/jobs/x", "/work", "/work/./tare//data"])
+@pytest.mark.parametrize(
+    "path", ["/lustre/tare", "/lustre/tare/jobs/x", "/lustre", "/lustre/./tare//data"]
+)
 def test_the_folder_of_tare_itself_is_no_data_set(path: str) -> None:
-    data_set, cluster = DataSetFactory(), ClusterFactory(work_directory="/work/tare/")
+    data_set, cluster = DataSetFactory(), ClusterFactory(work_directory="/lustre/tare/")
     with pytest.raises(copies.NotDone, match="in Tare’s own folder"):
         copies.add_copy(data_set, cluster, path, data_set.owner)
-    assert copies.add_copy(data_set, cluster, "/work/tare-data", data_set.owner).pk
+    assert copies.add_copy(data_set, cluster, "/lustre/tare-data", data_set.owner).pk
 
 
 def test_the_name_of_a_hidden_data_set_is_not_told(copy: DataCopy) -> None:
