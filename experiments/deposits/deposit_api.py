@@ -88,7 +88,7 @@ class DepositService:
             query = f"?sort=mostrecent&size={PAGE_SIZE}&page={page}"
             rows = self._send("GET", self._path("/deposit/depositions") + query)
             if not isinstance(rows, list):
-                raise self._odd("a list")
+                raise self._refuse_answer("a list")
             for row in rows:
                 if isinstance(row, dict) and mark in str(_look_up(row, "metadata", "notes")):
                     return row
@@ -127,7 +127,7 @@ class DepositService:
                 },
             )
         if not isinstance(answer, dict):
-            raise self._odd("an object")
+            raise self._refuse_answer("an object")
         arrived = answer.get("checksum")
         if isinstance(arrived, str) and arrived != f"md5:{pieces.md5.hexdigest()}":
             raise Failure(
@@ -155,11 +155,11 @@ class DepositService:
         headers = {"Content-Type": "application/json"} if document is not None else {}
         answer = self._send(method, path, body, headers)
         if not isinstance(answer, dict):
-            raise self._odd("an object")
+            raise self._refuse_answer("an object")
         return answer
 
-    def _odd(self, wanted: str) -> Failure:
-        text = f"{self.host} answered with something else than {wanted} of JSON."
+    def _refuse_answer(self, expected: str) -> Failure:
+        text = f"{self.host} answered with something else than {expected} of JSON."
         return Failure(text, may_pass=False, was_refused=False)
 
     @sensitive_variables("token", "sent")
@@ -192,7 +192,7 @@ class DepositService:
             raise Failure(text, may_pass=False, was_refused=False)
         document = _parse(content)
         if document is None:
-            raise self._odd("a document")
+            raise self._refuse_answer("a document")
         return document
 
     def _explain(self, error: Exception, *, was_refused: bool) -> Failure:

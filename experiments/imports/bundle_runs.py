@@ -94,18 +94,18 @@ class RowMaker:
 
     def _create_snapshots(self, documents: Sequence[Document]) -> dict[str, Snapshot]:
         """Return the rows of all snapshots that runs or jobs refer to, by their hashes."""
-        digests = {row.get(name) for row in documents for name in ("snapshot", "job_snapshot")}
-        wanted = sorted(filter(None, digests))
+        named = {row.get(name) for row in documents for name in ("snapshot", "job_snapshot")}
+        digests = sorted(filter(None, named))
         as_stored: Document = {}
         if "data/facts_as_stored.json" in self.bundle.files.sizes:
             document = self.bundle.read_json("data/facts_as_stored.json")
             as_stored = read_shape("facts_as_stored.json", document, FACTS)
-        rest = iter(wanted)
+        rest = iter(digests)
         while part := list(islice(rest, MOST_RUNS)):
             Snapshot.objects.bulk_create(
                 [self._make_snapshot(digest, as_stored) for digest in part], ignore_conflicts=True
             )
-        rows = Snapshot.objects.filter(content_hash__in=wanted).only("content_hash")
+        rows = Snapshot.objects.filter(content_hash__in=digests).only("content_hash")
         return {row.content_hash: row for row in rows}
 
     def _make_snapshot(self, digest: str, as_stored: Document) -> Snapshot:

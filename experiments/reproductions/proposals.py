@@ -15,13 +15,13 @@ from experiments.models import (
     User,
     Workload,
 )
-from experiments.planning import rules
 from experiments.planning.frozen_data import describe_unready_data
 from experiments.recurring.recurrence_facts import Facts, read_facts
 from experiments.reproductions.frozen_plans import FrozenPlan, WorkloadSpec, read_plan
 from experiments.reproductions.places import Place, find_places
 from experiments.reproductions.workload_rows import find_workloads, list_data_differences
 from experiments.software import inspections, parity
+from experiments.software.launch_refusals import list_broken_rules
 from experiments.statistics import numbers
 from runners.payload import hash_payload
 from runners.schedulers import SCHEDULERS
@@ -142,28 +142,18 @@ def _list_processor_mismatches(proposal: Proposal) -> list[str]:
 def _list_refusals(proposal: Proposal) -> Iterator[str]:
     """Yield what the rules of every launch say against it."""
     settings = proposal.plan.settings
-    draft = Experiment(question="?", **settings)
+    draft = Experiment(
+        question="?", cluster=proposal.cluster, partition=proposal.partition, **settings
+    )
     chosen = {place.spec.key: place.chosen for place in proposal.places}
     environments = [row for row in chosen.values() if row]
     if len(environments) < len(chosen):
         return  # what is missing is said already
-    messages = rules.list_refusals(
-        cluster=proposal.cluster,
-        partition=proposal.partition,
+    messages = list_broken_rules(
+        draft,
         workloads=proposal.workloads,
         environments=environments,
-        baseline=chosen[proposal.plan.baseline],
-        scales=draft.scales,
-        repeats=draft.repeats,
-        paired=draft.is_paired,
-        cooldown_seconds=draft.cooldown_seconds,
-        primary_metric=draft.primary_metric,
-        looks=draft.looks,
-        find_warm_up=draft.warm_up == Experiment.WarmUp.FOUND,
-        spreads_nodes=draft.spreads_nodes,
-        estimand=draft.estimand,
-        goal=draft.goal,
-        further_metrics=dict(enumerate(draft.further_metrics, start=2)),
+        baseline=environments[list(chosen).index(proposal.plan.baseline)],
     )
     for name, texts in messages.items():
         for text in dict.fromkeys(texts):
@@ -208,11 +198,11 @@ def _list_machine_differences(proposal: Proposal, person: User) -> Iterator[str]
                 yield f"{name[:1].upper()}{name[1:]}: {_list(new)} there, {_list(old)} before."
     for place in proposal.places:
         runtime = place.chosen.runtime if place.chosen else None
-        told = _list(set(before.get(place.spec.label, {}).get("runtime", [])))
-        if runtime and told and runtime.version and runtime.version not in told:
+        versions = _list(set(before.get(place.spec.label, {}).get("runtime", [])))
+        if runtime and versions and runtime.version and runtime.version not in versions:
             yield (
-                f"{place.spec.label}: {runtime.get_kind_display()} {runtime.version} there, {told} "
-                "before."
+                f"{place.spec.label}: {runtime.get_kind_display()} {runtime.version} there, "
+                f"{versions} before."
             )
 
 

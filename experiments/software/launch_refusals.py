@@ -23,9 +23,33 @@ def list_launch_refusals(
     Who may use its rows, and whether its software is the same, only a stored draft tells.
     """
     cluster, partition = definition.cluster, definition.partition
-    problems = rules.list_refusals(
-        cluster=cluster,
-        partition=partition,
+    problems = list_broken_rules(
+        definition, workloads=workloads, environments=environments, baseline=baseline
+    )
+    for name, sentences in (
+        ("environments", rules.describe_unready_images(environments)),
+        ("environments", explain_mismatches(environments, cluster, partition)),
+        ("workloads", describe_unready_data(workloads, cluster)),
+    ):
+        if sentences:
+            problems.setdefault(name, []).extend(sentences)
+    return problems
+
+
+def list_broken_rules(
+    definition: Experiment,
+    *,
+    workloads: Sequence[Workload],
+    environments: Sequence[Environment],
+    baseline: Environment,
+) -> dict[str, list[str]]:
+    """Return which rules of the form a definition breaks, by form field; it need not be stored.
+
+    Whether its images, processors and data are ready is not asked.
+    """
+    return rules.list_refusals(
+        cluster=definition.cluster,
+        partition=definition.partition,
         workloads=workloads,
         environments=environments,
         baseline=baseline,
@@ -41,11 +65,3 @@ def list_launch_refusals(
         goal=definition.goal,
         further_metrics=number_metrics(definition),
     )
-    for name, sentences in (
-        ("environments", rules.describe_unready_images(environments)),
-        ("environments", explain_mismatches(environments, cluster, partition)),
-        ("workloads", describe_unready_data(workloads, cluster)),
-    ):
-        if sentences:
-            problems.setdefault(name, []).extend(sentences)
-    return problems

@@ -45,7 +45,7 @@ SECRETS = (
 
 
 @pytest.fixture
-def told() -> Experiment:
+def named() -> Experiment:
     owner: User = UserFactory(
         username="grete.hermann",
         first_name="Grete",
@@ -110,9 +110,9 @@ def list_addresses(row: Experiment) -> list[str]:
     return sorted(pages)
 
 
-def find_told(client: Client, row: Experiment) -> dict[str, list[str]]:
+def find_names(client: Client, row: Experiment) -> dict[str, list[str]]:
     """Return by address which names an answer of it says."""
-    told = {}
+    found = {}
     for address in list_addresses(row):
         for headers in ({}, {"HX-Request": "true"}):
             answer = client.get(address, headers=headers)
@@ -122,23 +122,23 @@ def find_told(client: Client, row: Experiment) -> dict[str, list[str]]:
                 continue
             said = (body(answer) + str(dict(answer.items()))).lower()
             if names := [secret for secret in SECRETS if secret.lower() in said]:
-                told[address] = names
-    return told
+                found[address] = names
+    return found
 
 
-def test_no_address_that_a_link_opens_tells_a_name(told: Experiment) -> None:
+def test_no_address_that_a_link_opens_tells_a_name(named: Experiment) -> None:
     client = Client()
-    client.get(link_to(told, hides_names=True))
-    assert find_told(client, told) == {}
+    client.get(link_to(named, hides_names=True))
+    assert find_names(client, named) == {}
     client = Client()
-    client.get(link_to(told))
-    everything = {name for names in find_told(client, told).values() for name in names}
+    client.get(link_to(named))
+    everything = {name for names in find_names(client, named).values() for name in names}
     assert {"grete.hermann", "group-of-grete", "node-of-grete"} <= everything
     assert not {"secret neighbour", "other-cluster"} & everything
 
 
-def test_without_a_link_no_address_tells_anything(told: Experiment) -> None:
+def test_without_a_link_no_address_tells_anything(named: Experiment) -> None:
     for visibility in ("public", "members"):
-        Experiment.objects.filter(pk=told.pk).update(visibility=visibility)
-        assert find_told(Client(), told) == {}
+        Experiment.objects.filter(pk=named.pk).update(visibility=visibility)
+        assert find_names(Client(), named) == {}
     assert not ShareLink.objects.exists()
