@@ -23,7 +23,7 @@ from experiments.comparisons.rows_by_key import iterate_rows
 from experiments.confounder_table import TREATMENT, read_table
 from experiments.images.architectures import read_architecture
 from experiments.images.sbom_documents import WRITERS
-from experiments.models import Environment, Event, Experiment, Extension, Image, StagedImage
+from experiments.models import Environment, Event, Experiment, Extension, StagedImage
 from experiments.planning.decisive_metrics import list_further
 from experiments.provenance.lineage import list_bases
 from experiments.statistics.interim_analyses import schedule
@@ -33,7 +33,6 @@ RULES = 1
 """The version of the rules by which `verify.py` computes, as it has it itself."""
 FORMAT = "tare-bundle 1"
 AT_ONCE = 1000
-OPEN_TO_ALL = (Image.Visibility.MEMBERS, Image.Visibility.PUBLIC)
 
 
 def describe_experiment(experiment: Experiment, extension: Extension | None) -> dict[str, Any]:
@@ -124,7 +123,7 @@ def describe_reproduced(experiment: Experiment) -> dict[str, Any] | None:
     record, first = experiment.reproduction, experiment.reproduces
     if not record:
         return None
-    is_open = experiment.is_from_bundle or (first is not None and first.visibility in OPEN_TO_ALL)
+    is_open = experiment.is_from_bundle or (first is not None and first.is_open_to_members)
     return {**record, "differences": record.get("differences", []) if is_open else []}
 
 
@@ -219,26 +218,27 @@ def write_events(experiment: Experiment) -> Iterator[bytes]:
 def describe_images(experiment: Experiment, staged: Iterable[StagedImage]) -> list[dict[str, Any]]:
     """Return the images of the environments: digests, hashes of their files, what each was made of.
 
-    What else the catalogue knows of them is not of this experiment.
+    What else the catalogue knows of them is not of this experiment. Of an image that not everybody
+    who can log in can view, the digest alone says which one it is.
     """
     if experiment.is_from_bundle:
         return list(experiment.imported_bundle.images)
     return [
         {
-            "reference": form.image.reference,
+            "reference": form.image.reference if form.image.is_open_to_members else "",
             "digest": form.image.digest,
             "kind": form.image.kind,
-            "tree": form.image.tree,
+            "tree": form.image.tree if form.image.is_open_to_members else "",
             "size_bytes": form.image.size_bytes,
             "architecture": read_architecture(form.image),
             "signature": {
                 "state": form.image.get_signature_state_display(),
-                "note": form.image.signature_note,
+                "note": form.image.signature_note if form.image.is_open_to_members else "",
                 "checked_at": _write_time(form.image.signature_checked_at),
             },
             "staged_as": form.form,
             "staged_sha256": form.sha256,
-            "staged_tree": form.tree,
+            "staged_tree": form.tree if form.image.is_open_to_members else "",
             "made_from": [base.digest for base in list_bases(form.image)],
         }
         for form in staged
@@ -264,7 +264,7 @@ def write_bills_of_materials(staged: Iterable[StagedImage]) -> Iterator[tuple[st
     """
     for form in staged:
         for kind, write in WRITERS.items():
-            if form.image.visibility in OPEN_TO_ALL and (content := write(form.image)):
+            if form.image.is_open_to_members and (content := write(form.image)):
                 yield f"images/{form.image.digest.removeprefix('sha256:')}.{kind}.json", [content]
 
 

@@ -150,6 +150,11 @@ class Shared(models.Model):
         abstract = True
 
     @property
+    def is_open_to_members(self) -> bool:
+        """Return whether everybody who can log in can view it."""
+        return self.visibility in (Visibility.MEMBERS, Visibility.PUBLIC)
+
+    @property
     def visibility_text(self) -> str:
         """Return who can view it, in words."""
         if self.visibility == Visibility.GROUPS:

@@ -147,16 +147,8 @@ def _describe_environment(
         image=str(digest or ""),
         image_format=str(frozen.get("image_format") or (staged.form if staged else "")),
         image_sha256=staged.sha256 if staged and is_same else "",
-        image_tree=staged.tree if staged and is_same and is_open_to_all(staged.image) else "",
+        image_tree=staged.tree if staged and is_same and staged.image.is_open_to_members else "",
     )
-
-
-def is_open_to_all(image: Image) -> bool:
-    """Return whether everybody who logs in may view an image: of others the digest alone is told.
-
-    A graph is shown to whoever may view the experiment, and goes along in files.
-    """
-    return image.visibility in (Image.Visibility.MEMBERS, Image.Visibility.PUBLIC)
 
 
 def _read_images(
@@ -180,7 +172,7 @@ def _read_images(
             origin = ImageOrigin(
                 digest=row.digest, made_from=tuple(base.digest for base in bases[place:])
             )
-            if is_open_to_all(row):
+            if row.is_open_to_members:  # a graph goes along in files that others read
                 origin = replace(origin, reference=row.reference, tree=row.tree, key=row.pk)
             images.setdefault(row.digest, origin)
     return images

@@ -19,7 +19,7 @@ import pytest
 from experiments.bundles.bag import BagWriter
 from experiments.bundles.bundle_writer import VERIFY
 from experiments.execution import lifecycle
-from experiments.models import DataCopy, Experiment, Run
+from experiments.models import DataCopy, Experiment, Image, Run, StagedImage
 from tests.experiments.bundles.studies import (
     NAME,
     end_runs,
@@ -174,6 +174,24 @@ def test_a_data_set_of_the_plan_is_named_in_it(tmp_path: Path) -> None:
     assert [run["object"] for run in runs] == [[{"@id": name}]] * len(runs)
     code, printed = verify(bundle, tmp_path)
     assert code == 0, printed
+
+
+@pytest.mark.parametrize("visibility", ["private", "groups", "members"])
+def test_of_an_image_that_not_all_may_view_it_has_the_digest_alone(visibility: str) -> None:
+    experiment = launch()
+    end_runs(experiment)
+    image = Image.objects.get()
+    stated = {"reference": "registry.example.org/secret-group/net:1", "tree": "sha256:" + "7" * 64}
+    Image.objects.update(visibility=visibility, signature_note="by the secret key", **stated)
+    StagedImage.objects.update(tree=stated["tree"])
+    files = unpack(make_bundle(experiment))
+    (row,) = json.loads(files["data/images.json"])
+    assert row["digest"] == image.digest
+    is_open = visibility == "members"
+    assert (row["reference"] != "", row["tree"] != "", row["staged_tree"] != "") == (is_open,) * 3
+    everything = b"".join(content for name, content in files.items() if "verify.py" not in name)
+    for secret in (b"secret-group", b"secret key", b"7" * 64):
+        assert (secret in everything) == is_open, secret
 
 
 def test_a_name_is_written_once() -> None:
