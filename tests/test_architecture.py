@@ -52,6 +52,7 @@ MAY_IMPORT = {
     "experiments.imports.bundle_door": {"experiments", "runners", "django"},
     "experiments.imports.bundle_parts": {"experiments", "runners", "django"},
     "experiments.imports.bundle_runs": {"experiments", "runners", "django"},
+    "experiments.imports.uploaded_bundles": {"experiments", "runners.scratch_folders"},
     "experiments.imports.bundle_shapes": {"experiments.imports.problems", "runners.untrusted"},
     "experiments.models": {
         "experiments.models",

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
+from pathlib import PurePosixPath
 from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.db import connection
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
@@ -20,13 +16,11 @@ from dashboard.form_styles import Styled
 from dashboard.typed_requests import Request
 from dashboard.uploads import was_too_large
 from experiments.imports import LIMITS, ImportProblem
-from experiments.imports.bundle_door import MOST_OF_RUNS_ON_PAGES
-from experiments.imports.imported_bundles import BundleKnown, Imported, import_bundle
+from experiments.imports.imported_bundles import BundleKnown, Imported
+from experiments.imports.uploaded_bundles import import_uploaded_bundle
 from experiments.models import Experiment, User
 
 MEGABYTES = LIMITS.archive_bytes // 1_000_000
-LOCK = "tare: an uploaded bundle"
-BUSY = "Another bundle is being imported at this moment: try again in a minute."
 TOO_LARGE = (
     f"The file is larger than {MEGABYTES} MB, the most that this page takes. An administrator can "
     "import it by manage.py import_bundle."
@@ -55,18 +49,12 @@ class BundleForm(Styled, forms.Form):
     def store(self, owner: User) -> Imported:
         """Store the bundle as an experiment. Raises ImportProblem, with nothing stored."""
         uploaded: Any = self.cleaned_data["bundle"]
-        with _hold_lock(), TemporaryDirectory(prefix="tare-bundle-") as folder:
-            path = Path(folder, "bundle.zip")
-            with path.open("wb") as file:
-                for piece in uploaded.chunks():
-                    file.write(piece)
-            return import_bundle(
-                path,
-                owner,
-                file_name=PurePosixPath(uploaded.name or "a bundle").name,
-                visibility=self.cleaned_data["visibility"],
-                most_of_runs=MOST_OF_RUNS_ON_PAGES,
-            )
+        return import_uploaded_bundle(
+            uploaded.chunks(),
+            owner,
+            file_name=PurePosixPath(uploaded.name or "a bundle").name,
+            visibility=self.cleaned_data["visibility"],
+        )
 
 
 @require_maker_of(Experiment)
@@ -92,23 +80,3 @@ def bundle(request: Request) -> HttpResponse:
                 messages.warning(request, difference)
             return redirect(imported.experiment)
     return render(request, "imports/bundle.html", context)
-
-
-@contextmanager
-def _hold_lock() -> Iterator[None]:
-    """Keep others from importing meanwhile: a large bundle takes a process for 20 seconds.
-
-    PostgreSQL ends the lock with this process.
-    """
-    if not _call("pg_try_advisory_lock"):
-        raise ImportProblem(BUSY)
-    try:
-        yield
-    finally:
-        _call("pg_advisory_unlock")
-
-
-def _call(function: str) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {function}(hashtextextended(%s, 0))", [LOCK])
-        return bool(cursor.fetchone()[0])

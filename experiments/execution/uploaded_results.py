@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import BinaryIO
-
-from django.db import connection
 
 from experiments.execution.by_hand_results import Brought, NotBrought, bring_results
 from experiments.models import Experiment, User
+from experiments.models.database_locks import try_lock
 from runners.transports.base import MIB
 
 MOST_BYTES = 512 * MIB
@@ -24,29 +21,11 @@ def bring_uploaded_results(
 
     One archive of the site is unpacked at a time. Raises NotBrought.
     """
-    with _hold_lock():
+    with try_lock(LOCK) as is_held:
+        if not is_held:
+            raise NotBrought(
+                "Other results are being entered at this moment: try again in a minute or two."
+            )
         return bring_results(
             experiment, archive, by, name=name, is_final=is_final, most_bytes=MOST_BYTES
         )
-
-
-@contextmanager
-def _hold_lock() -> Iterator[None]:
-    """Keep others from unpacking meanwhile. Raises NotBrought if somebody does already.
-
-    PostgreSQL ends the lock with this process.
-    """
-    if not _call("pg_try_advisory_lock"):
-        raise NotBrought(
-            "Other results are being entered at this moment: try again in a minute or two."
-        )
-    try:
-        yield
-    finally:
-        _call("pg_advisory_unlock")
-
-
-def _call(function: str) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {function}(hashtextextended(%s, 0))", [LOCK])
-        return bool(cursor.fetchone()[0])

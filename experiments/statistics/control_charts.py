@@ -173,9 +173,9 @@ def compute_limits(logs: Sequence[float], alpha: float) -> Limits | None:
 
 @cache
 def _find_quantile(alpha: float, df: int) -> float:
-    from scipy.stats import t  # lazily, as in estimates
+    from scipy.special import stdtrit  # lazily, as in estimates
 
-    return float(t.isf(alpha / 2, df))
+    return -float(stdtrit(df, alpha / 2))
 
 
 def choose_alpha(charts: int) -> float:

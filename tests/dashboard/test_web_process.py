@@ -23,3 +23,12 @@ def test_its_search_for_garbage_is_seldom_and_leaves_out_what_stays() -> None:
         [sys.executable, "-c", ASK], cwd=BASE, capture_output=True, text=True, check=False
     )
     assert answer.stdout.split() == ["True", "10000", "True", "True"], answer.stderr
+
+
+def test_no_process_of_the_site_imports_what_takes_60_mb_for_one_quantile() -> None:
+    """`scipy.special` has what the statistics need; `scipy.stats` takes 60 MB of each process."""
+    ask = "import sys; import dashboard.wsgi; print(sorted(sys.modules.keys() & {'scipy.stats'}))"
+    answer = subprocess.run(
+        [sys.executable, "-c", ask], cwd=BASE, capture_output=True, text=True, check=False
+    )
+    assert answer.stdout.strip() == "[]", answer.stderr

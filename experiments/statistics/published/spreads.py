@@ -2,8 +2,6 @@
 
 import re
 
-from scipy import stats
-
 from experiments.statistics.published import printed
 from experiments.statistics.published.columns import find_level
 from experiments.statistics.published.printed import Place, Printed, TableError
@@ -66,5 +64,7 @@ def spread_from_interval(
         )
     if count is None or count < 2:
         return None
-    quantile = float(stats.t.ppf((1 + level) / 2, count - 1))
+    from scipy.special import stdtrit  # lazily, as in estimates
+
+    quantile = float(stdtrit(count - 1, (1 + level) / 2))
     return Printed(half / quantile, max(half - step, half / 2) / quantile, (half + step) / quantile)

@@ -16,10 +16,9 @@ from django.test import Client
 from django.urls import reverse
 
 from dashboard import uploads
-from dashboard.imports import bundle_import_views
 from experiments.access.anonymity import build_anonymity
 from experiments.comparisons import keep_comparison
-from experiments.imports import Limits
+from experiments.imports import Limits, uploaded_bundles
 from experiments.models import (
     Citation,
     Cluster,
@@ -141,7 +140,7 @@ def test_of_two_at_once_one_is_told_to_try_again(bundle: bytes, as_owner: Client
     try:
         with other.cursor() as cursor:
             cursor.execute(
-                "SELECT pg_advisory_lock(hashtextextended(%s, 0))", [bundle_import_views.LOCK]
+                "SELECT pg_advisory_lock(hashtextextended(%s, 0))", [uploaded_bundles.LOCK]
             )
         assert "try again in a minute" in read_page(send(as_owner, bundle))
     finally:
