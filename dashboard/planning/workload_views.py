@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django.contrib import messages
@@ -26,9 +27,12 @@ from experiments.models import DataSet, Workload
 from experiments.planning import workloads
 from experiments.planning.free_names import find_free_name
 from experiments.planning.variants import lock_workloads
-from experiments.presets import COMMANDS
+from experiments.presets.commands import COMMANDS, place_in_folder
 from experiments.software import environments
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS
+
+FOLDER_PATH = re.compile(r"(/[\w.@+-]+){1,40}/?")
+"""A folder that the address may name for a known program."""
 
 
 @require_GET
@@ -51,6 +55,9 @@ def new(request: Request) -> HttpResponse:
         if copied.data_set_id and filter_readable_keys(request.user, DataSet, [copied.data_set_id]):
             fresh.data_set, fresh.data_proof = copied.data_set, copied.data_proof
     elif ready := COMMANDS.get(request.GET.get("ready", "")):
+        folder = request.GET.get("folder", "")
+        if ready.has_folder and len(folder) <= 300 and FOLDER_PATH.fullmatch(folder):
+            ready = place_in_folder(ready, folder.rstrip("/"))
         kind = ready.piece.kind
         fresh.name = find_free_name(ready.piece.name)
         fresh.parameters = dict(ready.piece.parameters)

@@ -1,0 +1,136 @@
+"""Checks before a launch whether what commands start is there, by the inspections of environments.
+
+An inspection looks for the programs that known programs start, and for what the commands of
+workloads in the catalogue name: the first word, scripts and folders by absolute paths, and modules
+of Python. What a shell script starts by itself nobody can know.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.models import Environment, User, Workload
+from experiments.presets.commands import COMMANDS
+from experiments.presets.preset_drafts import has_package, list_known_packages
+from experiments.software import inspections
+
+MOST_WORDS, LONGEST_WORD = 100, 300
+"""Of what one inspection looks for: all words stand in one command."""
+MOST_WORKLOADS = 200
+KNOWN = frozenset(name for ready in COMMANDS.values() for name in ready.programs)
+SETTING = re.compile(r"(?:--?)?[A-Za-z_][\w-]*=")
+"""The beginning of a variable for `env`, or of an option with its value."""
+NAME = re.compile(r"[A-Za-z0-9_][\w.+-]*")
+SCRIPT = re.compile(r"/[^:]*\.(?:py|sh|pl|R|jl)")
+PYTHON = "{python}"
+PACKAGES: Mapping[str, tuple[str, ...]] = {
+    "pyperf": ("pyperf",),
+    "pytest": ("pytest", "pytest-benchmark"),
+}
+"""Modules that known programs start -> the packages that they need."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a command starts: programs by name or absolute path, and packages of Python."""
+
+    words: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+
+
+def list_needs(parameters: Mapping[str, Any]) -> Needs:
+    """Return what the command of a workload `command` starts, as far as it shows that."""
+    argv, files = list(parameters.get("argv", ())), parameters.get("files", {})
+    words: list[str] = []
+    packages: list[str] = []
+    is_first = True
+    for index, word in enumerate(argv):
+        if word == PYTHON:
+            if argv[index + 1 : index + 2] == ["-m"] and index + 2 < len(argv):
+                module = argv[index + 2].partition(".")[0]
+                packages += _list_packages(module, argv)
+            is_first = False
+        elif SETTING.match(word):
+            continue
+        elif is_first and word not in files:
+            is_first = word == "env"
+            if word.startswith("/") or NAME.fullmatch(word):
+                words.append(word)
+        elif word in KNOWN or SCRIPT.fullmatch(word):
+            words.append(word)
+    known = [word for word in words if len(word) <= LONGEST_WORD and "{" not in word]
+    return Needs(tuple(dict.fromkeys(known)), tuple(packages))
+
+
+def _list_packages(module: str, argv: Sequence[str]) -> tuple[str, ...]:
+    if module == "pytest" and not any(word.startswith("--benchmark") for word in argv):
+        return ("pytest",)
+    return PACKAGES.get(module, ())
+
+
+def list_words_to_look_for(person: User) -> list[str]:
+    """Return what an inspection looks for that `person` has requested; one query."""
+    rows = Workload.objects.visible_to(person).filter(kind="command").order_by("-pk")
+    words = sorted(KNOWN)
+    for parameters in rows.values_list("parameters", flat=True)[:MOST_WORKLOADS]:
+        words += list_needs(parameters).words
+    return list(dict.fromkeys(words))[:MOST_WORDS]
+
+
+def describe_missing_programs(
+    workloads: Iterable[Workload], environments: Sequence[Environment]
+) -> list[str]:
+    """Return sentences on what the workloads start and environments lack, or may lack.
+
+    No query if no workload is a command that starts anything by name; else four.
+    """
+    needs = [(row, list_needs(row.parameters)) for row in workloads if row.kind == "command"]
+    needs = [(row, need) for row, need in needs if need.words or need.packages]
+    if not needs:
+        return []
+    software = inspections.find_known_software(environments)
+    sentences = [
+        sentence
+        for row, need in needs
+        for sentence in _describe_workload(row, need, environments, software)
+    ]
+    return list(dict.fromkeys(sentences))
+
+
+def _describe_workload(
+    row: Workload,
+    needs: Needs,
+    environments: Sequence[Environment],
+    software: Mapping[int, inspections.KnownSoftware],
+) -> Iterator[str]:
+    unknown: dict[str, list[str]] = {}
+    for environment in environments:
+        known = software[environment.pk]
+        missing, not_looked_for = _find_missing(needs, known)
+        if missing:
+            yield (
+                f"{row} starts {' and '.join(missing)}, which the inspection of {environment} did "
+                "not find there: its runs would fail. Install it, or change the command; then "
+                "inspect again."
+            )
+        if not_looked_for:
+            unknown.setdefault(" and ".join(not_looked_for), []).append(str(environment))
+    for words, names in unknown.items():
+        yield (
+            f"{row} starts {words}. Whether that is there is not known of {', '.join(names)}: "
+            "inspect what is not inspected yet, or was inspected before this workload was added."
+        )
+
+
+def _find_missing(needs: Needs, known: inspections.KnownSoftware) -> tuple[list[str], list[str]]:
+    """Return what is missing in an environment, and what nobody has looked for."""
+    if not (known.is_known and known.inspection):
+        return [], [*needs.words, *needs.packages]
+    paths = known.inspection.facts.get("programs") or {}
+    packages = list_known_packages(known.environment, known)
+    missing = [word for word in needs.words if paths.get(word) == ""]
+    missing += [f"the package {name}" for name in needs.packages if not has_package(packages, name)]
+    return missing, [word for word in needs.words if word not in paths]
