@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.test import Client
-from django.urls import reverse
 
 from experiments.execution import lifecycle
 from experiments.models import Cluster, Environment, Experiment, SentFile, Workload
@@ -129,33 +127,3 @@ def test_without_keras_2_it_fails_with_what_it_prints(
     for run in made.runs.all():
         assert run.state == "failed"
         assert "No module named 'tf_keras'" in run.message
-
-
-def test_a_known_program_becomes_a_workload_with_its_files(as_owner: Client) -> None:
-    """The form stores the files when it is saved, and not when it is looked at."""
-    address = reverse("workload_new") + "?ready=hpcc"
-    page = as_owner.get(address)
-    assert not SentFile.objects.exists()
-    form = page.context["form"]
-    metrics = form.instance.parameters["metrics"]
-    sent = {
-        "name": form.instance.name,
-        "time_limit_seconds": "900",
-        "argv": "sh hpcc.sh hpcc",
-        "read": "patterns",
-        "file": "hpccoutf.txt",
-        "success_pattern": form.instance.parameters["success_pattern"],
-        "failure_pattern": form.instance.parameters["failure_pattern"],
-        "batch": "",
-        "processes": "one",
-        "kept": [f"{file.sha256} {file.name}" for file in form.sending],
-        "metric-TOTAL_FORMS": str(len(metrics)),
-        "metric-INITIAL_FORMS": "0",
-    }
-    for number, row in enumerate(metrics):
-        sent |= {f"metric-{number}-{part}": text for part, text in row.items()}
-    answer = as_owner.post(reverse("workload_new") + "?kind=command", sent)
-    assert answer.status_code == 302, answer.context["form"].errors
-    made = Workload.objects.get()
-    assert made.parameters == WORKLOADS["command"].clean(COMMANDS["hpcc"].piece.parameters)
-    assert SentFile.objects.count() == 2
