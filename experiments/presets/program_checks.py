@@ -15,7 +15,7 @@ from typing import Any
 from experiments.models import Environment, User, Workload
 from experiments.presets.commands import COMMANDS
 from experiments.presets.preset_drafts import has_package, list_known_packages
-from experiments.software import inspections
+from experiments.software import inspections, parity
 
 MOST_WORDS, LONGEST_WORD = 100, 300
 """Of what one inspection looks for: all words stand in one command."""
@@ -26,6 +26,9 @@ SETTING = re.compile(r"(?:--?)?[A-Za-z_][\w-]*=")
 NAME = re.compile(r"[A-Za-z0-9_][\w.+-]*")
 SCRIPT = re.compile(r"/[^:]*\.(?:py|sh|pl|R|jl)")
 PYTHON = "{python}"
+LEGACY_KERAS = "TF_USE_LEGACY_KERAS=1"
+KERAS_3_SINCE = (2, 16)
+"""The version of TensorFlow from which on Keras 2 is the package tf_keras."""
 PACKAGES: Mapping[str, tuple[str, ...]] = {
     "pyperf": ("pyperf",),
     "pytest": ("pytest", "pytest-benchmark"),
@@ -39,6 +42,8 @@ class Needs:
 
     words: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
+    keras_folder: str = ""
+    """Where tf_keras may lie beside a script that wants Keras 2; "" for other commands."""
 
 
 def list_needs(parameters: Mapping[str, Any]) -> Needs:
@@ -62,7 +67,9 @@ def list_needs(parameters: Mapping[str, Any]) -> Needs:
         elif word in KNOWN or SCRIPT.fullmatch(word):
             words.append(word)
     known = [word for word in words if len(word) <= LONGEST_WORD and "{" not in word]
-    return Needs(tuple(dict.fromkeys(known)), tuple(packages))
+    scripts = [word for word in known if SCRIPT.fullmatch(word)]
+    keras = f"{scripts[0].rpartition('/')[0]}/tf_keras" if LEGACY_KERAS in argv and scripts else ""
+    return Needs(tuple(dict.fromkeys(known)), tuple(packages), keras)
 
 
 def _list_packages(module: str, argv: Sequence[str]) -> tuple[str, ...]:
@@ -76,7 +83,8 @@ def list_words_to_look_for(person: User) -> list[str]:
     rows = Workload.objects.visible_to(person).filter(kind="command").order_by("-pk")
     words = sorted(KNOWN)
     for parameters in rows.values_list("parameters", flat=True)[:MOST_WORKLOADS]:
-        words += list_needs(parameters).words
+        needs = list_needs(parameters)
+        words += [*needs.words, *filter(None, [needs.keras_folder])]
     return list(dict.fromkeys(words))[:MOST_WORDS]
 
 
@@ -85,17 +93,20 @@ def describe_missing_programs(
 ) -> list[str]:
     """Return sentences on what the workloads start and environments lack, or may lack.
 
-    No query if no workload is a command that starts anything by name; else four.
+    No query if no workload is a command that starts anything by name; else five.
     """
     needs = [(row, list_needs(row.parameters)) for row in workloads if row.kind == "command"]
     needs = [(row, need) for row, need in needs if need.words or need.packages]
     if not needs:
         return []
-    software = inspections.find_known_software(environments)
+    related = Environment.objects.select_related("cluster", "runtime", "staged_image__image")
+    rows = related.in_bulk([environment.pk for environment in environments])
+    chosen = [rows[environment.pk] for environment in environments if environment.pk in rows]
+    software = inspections.find_known_software(chosen)
     sentences = [
         sentence
         for row, need in needs
-        for sentence in _describe_workload(row, need, environments, software)
+        for sentence in _describe_workload(row, need, chosen, software)
     ]
     return list(dict.fromkeys(sentences))
 
@@ -133,4 +144,19 @@ def _find_missing(needs: Needs, known: inspections.KnownSoftware) -> tuple[list[
     packages = list_known_packages(known.environment, known)
     missing = [word for word in needs.words if paths.get(word) == ""]
     missing += [f"the package {name}" for name in needs.packages if not has_package(packages, name)]
+    if needs.keras_folder and paths.get(needs.keras_folder) == "" and _lacks_keras_2(known):
+        missing.append(f"{needs.keras_folder} or the package tf_keras")
     return missing, [word for word in needs.words if word not in paths]
+
+
+def _lacks_keras_2(known: inspections.KnownSoftware) -> bool:
+    """Return whether an environment's TensorFlow has Keras 3 alone."""
+    packages = parity.list_packages(known.inspection.facts) if known.inspection else {}
+    for name, version in packages.items():
+        release = re.match(r"(\d{1,4})\.(\d{1,4})", version)
+        if has_package({name}, "tensorflow") and release:
+            return (
+                int(release[1]),
+                int(release[2]),
+            ) >= KERAS_3_SINCE and "tf-keras" not in packages
+    return False
