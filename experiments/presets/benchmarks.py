@@ -167,7 +167,7 @@ PYPERF = Ready(
         file="pyperf.json",
     ),
     measures="CPU",
-    summary="Times a statement of Python; one process a run, as Tare's repeats are its processes.",
+    summary="Times a statement of Python; one process a run, as Tare’s repeats are its processes.",
     needs="The Python package pyperf (PyPI)",
 )
 PYTEST_BENCHMARK = Ready(
@@ -240,7 +240,7 @@ FIO_RANDOM = Ready(
         failure_pattern=_FIO_FAILED,
     ),
     measures="disk",
-    summary="Reads and writes small blocks of a file in random order, in the run's folder.",
+    summary="Reads and writes small blocks of a file in random order, in the run’s folder.",
     needs="fio 3 (Debian: fio)",
     programs=("fio",),
 )
@@ -258,7 +258,7 @@ FIO_SEQUENTIAL = Ready(
         failure_pattern=_FIO_FAILED,
     ),
     measures="disk",
-    summary="Writes a file from its beginning to its end, in the run's folder.",
+    summary="Writes a file from its beginning to its end, in the run’s folder.",
     needs="fio 3 (Debian: fio)",
     programs=("fio",),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,42 @@ def test_a_known_program_runs_and_all_its_metrics_are_read(
     for run in runs:
         for row in workload.parameters["metrics"]:
             assert run.measurements.get(metric=row["name"]).value > 0
+
+
+def test_hpl_with_too_large_a_residual_ends_with_0_and_is_not_sane(
+    here: Cluster, bare: Environment
+) -> None:
+    skip_unless_installed("hpcc")
+    ready = COMMANDS["hpcc"]
+    settings = ready.files["hpccinf.txt"].replace("16.0     largest", "1e-9     largest")
+    assert settings != ready.files["hpccinf.txt"]
+    files = {**ready.files, "hpccinf.txt": settings}
+    made = launched(here, bare, make_workload(replace(ready, files=files)))
+    finish(made)
+    for run in made.runs.all():
+        assert (run.state, run.exit_code) == ("failed", 0)
+        assert "matches the failure pattern" in run.message
+        assert not run.measurements.exists()
+
+
+def test_a_program_that_says_it_failed_and_ends_with_0_is_not_sane(
+    here: Cluster, bare: Environment
+) -> None:
+    """The same with a program that is everywhere."""
+    parameters = WORKLOADS["command"].clean(
+        {
+            "argv": ["sh", "-c", "echo checked; echo 2 errors"],
+            "read": "nothing",
+            "success_pattern": "^checked$",
+            "failure_pattern": "^[1-9][0-9]* errors?$",
+        }
+    )
+    made = launched(here, bare, WorkloadFactory(kind="command", parameters=parameters))
+    finish(made)
+    for run in made.runs.all():
+        assert run.state == "failed"
+        assert "line 2 of output.txt matches the failure pattern" in run.message
+        assert run.message.endswith("2 errors")
 
 
 @pytest.fixture
