@@ -88,6 +88,15 @@ def list_words_to_look_for(person: User) -> list[str]:
     return list(dict.fromkeys(words))[:MOST_WORDS]
 
 
+def list_known_programs(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return name and path of each known program that an inspection looked for; "" if missing.
+
+    Other words are of the workloads of whoever requested it, which not everybody may view.
+    """
+    paths = facts.get("programs") or {}
+    return [(name, str(paths[name])) for name in sorted(KNOWN) if name in paths]
+
+
 def describe_missing_programs(
     workloads: Iterable[Workload], environments: Sequence[Environment]
 ) -> list[str]:

@@ -13,6 +13,7 @@ from experiments.presets.program_checks import (
     MOST_WORDS,
     Needs,
     describe_missing_programs,
+    list_known_programs,
     list_needs,
     list_words_to_look_for,
 )
@@ -161,6 +162,12 @@ def test_all_there_or_nothing_by_name_says_nothing(
     workload = command("fio")
     with django_assert_num_queries(3):  # two more where there are staged images
         assert describe_missing_programs([workload], environments) == []
+
+
+def test_the_inventory_of_an_environment_names_known_programs_alone() -> None:
+    facts = {"programs": {"fio": "/usr/bin/fio", "hpcc": "", "/private/solve": "/private/solve"}}
+    assert list_known_programs(facts) == [("fio", "/usr/bin/fio"), ("hpcc", "")]
+    assert list_known_programs({}) == []
 
 
 def test_inspections_look_for_known_programs_and_for_what_the_person_may_view(db: None) -> None:
