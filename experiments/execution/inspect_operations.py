@@ -31,7 +31,7 @@ class Inspect(OperationKind):
             raise NotPossible("The environment that was to be inspected is gone.")
         spec = make_environment_spec(freeze_environment(row))
         directory = operation.directory or name_operation_directory(operation)
-        words = list_words_to_look_for(operation.owner)
+        words = list_words_to_look_for()
         mark = inspections.compute_fingerprint(row)
         steps = inspect_software(spec, directory, mark, look_for=words)
         return Work(steps, setup_lines=spec.setup_lines, seconds=INSPECTION_SECONDS)

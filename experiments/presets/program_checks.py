@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.models import Environment, User, Workload
+from experiments.models import Environment, Workload
 from experiments.presets.commands import COMMANDS
 from experiments.presets.preset_drafts import has_package, list_known_packages
 from experiments.software import inspections, parity
@@ -20,6 +20,7 @@ from experiments.software import inspections, parity
 MOST_WORDS, LONGEST_WORD = 100, 300
 """Of what one inspection looks for: all words stand in one command."""
 MOST_WORKLOADS = 200
+SEEN_BY_ALL = (Workload.Visibility.MEMBERS, Workload.Visibility.PUBLIC)
 KNOWN = frozenset(name for ready in COMMANDS.values() for name in ready.programs)
 SETTING = re.compile(r"(?:--?)?[A-Za-z_][\w-]*=")
 """The beginning of a variable for `env`, or of an option with its value."""
@@ -78,9 +79,13 @@ def _list_packages(module: str, argv: Sequence[str]) -> tuple[str, ...]:
     return PACKAGES.get(module, ())
 
 
-def list_words_to_look_for(person: User) -> list[str]:
-    """Return what an inspection looks for that `person` has requested; one query."""
-    rows = Workload.objects.visible_to(person).filter(kind="command").order_by("-pk")
+def list_words_to_look_for() -> list[str]:
+    """Return what an inspection looks for; one query.
+
+    Its script can be read by everybody who can log in, and so only words of workloads that they
+    may view stand in it.
+    """
+    rows = Workload.objects.filter(kind="command", visibility__in=SEEN_BY_ALL).order_by("-pk")
     words = sorted(KNOWN)
     for parameters in rows.values_list("parameters", flat=True)[:MOST_WORKLOADS]:
         needs = list_needs(parameters)
@@ -91,7 +96,7 @@ def list_words_to_look_for(person: User) -> list[str]:
 def list_known_programs(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return name and path of each known program that an inspection looked for; "" if missing.
 
-    Other words are of the workloads of whoever requested it, which not everybody may view.
+    Other words are of workloads, which not everybody may view who may view an environment.
     """
     paths = facts.get("programs") or {}
     return [(name, str(paths[name])) for name in sorted(KNOWN) if name in paths]
@@ -138,11 +143,14 @@ def _describe_workload(
             )
         if not_looked_for:
             unknown.setdefault(" and ".join(not_looked_for), []).append(str(environment))
+    cure = (
+        "inspect what is not inspected yet, or was inspected before this workload was added."
+        if row.visibility in SEEN_BY_ALL or KNOWN.issuperset(needs.words)
+        else "inspections look for programs of workloads that everybody who can log in can view."
+    )
     for words, names in unknown.items():
-        yield (
-            f"{row} starts {words}. Whether that is there is not known of {', '.join(names)}: "
-            "inspect what is not inspected yet, or was inspected before this workload was added."
-        )
+        unknown_of = ", ".join(names)
+        yield f"{row} starts {words}. Whether that is there is not known of {unknown_of}: {cure}"
 
 
 def _find_missing(needs: Needs, known: inspections.KnownSoftware) -> tuple[list[str], list[str]]:

@@ -22,7 +22,6 @@ from runners.workloads import WORKLOADS
 from tests.factories import (
     ClusterFactory,
     EnvironmentFactory,
-    UserFactory,
     WorkloadFactory,
 )
 
@@ -170,14 +169,19 @@ def test_the_inventory_of_an_environment_names_known_programs_alone() -> None:
     assert list_known_programs({}) == []
 
 
-def test_inspections_look_for_known_programs_and_for_what_the_person_may_view(db: None) -> None:
-    person, other = UserFactory(), UserFactory()
-    command("/mine/solve", owner=person)
-    command("env", "TF_USE_LEGACY_KERAS=1", "{python}", "/mine/tf.py", owner=person)
-    command("/others/solve", owner=other, visibility="private")
-    words = list_words_to_look_for(person)
+def test_words_of_workloads_that_not_everybody_may_view_are_not_looked_for(
+    environments: list[Environment],
+) -> None:
+    """Everybody who can log in may read the script of an inspection."""
+    command("/mine/solve", visibility="members")
+    command("env", "TF_USE_LEGACY_KERAS=1", "{python}", "/mine/tf.py", visibility="public")
+    private = command("/others/solve", visibility="private")
+    command("/groups/solve", visibility="groups")
+    words = list_words_to_look_for()
     assert set(words) >= KNOWN | {"/mine/solve", "/mine/tf.py", "/mine/tf_keras"}
-    assert "/others/solve" not in words
+    assert not {"/others/solve", "/groups/solve"} & set(words)
+    (sentence,) = describe_missing_programs([private], environments)
+    assert sentence.endswith("workloads that everybody who can log in can view.")
     for number in range(MOST_WORDS):
-        command(f"/mine/{number}", owner=person)
-    assert len(list_words_to_look_for(person)) == MOST_WORDS
+        command(f"/mine/{number}", visibility="members")
+    assert len(list_words_to_look_for()) == MOST_WORDS
