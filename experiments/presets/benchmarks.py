@@ -341,7 +341,7 @@ MLPERF = Ready(
     ),
     measures="machine learning",
     summary="A training that prints the lines :::MLLOG of MLPerf Training; its whole time counts.",
-    needs="Your training; the Python package mlperf-logging writes such lines (PyPI)",
+    needs="Your training, started by run_and_time.sh; mlperf-logging (PyPI) writes such lines",
     has_folder=True,
 )
 BENCHMARKS: Mapping[str, Ready] = {

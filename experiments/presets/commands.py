@@ -63,8 +63,8 @@ def make_tf_cnn(name: str, minutes: float, *options: str, processes: str = "one"
 
 USUAL = ("--batch_size=64", "--optimizer=sgd", "--model=resnet50", "--data_name=imagenet")
 NEEDS = (
-    "TensorFlow, from 2.16 on with the package tf_keras, installed or unpacked beside the script; "
-    f"the script at one path in every environment, {SCRIPT} unless you write another"
+    "TensorFlow, from 2.16 on with tf_keras, installed or unpacked beside the script; the script "
+    "in one folder in every environment"
 )
 
 

@@ -66,6 +66,22 @@ def test_they_stand_by_group_with_what_they_need_and_a_link(as_owner: Client) ->
         assert page.select(f'a[href="{reverse("document", args=["benchmarks"])}"]')
 
 
+def test_more_rows_keep_the_files_of_a_known_program_that_nobody_has_saved_yet(
+    as_owner: Client,
+) -> None:
+    form = as_owner.get(reverse("workload_new") + "?ready=iperf3").context["form"]
+    (file,) = form.sending
+    sent = {
+        "action": "more",
+        "read": "json",
+        "kept": [f"{file.sha256} {file.name}", f"{'0' * 64} other.sh"],
+        "metric-TOTAL_FORMS": "0",
+    }
+    again = as_owner.post(reverse("workload_new") + "?kind=command", sent).context["form"]
+    assert again.sending == [file]
+    assert not SentFile.objects.exists()
+
+
 @pytest.mark.parametrize(
     ("folder", "script"),
     [
