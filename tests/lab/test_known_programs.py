@@ -1,6 +1,7 @@
 """Known programs by forms alone, on bare metal and in Apptainer, up to their comparison.
 
-CI runs one of Debian's and one of PyPI's; `TARE_BENCHMARKS=all` (or some of their keys) the others.
+CI runs one of Debian's, one of PyPI's and the stand-in for tf_cnn_benchmarks, from a folder of the
+cluster; `TARE_BENCHMARKS=all` (or some of their keys) runs the others.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,9 +19,11 @@ from experiments.models import Cluster, EnvironmentInspection, Experiment, Opera
 from experiments.presets.commands import COMMANDS
 from experiments.software import inspections
 from lab.client import Lab, ensure_lab, stop_lab
+from tests import tf_cnn_stand_in
 from tests.conftest import tick_until
 from tests.factories import AdminFactory
 from tests.lab.by_forms import Person
+from tests.lab.test_data_set import run_there
 from tests.lab.test_presets import researcher
 
 __all__ = ["researcher"]
@@ -32,6 +36,9 @@ INSTALLED = (
 )
 asked = os.environ.get("TARE_BENCHMARKS", "")
 CHOSEN = INSTALLED if asked == "all" else asked.split(",") if asked else INSTALLED[0:5:4]
+UNPACK = """
+mkdir -p "$1/tf_keras" && : >"$1/tf_keras/__init__.py" && printf %s "$2" >"$1/tf_cnn_benchmarks.py"
+"""
 SHORTER = (("--time=10", "--time=1"), ("--time 10", "--time 1"), ("--runtime=20", "--runtime=1"))
 
 
@@ -55,9 +62,9 @@ def registered(lab: Lab, db: None) -> Cluster:
     return cluster
 
 
-def add_workload(person: Person, key: str) -> Workload:
+def add_workload(person: Person, key: str, folder: str = "") -> Workload:
     """Choose a known program and shorten it, by the form."""
-    page = person.get("workload_new", ready=key)
+    page = person.get("workload_new", ready=key, folder=folder)
     argv = page.forms["parameters"]["argv"].value
     for long, short in SHORTER:
         argv = argv.replace(long, short)
@@ -68,7 +75,13 @@ def add_workload(person: Person, key: str) -> Workload:
 def test_known_programs_run_by_forms_on_bare_metal_and_in_a_container(
     researcher: Person, registered: Cluster
 ) -> None:
-    workloads = [add_workload(researcher, key) for key in CHOSEN]
+    folder = f"{registered.work_directory}-data/tf_cnn"
+    run_there(registered, UNPACK, folder, Path(tf_cnn_stand_in.__file__).read_text())
+    registered.environments.exclude(runtime=None).update(binds=[f"{folder}:{folder}"])
+    workloads = [
+        *(add_workload(researcher, key) for key in CHOSEN),
+        add_workload(researcher, "tf-cnn-benchmarks-on-cpu", folder),
+    ]
     environments = list(registered.environments.order_by("pk"))
     bare = next(row for row in environments if row.is_bare_metal)
     choice = {
@@ -89,6 +102,8 @@ def test_known_programs_run_by_forms_on_bare_metal_and_in_a_container(
             f"/usr/bin/{name}" for name in ("sysbench", "fio", "iperf3", "hpcc")
         }
         assert paths["all_reduce_perf"] == ""
+        for name in ("tf_cnn_benchmarks.py", "tf_keras"):
+            assert paths[f"{folder}/{name}"] == f"{folder}/{name}", "it is bound in the container"
     page = researcher.get("experiment_new", cluster=registered.pk)
     answer = researcher.send(page, "", **choice)
     shown = [row.get_text(" ", strip=True) for row in answer.html.select(".problem, .note.error")]
