@@ -54,7 +54,7 @@ def test_programs_beside_the_environment_s_python_are_on_its_path(
 
 def test_words_are_arguments_of_the_step() -> None:
     environment = EnvironmentSpec("bare", "bare_metal", python="/usr/bin/python3")
-    (step,) = inspect_software(environment, "/work/1", "m", look_for=["fio", "/a b/c.py"])
+    (step,) = inspect_software(environment, "/scratch/1", "m", look_for=["fio", "/a b/c.py"])
     assert step.argv[-2:] == ("--look-for=fio", "--look-for=/a b/c.py")
-    (plain,) = inspect_software(environment, "/work/1", "m")
+    (plain,) = inspect_software(environment, "/scratch/1", "m")
     assert not any("--look-for" in word for word in plain.argv)
