@@ -1,0 +1,55 @@
+"""Rows of a list, fetched a page at a time while they are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from tare_client.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Row = dict[str, Any]
+
+
+class Rows:
+    """Rows that can be read as often as one likes; each reading asks the site again.
+
+    Reading them holds one page of them in memory. `list(rows)` holds them all.
+    """
+
+    def __init__(self, fetch: Callable[[], Iterator[Row]]) -> None:
+        self._fetch = fetch
+
+    def __iter__(self) -> Iterator[Row]:
+        return self._fetch()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a pandas frame of all rows, one column for each field. Raises UsageError."""
+        try:
+            import pandas
+        except ImportError as error:
+            message = "pandas is not installed here: pip install 'tare-client[pandas]'"
+            raise UsageError(message) from error
+        return pandas.DataFrame.from_records(list(self))
+
+    def to_parquet(self, path: str) -> None:
+        """Write all rows into a Parquet file. Raises UsageError."""
+        try:
+            import pyarrow
+            from pyarrow import parquet
+        except ImportError as error:
+            message = "pyarrow is not installed here: pip install 'tare-client[pyarrow]'"
+            raise UsageError(message) from error
+        rows = [{name: _flatten(value) for name, value in row.items()} for row in self]
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        # pyarrow would take the columns of the first row alone.
+        columns = {name: [row.get(name) for row in rows] for name in names}
+        parquet.write_table(pyarrow.table(columns), path)
+
+
+def _flatten(value: Any) -> Any:
+    """Return a value that has one type in all rows: lists and objects as JSON."""
+    return json.dumps(value) if isinstance(value, (list, dict)) else value
