@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tare_client.errors import (
         FieldProblem,
         NotReachable,
+        NotTrusted,
         Refused,
         TareError,
         UnexpectedAnswer,
@@ -38,6 +39,7 @@ MODULE_OF = {
     "runs": "client",
     "FieldProblem": "errors",
     "NotReachable": "errors",
+    "NotTrusted": "errors",
     "Refused": "errors",
     "TareError": "errors",
     "UnexpectedAnswer": "errors",
@@ -69,6 +71,7 @@ __all__ = [  # noqa: RUF022  in the order of use
     "Series",
     "FieldProblem",
     "NotReachable",
+    "NotTrusted",
     "Refused",
     "TareError",
     "UnexpectedAnswer",

@@ -31,7 +31,8 @@ class Client:
     """A site, asked with the rights of a token.
 
     `timeout` is how long the site may be silent, `total` how long an answer of JSON may take, both
-    in seconds. Every method raises TareError: NotReachable, Refused, UnexpectedAnswer or UsageError.
+    in seconds. Every method raises TareError, which is NotReachable, Refused, UnexpectedAnswer or
+    UsageError.
     """
 
     def __init__(

@@ -50,13 +50,13 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     parser = Parser(
         prog="tare",
-        description="Measure what a container costs: launch experiments, follow them, fetch numbers.",
+        description="Measure what containers cost: launch experiments, follow and compare them.",
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"tare {__version__}")
-    common = argparse.ArgumentParser(add_help=False)
+    common = Parser(add_help=False)
     common.add_argument("--json", action="store_true", help="print JSON, for programs")
     common.add_argument(
         "--insecure-http", action="store_true", help="send the token over http, unencrypted"

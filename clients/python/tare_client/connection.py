@@ -1,4 +1,4 @@
-"""One request to a site and its answer: proxies and authorities as the standard library takes them."""
+"""One request to a site and its answer, with proxies and authorities of the standard library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,15 @@ from typing import IO, Any, Protocol
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from tare_client import __version__
-from tare_client.errors import FieldProblem, NotReachable, Refused, TareError, UnexpectedAnswer
+from tare_client.errors import (
+    FieldProblem,
+    NotReachable,
+    NotTrusted,
+    Refused,
+    TareError,
+    UnexpectedAnswer,
+    UsageError,
+)
 from tare_client.stored_sites import StoredSite, is_loopback
 
 MOST_JSON_BYTES = 256 * 2**20
@@ -73,7 +81,11 @@ class Connection:
         """Write the answer into a file, a part at a time; return its headers. Raises TareError."""
         with self.open(question) as body:
             for part in self._read(body, limited=False):
-                file.write(part)
+                try:
+                    file.write(part)
+                except OSError as error:  # of the disk, not of the site
+                    message = f"What was received cannot be written: {error.strerror or error}."
+                    raise UsageError(message) from error
             return dict(body.headers.items())
 
     @contextmanager
@@ -96,7 +108,10 @@ class Connection:
                     raise self._read_refusal(body.status, dict(body.headers.items()), content)
                 yield body
         except (OSError, http.client.HTTPException) as error:
-            raise NotReachable(self.describe_failure(error)) from error
+            sentence = self.describe_failure(error)
+            if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                raise NotTrusted(sentence) from error
+            raise NotReachable(sentence) from error
 
     def resolve(self, path: str) -> str:
         """Return the whole address; UnexpectedAnswer where it would leave the site."""

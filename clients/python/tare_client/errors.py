@@ -48,6 +48,10 @@ class NotReachable(TareError):
     """The site did not answer, or its answer was cut off, each time that it was asked."""
 
 
+class NotTrusted(NotReachable):
+    """The certificate of the site is not one that this machine trusts: nothing was sent."""
+
+
 class UnexpectedAnswer(TareError):
     """Something answered that is not Tare's API."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import sleep
 from typing import TypeVar
 
-from tare_client.errors import NotReachable, Refused, TareError
+from tare_client.errors import NotReachable, NotTrusted, Refused, TareError
 
 Value = TypeVar("Value")
 PASSING = (429, 500, 502, 503, 504)
@@ -24,7 +24,6 @@ class Patience:
     first_pause: float = 0.5
     longest_pause: float = 90.0
     """A site that asks for a longer pause is not asked again."""
-    sleep: Callable[[float], None] = time.sleep
 
     def choose_pause(self, attempt: int, error: TareError) -> float | None:
         """Return the seconds before the next attempt; None: give up."""
@@ -50,13 +49,16 @@ def send_with_patience(
         try:
             return send()
         except (NotReachable, Refused) as error:
-            may_pass = isinstance(error, NotReachable) or error.status in PASSING
-            if isinstance(error, Refused) and error.status == CONFLICT:
+            if isinstance(error, NotReachable):
+                may_pass = not isinstance(error, NotTrusted)
+            elif error.status == CONFLICT:
                 may_pass = unanswered or error.retry_after is not None
+            else:
+                may_pass = error.status in PASSING
             was_not_done = isinstance(error, Refused) and error.status == 429
             unanswered = unanswered or isinstance(error, NotReachable)
             pause = patience.choose_pause(attempt, error)
             if not may_pass or not (is_repeatable or was_not_done) or pause is None:
                 raise
         attempt += 1
-        patience.sleep(pause)
+        sleep(pause)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from tare_client.errors import UsageError
 
@@ -35,8 +35,8 @@ class Rows:
             raise UsageError(message) from error
         return pandas.DataFrame.from_records(list(self))
 
-    def to_parquet(self, path: str) -> None:
-        """Write all rows into a Parquet file. Raises UsageError."""
+    def to_parquet(self, target: str | IO[bytes]) -> None:
+        """Write all rows as Parquet, to a path or into an open file. Raises UsageError."""
         try:
             import pyarrow
             from pyarrow import parquet
@@ -47,7 +47,7 @@ class Rows:
         names = list(dict.fromkeys(name for row in rows for name in row))
         # pyarrow would take the columns of the first row alone.
         columns = {name: [row.get(name) for row in rows] for name in names}
-        parquet.write_table(pyarrow.table(columns), path)
+        parquet.write_table(pyarrow.table(columns), target)
 
 
 def _flatten(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """Which site is asked, and with which token: the environment first, then a file of mode 0600.
 
-    {"site": "https://tare.example.org", "sites": {"https://tare.example.org": {"token": "tare_..."}}}
+    {"site": "https://example.org", "sites": {"https://example.org": {"token": "tare_..."}}}
 
 A token is only ever sent to the site that it was stored for.
 """
@@ -113,7 +113,7 @@ def read_settings() -> dict[str, Any]:
         return {}
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
-    except ValueError:
+    except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
         raise UsageError(f"{path} is damaged. Delete it and run `tare login` again.")

@@ -25,18 +25,18 @@ def clean_text(text: str, *, keep: str = "") -> str:
 
 def print_line(text: str = "", *, file: TextIO | None = None) -> None:
     """Print one line, whatever is in it."""
-    print(clean_text(text), file=file or sys.stdout)  # noqa: T201
+    print(clean_text(text), file=file or sys.stdout)
 
 
 def print_json(value: object, *, indent: int | None = 2) -> None:
     """Print a value as JSON, in ASCII: any terminal and any pipe takes it."""
-    print(json.dumps(value, indent=indent), flush=True)  # noqa: T201
+    print(json.dumps(value, indent=indent), flush=True)
 
 
 def print_error(error: TareError, *, file: str = "", as_json: bool = False) -> None:
     """Print an error on standard error; problems of a file as compilers print them."""
     if as_json:
-        print(json.dumps(error.describe()), file=sys.stderr)  # noqa: T201
+        print(json.dumps(error.describe()), file=sys.stderr)
         return
     problems = error.problems if isinstance(error, Refused) else ()
     for problem in problems:

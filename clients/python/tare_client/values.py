@@ -10,6 +10,8 @@ from tare_client.errors import UnexpectedAnswer
 from tare_client.exit_codes import choose_exit_code
 
 Document = Mapping[str, Any]
+ENDED = ("succeeded", "excluded", "failed", "cancelled")
+"""The states that a run does not leave."""
 
 
 def _get_text(document: Document, name: str) -> str:
@@ -209,7 +211,7 @@ class Progress:
     is_alive: bool
     """Whether anything may still happen; False: it has ended."""
     runs: Mapping[str, int]
-    """How many runs are planned, running, succeeded, ..."""
+    """How many runs are in each state: planned, running, succeeded, failed, ..."""
     seconds_left: float | None
     running: tuple[RunningRun, ...]
     problems: tuple[str, ...]
@@ -220,13 +222,12 @@ class Progress:
     @property
     def n_runs(self) -> int:
         """How many runs the plan has."""
-        return self.runs.get("planned", 0)
+        return sum(self.runs.values())
 
     @property
     def n_ended(self) -> int:
         """How many of them have ended, however."""
-        open_states = ("planned", "waiting", "pending", "queued", "running", "excluded")
-        return sum(n for state, n in self.runs.items() if state not in open_states)
+        return sum(self.runs.get(state, 0) for state in ENDED)
 
     @classmethod
     def read(cls, document: Document) -> Progress:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
 
 from tare_client.client import Client
 from tare_client.commands.account import connect
@@ -56,14 +55,7 @@ def follow(client: Client, key: int, arguments: argparse.Namespace) -> int:
     return comparison.exit_code
 
 
-def wait_for_end(
-    client: Client,
-    key: int,
-    shown: Shown,
-    every: float,
-    *,
-    sleep: Callable[[float], None] = time.sleep,
-) -> Progress:
+def wait_for_end(client: Client, key: int, shown: Shown, every: float) -> Progress:
     """Show each state of an experiment until it has ended; return the last one.
 
     A site that does not answer is asked again for half an hour. Raises TareError.
@@ -88,7 +80,7 @@ def wait_for_end(
             shown.show(progress)
             if not progress.is_alive:
                 return progress
-        sleep(every)
+        time.sleep(every)
 
 
 class Shown:

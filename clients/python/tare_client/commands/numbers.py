@@ -31,7 +31,7 @@ def run_results(arguments: argparse.Namespace) -> int:
     rows = connect(arguments).runs(arguments.id, metrics=metrics, limit=arguments.limit)
     if arguments.parquet:
         with writing(arguments.output) as file:
-            rows.to_parquet(file.name)
+            rows.to_parquet(file)
     elif arguments.output and arguments.output != "-":
         with writing(arguments.output) as file:
             write_rows(rows, file, as_csv=arguments.csv)

@@ -74,9 +74,8 @@ def write_bash() -> str:
                 "&& { _tare_files; return; }"
             )
         if command.value_options:
-            lines.append(
-                f'            [[ " {" ".join(command.value_options)} " == *" $previous "* ]] && return'
-            )
+            values = " ".join(command.value_options)
+            lines.append(f'            [[ " {values} " == *" $previous "* ]] && return')
         words = " ".join((*command.options, *command.choices))
         lines.append(f'            words="{words}"')
         if command.takes_file:
