@@ -124,8 +124,8 @@ class Handler(BaseHTTPRequestHandler):
         if path.endswith("/bundle.zip"):
             headers = {"Content-Disposition": 'attachment; filename="bundle.zip"'}
             return self.send(200, self.site.bundle, "application/zip", headers)
-        if path.endswith("/definition.yaml"):
-            return self.send(200, b"tare: 1\n", "application/yaml")
+        if path.endswith(("/definition.yaml", "/methods.txt", ".csv", ".tex", ".parquet")):
+            return self.send(200, b"tare: 1\n", "text/plain")
         for row in self.site.experiments:
             if path == f"/experiments/{row['id']}":
                 return self.send_json(200, row)
