@@ -273,13 +273,21 @@ def keep_silent(seconds: float) -> Callable[[Handler], None]:
     return lambda handler: time.sleep(seconds)
 
 
+class QuietServer(ThreadingHTTPServer):
+    """A server whose clients may go away before they are answered."""
+
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        """Print nothing: tests say what they expect."""
+
+
 @contextmanager
 def serve(tls: ssl.SSLContext | None = None) -> Iterator[Site]:
     """Serve on a free port of this machine until the block ends, encrypted with `tls`."""
     site = Site()
     handler = type("OneSite", (Handler,), {"site": site})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
+    server = QuietServer(("127.0.0.1", 0), handler)
     if tls:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)

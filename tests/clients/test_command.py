@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -184,6 +185,15 @@ def test_runs_are_files(site: Site, tare: Tare, capsys: Captured) -> None:
     ]
 
 
+def test_odd_values_are_saved_too(site: Site, tare: Tare) -> None:
+    odd = [1, "x", None, True, 2.5, 10**30, "\ud800", "a\nb", [], {"a": {}}]
+    site.runs = [{"run": value, "n": n} for n, value in enumerate(odd)]
+    for form in ("csv", "json", "parquet"):
+        assert tare("results", 3, f"--{form}", "-o", f"runs.{form}") == 0
+    assert parquet.read_table("runs.parquet")["run"].to_pylist()[:3] == ["1", "x", None]
+    assert tare("results", 3) == tare("results", 3, "--csv") == 0
+
+
 def test_a_frame_has_all_columns(client: tare_client.Client, site: Site) -> None:
     site.runs = [RUN, {"run": "2", "extra": 1.5}]
     frame = client.runs(3).to_pandas()
@@ -292,6 +302,22 @@ def test_help_imports_nothing_that_takes_time() -> None:
         [sys.executable, "-S", "-c", program], cwd=CLIENT, capture_output=True, text=True
     )
     assert (done.stderr, done.returncode) == ("\n", 1) or done.returncode == 0, done.stderr
+
+
+def test_help_takes_less_than_150_ms_of_processor_time() -> None:
+    """Of the processor, as the machine of the tests does other things too: the best of three."""
+    taken = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(
+            [sys.executable, "-S", "-m", "tare_client", "--help"],
+            cwd=CLIENT,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        taken.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+    assert min(taken) < 0.15
 
 
 def test_a_pipe_that_is_closed_and_a_key_that_interrupts_end_quietly(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import http.server
 import io
+import json
 import os
 import ssl
 import time
@@ -222,7 +223,9 @@ def test_a_full_disk_is_not_the_sites_fault(client: Client, pauses: list[float])
     assert pauses == []
 
 
-@pytest.mark.parametrize("target", ["https://elsewhere.example/", "/login/", "//elsewhere.example"])
+@pytest.mark.parametrize(
+    "target", ["https://elsewhere.example/", "/login/", "//elsewhere.example", "http://[", ""]
+)
 def test_no_redirect_is_followed(client: Client, site: Site, target: str) -> None:
     site.faults.append(answer_text(b"", status=302, Location=target))
     with pytest.raises(UnexpectedAnswer, match="sends its visitors to"):
@@ -239,10 +242,28 @@ def test_a_list_that_leads_to_another_site_is_not_followed(client: Client, site:
 
 def test_a_path_of_a_list_cannot_change_the_host(client: Client, site: Site) -> None:
     """`http://127.0.0.1:80` and "@elsewhere" would be a user name and another host."""
-    for following in (b'"@127.0.0.1:1/"', b'".elsewhere.example/"', b'"1/"'):
+    names = (
+        "@127.0.0.1:1/",
+        ".elsewhere.example/",
+        "1/",
+        "//[",
+        "/a b",
+        "/\r\n",
+        "/é",
+        "http://[",
+        "",
+    )
+    for following in [*(json.dumps(name).encode() for name in names), b"3"]:
         site.faults.append(answer_text(b'{"items": [], "next": ' + following + b"}"))
         with pytest.raises(UnexpectedAnswer):
             list(client.experiments())
+
+
+@pytest.mark.parametrize("path", ["/tare/api/v1/runs?cursor=1", "/api/v1/runs?cursor=1"])
+def test_a_site_may_lie_below_a_path(path: str) -> None:
+    site = StoredSite("https://example.org/tare", TOKEN)
+    connection = Connection(site, timeout=1, total=1)
+    assert connection.resolve(path) == "https://example.org/tare/api/v1/runs?cursor=1"
 
 
 def test_a_list_in_a_circle_ends(client: Client, site: Site) -> None:

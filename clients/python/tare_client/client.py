@@ -23,8 +23,8 @@ from tare_client.values import Check, Comparison, Experiment, Person, Progress, 
 
 ROOT = "/api/v1"
 PAGE = 1000
-MOST_KEPT = 32
-"""So many answers with an ETag are kept, and asked for by If-None-Match."""
+MOST_KEPT, MOST_KEPT_BYTES = 32, 4 * 2**20
+"""So many answers with an ETag are kept, and asked for by If-None-Match; larger ones are not."""
 
 
 class Client:
@@ -61,6 +61,10 @@ class Client:
 
     def __repr__(self) -> str:
         return f"Client({self.url!r})"
+
+    def find_page(self, experiment: Experiment) -> str:
+        """Return the address of an experiment's page."""
+        return self._connection.resolve(experiment.page)
 
     # Reading
 
@@ -229,7 +233,8 @@ class Client:
         )
         if answer.status == 304 and kept:
             return self._read_document(answer, kept[1])
-        if etag := answer.headers.get("ETag"):
+        etag = answer.headers.get("ETag")
+        if etag and len(answer.content) <= MOST_KEPT_BYTES:
             self._kept[path] = (etag, answer.content)
             while len(self._kept) > MOST_KEPT:
                 del self._kept[next(iter(self._kept))]

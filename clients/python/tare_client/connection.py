@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import time
 import urllib.error
 import urllib.request
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any, Protocol
-from urllib.parse import urlencode, urljoin, urlsplit
+from urllib.parse import urlencode
 
 from tare_client import __version__
 from tare_client.errors import (
@@ -27,6 +28,7 @@ from tare_client.stored_sites import StoredSite, is_loopback
 
 MOST_JSON_BYTES = 256 * 2**20
 AT_ONCE = 2**16
+PLAIN_URL = re.compile("[!-~]+")
 REDIRECTS = (301, 302, 303, 307, 308)
 
 
@@ -114,10 +116,20 @@ class Connection:
             raise NotReachable(sentence) from error
 
     def resolve(self, path: str) -> str:
-        """Return the whole address; UnexpectedAnswer where it would leave the site."""
-        url = urljoin(f"{self.site.url}/", path) if "://" in path else f"{self.site.url}{path}"
-        if urlsplit(url)[:2] != urlsplit(self.site.url)[:2]:
+        """Return the whole address; UnexpectedAnswer where it would leave the site.
+
+        A site below a path, https://example.org/tare, may name addresses with that path or without.
+        """
+        origin = re.match("https?://[^/]*", self.site.url)
+        below = self.site.url[origin.end() :] if origin else ""
+        if path.startswith(f"{self.site.url}/"):
+            url = path
+        elif path.startswith("/"):
+            url = self.site.url + (path[len(below) :] if path.startswith(f"{below}/") else path)
+        else:
             raise UnexpectedAnswer("The site named an address of another site; it was not asked.")
+        if not PLAIN_URL.fullmatch(url):
+            raise UnexpectedAnswer(f"{self.site.url} named an address that is none.")
         return url
 
     def redact(self, text: str) -> str:
@@ -172,7 +184,7 @@ class Connection:
     def _read_refusal(self, status: int, headers: dict[str, str], content: bytes) -> TareError:
         """Return the exception for an answer that is no success."""
         if status in REDIRECTS:
-            target = urljoin(f"{self.site.url}/", headers.get("Location", ""))
+            target = headers.get("Location", "")
             return UnexpectedAnswer(
                 f"{self.site.url} sends its visitors to {self.redact(target)[:200]}. "
                 "Run `tare login` with the address that your browser ends at."

@@ -46,8 +46,19 @@ class Rows:
         rows = [{name: _flatten(value) for name, value in row.items()} for row in self]
         names = list(dict.fromkeys(name for row in rows for name in row))
         # pyarrow would take the columns of the first row alone.
-        columns = {name: [row.get(name) for row in rows] for name in names}
+        columns = {name: _make_column(pyarrow, [row.get(name) for row in rows]) for name in names}
         parquet.write_table(pyarrow.table(columns), target)
+
+
+def _make_column(pyarrow: Any, values: list[Any]) -> Any:
+    """Return values as a column of one type: text where they have several."""
+    try:
+        return pyarrow.array(values)
+    except (pyarrow.ArrowException, OverflowError, UnicodeError):
+        texts = [None if value is None else str(value) for value in values]
+        return pyarrow.array(
+            [text and text.encode("utf-8", "replace").decode() for text in texts], pyarrow.string()
+        )
 
 
 def _flatten(value: Any) -> Any:

@@ -51,7 +51,7 @@ def ask_for_token(url: str) -> str:
 def run_open(arguments: argparse.Namespace) -> int:
     """Open an experiment's page in the browser, and print its address."""
     client = connect(arguments)
-    address = client.url + client.experiment(arguments.id).page
+    address = client.find_page(client.experiment(arguments.id))
     if arguments.json:
         print_json({"id": arguments.id, "page": address})
         return 0

@@ -39,7 +39,7 @@ def run_launch(arguments: argparse.Namespace) -> int:
     experiment = client.create(
         definition, launch=not arguments.draft, is_json=is_json(arguments), names=names
     )
-    address = client.url + experiment.page
+    address = client.find_page(experiment)
     if arguments.json:
         print_json({**experiment.raw, "address": address}, indent=None if arguments.wait else 2)
     else:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
+import json
 import sys
 from collections.abc import Iterable
 from typing import IO, Any
@@ -11,7 +13,7 @@ from typing import IO, Any
 from tare_client.commands.account import connect
 from tare_client.commands.files import check_target, writing
 from tare_client.errors import UsageError
-from tare_client.terminal import format_table, measure_width, print_json, print_line
+from tare_client.terminal import clean_text, format_table, measure_width, print_json, print_line
 from tare_client.values import Comparison
 
 COLUMNS = ("run", "block", "workload", "scale", "environment", "state", "compared")
@@ -36,7 +38,10 @@ def run_results(arguments: argparse.Namespace) -> int:
         with writing(arguments.output) as file:
             write_rows(rows, file, as_csv=arguments.csv)
     elif arguments.csv:
-        write_csv(list(rows), sys.stdout)
+        text = io.StringIO()
+        write_csv(list(rows), text)
+        on_terminal = sys.stdout.isatty()
+        sys.stdout.write(clean_text(text.getvalue(), keep="\n") if on_terminal else text.getvalue())
     elif arguments.json:
         print_json(list(rows))
     else:
@@ -46,10 +51,7 @@ def run_results(arguments: argparse.Namespace) -> int:
 
 def write_rows(rows: Iterable[dict[str, Any]], file: IO[bytes], *, as_csv: bool) -> None:
     """Write rows into an open file as CSV or JSON, in UTF-8."""
-    import io
-    import json
-
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
     if as_csv:
         write_csv(list(rows), text)
     else:
