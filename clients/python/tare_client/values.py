@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,8 +21,15 @@ def _get_text(document: Document, name: str) -> str:
 
 
 def _get_number(document: Document, name: str) -> float | None:
+    """Return a number that can be computed with: JSON's may be too large for that."""
     value = document.get(name)
-    return float(value) if isinstance(value, (int, float)) else None
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _get_documents(document: Document, name: str) -> list[Document]:
