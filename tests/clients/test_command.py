@@ -171,6 +171,8 @@ def test_runs_are_files(site: Site, tare: Tare, capsys: Captured) -> None:
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
     assert rows[1]["run"] == "'=cmd()"
     assert float(rows[0]["compared"]) == RUN["compared"]
+    assert float(rows[0]["step_time"]) == 0.0402
+    assert rows[1]["nodes"] == '["a", "b"]'
     assert tare("results", 3, "--json") == 0
     assert json.loads(capsys.readouterr().out) == site.runs
     for form in ("csv", "json", "parquet"):
@@ -199,6 +201,7 @@ def test_a_frame_has_all_columns(client: tare_client.Client, site: Site) -> None
     frame = client.runs(3).to_pandas()
     assert isinstance(frame, pandas.DataFrame)
     assert frame["extra"].isna().tolist() == [True, False]
+    assert frame["step_time"].tolist()[0] == 0.0402
     assert client.runs(3, limit=0).to_pandas().empty
 
 

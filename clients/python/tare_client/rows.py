@@ -33,7 +33,7 @@ class Rows:
         except ImportError as error:
             message = "pandas is not installed here: pip install 'tare-client[pandas]'"
             raise UsageError(message) from error
-        return pandas.DataFrame.from_records(list(self))
+        return pandas.DataFrame.from_records([flatten_row(row) for row in self])
 
     def to_parquet(self, target: str | IO[bytes]) -> None:
         """Write all rows as Parquet, to a path or into an open file. Raises UsageError."""
@@ -43,7 +43,7 @@ class Rows:
         except ImportError as error:
             message = "pyarrow is not installed here: pip install 'tare-client[pyarrow]'"
             raise UsageError(message) from error
-        rows = [{name: _flatten(value) for name, value in row.items()} for row in self]
+        rows = [flatten_row(row) for row in self]
         names = list(dict.fromkeys(name for row in rows for name in row))
         # pyarrow would take the columns of the first row alone.
         columns = {name: _make_column(pyarrow, [row.get(name) for row in rows]) for name in names}
@@ -61,6 +61,12 @@ def _make_column(pyarrow: Any, values: list[Any]) -> Any:
         )
 
 
-def _flatten(value: Any) -> Any:
-    """Return a value that has one type in all rows: lists and objects as JSON."""
-    return json.dumps(value) if isinstance(value, (list, dict)) else value
+def flatten_row(row: Row) -> Row:
+    """Return a row as a table has it: a column for each metric, lists and objects as JSON."""
+    metrics = row.get("metrics")
+    if isinstance(metrics, dict):
+        row = {**{name: value for name, value in row.items() if name != "metrics"}, **metrics}
+    return {
+        name: json.dumps(value) if isinstance(value, (list, dict)) else value
+        for name, value in row.items()
+    }

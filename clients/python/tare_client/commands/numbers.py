@@ -13,6 +13,7 @@ from typing import IO, Any
 from tare_client.commands.account import connect
 from tare_client.commands.files import check_target, writing
 from tare_client.errors import UsageError
+from tare_client.rows import flatten_row
 from tare_client.terminal import clean_text, format_table, measure_width, print_json, print_line
 from tare_client.values import Comparison
 
@@ -62,6 +63,7 @@ def write_rows(rows: Iterable[dict[str, Any]], file: IO[bytes], *, as_csv: bool)
 
 def write_csv(rows: list[dict[str, Any]], file: Any) -> None:
     """Write rows as CSV, with the columns of all of them. No cell is run by a spreadsheet."""
+    rows = [flatten_row(row) for row in rows]
     names = list(dict.fromkeys(name for row in rows for name in row))
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow([_make_safe(name) for name in names])
@@ -77,17 +79,12 @@ def print_runs(rows: list[dict[str, Any]], metrics: list[str]) -> None:
     if not rows:
         print_line("No runs.")
         return
-    flat = [{**row, **_get_metrics(row)} for row in rows]
+    flat = [flatten_row(row) for row in rows]
     known = list(dict.fromkeys(name for row in flat for name in row))
     wanted = [name for name in known if any(name.startswith(metric) for metric in metrics)]
     names = [name for name in (*COLUMNS, *wanted) if name in known]
     table = ([_shorten(row.get(name)) for name in names] for row in flat)
     sys.stdout.write(format_table(names, table, measure_width()) + "\n")
-
-
-def _get_metrics(row: dict[str, Any]) -> dict[str, Any]:
-    metrics = row.get("metrics")
-    return metrics if isinstance(metrics, dict) else {}
 
 
 def _shorten(value: object) -> object:
