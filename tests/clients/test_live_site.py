@@ -13,9 +13,9 @@ from pytest_django.live_server_helper import LiveServer
 from tare_client import Client, Refused
 from tare_client.command_line import main
 
-from experiments.models import ApiToken, User
+from experiments.models import ApiToken, Cluster, Environment, User, Workload
 from experiments.models.api_token import make_token
-from tests.factories import ExperimentFactory, UserFactory
+from tests.factories import EnvironmentFactory, ExperimentFactory, UserFactory
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Captured = pytest.CaptureFixture[str]
@@ -89,3 +89,25 @@ def test_a_token_for_reading_launches_nothing(live_server: LiveServer, owner: Us
     with pytest.raises(Refused) as caught:
         client.launch(draft.pk)
     assert caught.value.status in (401, 403)
+
+
+def test_a_draft_is_launched_once(
+    here: Cluster, bare: Environment, quick: Workload, owner: User, live_server: LiveServer
+) -> None:
+    other = EnvironmentFactory(name="other", cluster=here, python=bare.python)
+    draft = ExperimentFactory(
+        owner=owner,
+        cluster=here,
+        partition=None,
+        baseline=bare,
+        environments=[bare, other],
+        workloads=[quick],
+        scales=["1x0"],
+    )
+    client = Client(live_server.url, make_token_of(owner, "experiments"))
+    assert client.experiment(draft.pk).is_draft
+    launched = client.launch(draft.pk)
+    assert (launched.id, launched.is_draft) == (draft.pk, False)
+    assert client.find_page(launched) == f"{live_server.url}/experiments/{draft.pk}/"
+    with pytest.raises(Refused):
+        client.launch(draft.pk)
