@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import ast
+import html
+import re
+import shlex
 import subprocess
 import sys
 import tarfile
 import tomllib
+import urllib.request
 import zipfile
 from pathlib import Path
 
 import pytest
+import tare_client
+from django.test import Client
+from pytest_django.live_server_helper import LiveServer
 
+from dashboard.docs.client_views import build_wheel
 from tests.clients.conftest import CLIENT
 
 MODULES = sorted((CLIENT / "tare_client").rglob("*.py"))
@@ -28,22 +36,42 @@ def build(kind: str, folder: Path) -> Path:
     return folder / done.stdout.split()[-1]
 
 
-def test_pip_alone_installs_the_command(tmp_path: Path) -> None:
-    wheel = build("wheel", tmp_path)
+@pytest.mark.django_db(transaction=True)
+def test_pip_alone_installs_the_command_from_the_site(
+    tmp_path: Path, live_server: LiveServer
+) -> None:
+    """As the page /client/ says, word for word, where there is no Django and no index."""
+    page = urllib.request.urlopen(f"{live_server.url}/client/").read().decode()
+    install, login = re.findall(r"(?:pip install|tare login) [^<\n]+", page)
     folder = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    install = ["-m", "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check"]
-    subprocess.run([folder / "bin" / "python", *install, wheel], check=True)
+    words = shlex.split(html.unescape(install))
+    done = subprocess.run([folder / "bin" / words[0], *words[1:]], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     packages = {path.name for path in folder.glob("lib/python*/site-packages/*")}
     assert not {name for name in packages if name.lower().startswith("django")}
     environment = {"PATH": "/nowhere", "HOME": str(tmp_path)}
-    run = [str(folder / "bin" / "tare")]
-    done = subprocess.run([*run, "--help"], capture_output=True, text=True, env=environment)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "launch" in done.stdout
-    done = subprocess.run([*run, "list"], capture_output=True, text=True, env=environment)
-    assert (done.returncode, done.stdout) == (64, "")
-    assert "tare login" in done.stderr
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [folder / "bin" / "tare", *words]
+        return subprocess.run(command, input="", capture_output=True, text=True, env=environment)
+
+    assert run("--version").stdout == f"tare {tare_client.__version__}\n"
+    assert "launch" in run("--help").stdout
+    assert (run("list").returncode, run("list").stdout) == (64, "")
+    assert "tare login" in run("list").stderr
+    asked = run(*shlex.split(html.unescape(login))[1:])
+    assert (asked.returncode, "This is no token" in asked.stderr) == (64, True)
+
+
+@pytest.mark.django_db
+def test_the_site_sends_its_own_version_alone() -> None:
+    (name, content), client = build_wheel(), Client()
+    assert name in client.get("/client/").content.decode()
+    answer = client.get(f"/client/{name}")
+    assert answer.content == content
+    assert name in answer["Content-Disposition"]
+    assert client.get("/client/tare_client-0.0.0-py3-none-any.whl").status_code == 404
 
 
 def test_the_files_of_the_package_are_in_both_archives(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ class Rows:
         try:
             import pandas
         except ImportError as error:
-            message = "pandas is not installed here: pip install 'tare-client[pandas]'"
+            message = "pandas is not installed here: pip install pandas"
             raise UsageError(message) from error
         return pandas.DataFrame.from_records([flatten_row(row) for row in self])
 
@@ -41,7 +41,7 @@ class Rows:
             import pyarrow
             from pyarrow import parquet
         except ImportError as error:
-            message = "pyarrow is not installed here: pip install 'tare-client[pyarrow]'"
+            message = "pyarrow is not installed here: pip install pyarrow"
             raise UsageError(message) from error
         rows = [flatten_row(row) for row in self]
         names = list(dict.fromkeys(name for row in rows for name in row))
