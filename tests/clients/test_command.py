@@ -92,6 +92,15 @@ def test_a_launch_makes_one_experiment(
     assert [row["is_draft"] for row in site.experiments] == [False, True]
 
 
+def test_a_key_launches_once(site: Site, tare: Tare, study: Path, capsys: Captured) -> None:
+    for _ in range(2):
+        assert tare("launch", study, "--key", "nightly-1") == 0
+    assert len(site.experiments) == 1
+    for key in ("two words", "é", "a\r\nHost: b", "x" * 201):
+        assert tare("launch", study, "--key", key) == 64
+    assert len(site.requests) == 2
+
+
 def test_json_files_are_sent_as_json(site: Site, tare: Tare) -> None:
     Path("study.json").write_text('{"tare": 1}')
     assert tare("launch", "study.json") == 0

@@ -122,6 +122,17 @@ def test_a_screen_is_drawn_over_the_one_before(capsys: Captured) -> None:
     assert out.count("\x1b[3A\x1b[J") == 1
 
 
+def test_a_screen_is_no_higher_than_its_terminal(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINES", "10")
+    monkeypatch.setenv("COLUMNS", "20")
+    Screen(with_tail=True).show(Progress.read(describe_progress(True, running=[RUNNING] * 8)))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 9
+    assert max(map(len, lines)) == 19
+
+
 def test_on_a_terminal_there_is_a_bar(site: Site) -> None:
     site.progress.extend([describe_progress(True, running=[RUNNING]), describe_progress(False)])
     reading, writing = pty.openpty()

@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tare_client.client import Client, comparison, experiment, experiments, runs
+    from tare_client.client import Client
     from tare_client.errors import (
         FieldProblem,
         NotReachable,
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from tare_client.rows import Rows
+    from tare_client.shortcuts import comparison, experiment, experiments, runs
     from tare_client.values import (
         Check,
         Comparison,
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
 
 MODULE_OF = {
     "Client": "client",
-    "comparison": "client",
-    "experiment": "client",
-    "experiments": "client",
-    "runs": "client",
+    "comparison": "shortcuts",
+    "experiment": "shortcuts",
+    "experiments": "shortcuts",
+    "runs": "shortcuts",
     "FieldProblem": "errors",
     "NotReachable": "errors",
     "NotTrusted": "errors",

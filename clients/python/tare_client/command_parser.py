@@ -88,6 +88,9 @@ def build_parser() -> argparse.ArgumentParser:
             "--map", metavar="FILE", help="a table from names in the file to names on the site"
         )
     launch.add_argument("--draft", action="store_true", help="make a draft, launch nothing")
+    launch.add_argument(
+        "--key", default="", metavar="TEXT", help="never launch twice with this key within 24 h"
+    )
     launch.add_argument("--wait", action="store_true", help="follow it; exit code by verdict")
 
     follow = add("follow", "show how far an experiment is, until its verdict")

@@ -152,7 +152,8 @@ class Screen(Shown):
     def _draw(self, lines: list[str]) -> None:
         import shutil
 
-        width = shutil.get_terminal_size().columns
+        width, height = shutil.get_terminal_size()
+        del lines[max(1, height - 1) :]  # what has scrolled away cannot be drawn over
         if self._n_lines:
             sys.stdout.write(f"\x1b[{self._n_lines}A\x1b[J")
         sys.stdout.write("".join(f"{line[: width - 1]}\n" for line in lines))

@@ -37,7 +37,11 @@ def run_launch(arguments: argparse.Namespace) -> int:
     definition, names = read_files(arguments)
     client = connect(arguments)
     experiment = client.create(
-        definition, launch=not arguments.draft, is_json=is_json(arguments), names=names
+        definition,
+        launch=not arguments.draft,
+        is_json=is_json(arguments),
+        names=names,
+        key=arguments.key,
     )
     address = client.find_page(experiment)
     if arguments.json:
