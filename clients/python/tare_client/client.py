@@ -91,7 +91,181 @@ class Client:
         """Return the comparison of an experiment, with its verdicts."""
         return Comparison.read(key, self.get(f"/experiments/{key:d}/comparison"))
 
-    def _read_file_name(disposition: str) -> str:
+    def runs(
+        self,
+        experiment: int | None = None,
+        *,
+        metrics: Sequence[str] = (),
+        limit: int | None = None,
+        **filters: object,
+    ) -> Rows:
+        """Return the runs of an experiment, or all that one may view, a row each."""
+        path = "/runs" if experiment is None else f"/experiments/{experiment:d}/runs"
+        query = {"metrics": ",".join(metrics), **filters}
+        return Rows(lambda: self.list_rows(path, query, limit=limit))
+
+    def series(self, run: int | str) -> list[Series]:
+        """Return what a run recorded step by step."""
+        document = self.get(f"/runs/{quote(str(run), safe='')}/series")
+        rows = document.get("items", document.get("series"))
+        if not isinstance(rows, list):
+            raise UnexpectedAnswer("The answer has no series.")
+        return [
+            Series(
+                str(run),
+                str(row.get("metric", row.get("name", ""))),
+                str(row.get("unit") or ""),
+                tuple(row.get("values") or ()),
+            )
+            for row in rows
+            if isinstance(row, dict)
+        ]
+
+    # Changing
+
+    def check(self, definition: bytes, *, is_json: bool = False, names: bytes = b"") -> Check:
+        """Return what the site says about an experiment file; Refused where it is not valid."""
+        document = self._post_definition("/experiments/check", definition, is_json, names)
+        plan = document.get("plan")
+        return Check(
+            document.get("valid") is True, plan if isinstance(plan, dict) else {}, document
+        )
+
+    def create(
+        self,
+        definition: bytes,
+        *,
+        launch: bool,
+        is_json: bool = False,
+        names: bytes = b"",
+        key: str = "",
+    ) -> Experiment:
+        """Make an experiment of a file, and launch it where `launch` says so.
+
+        `names` is a table that maps names of the file to names of this site. `key` is the
+        Idempotency-Key: the same one never makes a second experiment within 24 hours.
+        """
+        path = add_query("/experiments", {"launch": "true"} if launch else {})
+        return Experiment.read(self._post_definition(path, definition, is_json, names, key))
+
+    def launch(self, key: int) -> Experiment:
+        """Launch a draft."""
+        return Experiment.read(self.post(f"/experiments/{key:d}/launch"))
+
+    def cancel(self, key: int) -> Mapping[str, Any]:
+        """Cancel an experiment that has not ended."""
+        return self.post(f"/experiments/{key:d}/cancel")
+
+    def save(self, path: str, file: IO[bytes], query: Mapping[str, object] | None = None) -> str:
+        """Write a file of the site into an open file; return the name that the site gives it.
+
+        An answer that is cut off is asked for again, from the beginning of the file.
+        """
+        question = Question("GET", ROOT + add_query(path, query or {}), headers={"Accept": "*/*"})
+
+        def send() -> Mapping[str, str]:
+            if file.seekable():
+                file.seek(0)
+                file.truncate()
+            return self._connection.save(question, file)
+
+        headers = send_with_patience(send, self._patience, is_repeatable=file.seekable())
+        return _read_file_name(headers.get("Content-Disposition", ""))
+
+    # How it is sent
+
+    def get(self, path: str, query: Mapping[str, object] | None = None) -> Mapping[str, Any]:
+        """Return what an address of the API answers; `path` begins behind /api/v1."""
+        return self._get(ROOT + add_query(path, query or {}))
+
+    def post(self, path: str, body: object = None, *, key: str = "") -> Mapping[str, Any]:
+        """Send JSON to an address of the API; return its answer. Nothing is done twice."""
+        content = b"" if body is None else json.dumps(body).encode()
+        return self._post(path, content, "application/json", key)
+
+    def list_rows(
+        self, path: str, query: Mapping[str, object], *, limit: int | None = None
+    ) -> Iterator[Row]:
+        """Yield the rows of a list, a page at a time while they are read."""
+        size = PAGE if limit is None else max(1, min(limit, PAGE))
+        following: str | None = ROOT + add_query(path, {**query, "limit": size})
+        n_rows, seen = 0, set()
+        while following is not None:
+            if following in seen:
+                raise UnexpectedAnswer("The list leads in a circle.")
+            seen.add(following)
+            document = self._get(following)
+            rows, following = document.get("items"), document.get("next")
+            if not isinstance(rows, list) or not isinstance(following, (str, type(None))):
+                raise UnexpectedAnswer("The answer is no list.")
+            for row in rows:
+                if limit is not None and n_rows >= limit:
+                    return
+                if not isinstance(row, dict):
+                    raise UnexpectedAnswer("A row of the list is no object.")
+                n_rows += 1
+                yield row
+            if limit is not None and n_rows >= limit:
+                return
+
+    def _post_definition(
+        self, path: str, definition: bytes, is_json: bool, names: bytes, key: str = ""
+    ) -> Mapping[str, Any]:
+        kind = "application/json" if is_json else "application/yaml"
+        if not names:
+            return self._post(path, definition, kind, key)
+        boundary = uuid.uuid4().hex
+        parts = [("definition", kind, definition), ("map", "application/yaml", names)]
+        body = b"".join(
+            f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{name}"\r\n'
+            f"Content-Type: {kind_of_part}\r\n\r\n".encode()
+            + content
+            + b"\r\n"
+            for name, kind_of_part, content in parts
+        )
+        body += f"--{boundary}--\r\n".encode()
+        return self._post(path, body, f"multipart/form-data; boundary={boundary}", key)
+
+    def _get(self, path: str) -> Mapping[str, Any]:
+        kept = self._kept.get(path)
+        headers = {"If-None-Match": kept[0]} if kept else {}
+        question = Question("GET", path, headers=headers)
+        answer = send_with_patience(
+            lambda: self._connection.send(question), self._patience, is_repeatable=True
+        )
+        if answer.status == 304 and kept:
+            return self._read_document(answer, kept[1])
+        etag = answer.headers.get("ETag")
+        if etag and len(answer.content) <= MOST_KEPT_BYTES:
+            self._kept[path] = (etag, answer.content)
+            while len(self._kept) > MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+        return self._read_document(answer, answer.content)
+
+    def _post(self, path: str, body: bytes, kind: str, key: str) -> Mapping[str, Any]:
+        if key and not KEY.fullmatch(key):
+            raise UsageError("A key has 1 to 200 letters, digits or signs of ASCII, and no blanks.")
+        headers = {"Content-Type": kind, "Idempotency-Key": key or str(uuid.uuid4())}
+        question = Question("POST", ROOT + path, body, headers)
+        answer = send_with_patience(
+            lambda: self._connection.send(question), self._patience, is_repeatable=True
+        )
+        return self._read_document(answer, answer.content) if answer.content else {}
+
+    def _read_document(self, answer: Answer, content: bytes) -> Mapping[str, Any]:
+        try:
+            document = read_json(content)
+        except ValueError:
+            document = None
+        if not isinstance(document, dict):
+            raise UnexpectedAnswer(
+                f"{self.url} does not answer as Tare's API does ({answer.status}). Is this the "
+                "address of a Tare?"
+            )
+        return document
+
+
+def _read_file_name(disposition: str) -> str:
     """Return the file name of a Content-Disposition without folders; "" where there is none."""
     from email.message import Message
 
