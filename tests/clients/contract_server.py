@@ -207,9 +207,11 @@ def describe_progress(is_alive: bool, **columns: Any) -> dict[str, Any]:
         "is_alive": is_alive,
         "runs": {"running": 1, "succeeded": 1} if is_alive else {"succeeded": 2},
         "seconds_left": 600 if is_alive else None,
+        "waiting_for": [],
         "running": [],
-        "problems": [],
-        "verdict": None,
+        "verdicts": {},
+        "exit_word": "unfinished",
+        "sentence": "",
         **columns,
     }
 

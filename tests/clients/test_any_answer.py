@@ -20,7 +20,8 @@ from tests.clients.contract_server import ROW, RUN, describe_experiment, describ
 
 NAMES = sorted(
     {*ROW, *RUN, *describe_experiment(1), *describe_progress(True), "exit_word", "comparison",
-     "username", "scopes", "problems", "plan", "blocks", "gpu_hours_at_most", "line", "field",
+        "problems", "verdict",
+     "username", "scopes", "plan", "blocks", "gpu_hours_at_most", "line", "field",
      "all_configurations", "step", "of_steps", "output_tail", "message", "planned", "succeeded"}
 )  # fmt: skip
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")

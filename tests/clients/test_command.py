@@ -112,6 +112,8 @@ def test_a_table_of_names_travels_with_the_file(site: Site, tare: Tare, study: P
     assert tare("launch", study, "--map", "names.yaml") == 0
     request = site.requests[0]
     assert request.headers["Content-Type"].startswith("multipart/form-data; boundary=")
+    assert tare("launch", study, "--map", "names.yaml") == 0
+    assert site.requests[1].body == request.body  # so that a key of one's own knows it again
     assert STUDY.encode() in request.body
     assert b"clusters: {hpc1: hpc2}" in request.body
 

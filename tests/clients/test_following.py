@@ -40,7 +40,7 @@ def test_a_log_gets_a_line_for_each_change(site: Site, tare: Tare, capsys: Captu
         [
             describe_progress(True),
             describe_progress(True, seconds_left=590),
-            describe_progress(True, problems=["The cluster does not answer."]),
+            describe_progress(True, waiting_for=["The cluster does not answer."]),
             describe_progress(False),
         ]
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import uuid
@@ -214,7 +215,8 @@ class Client:
         kind = "application/json" if is_json else "application/yaml"
         if not names:
             return self._post(path, definition, kind, key)
-        boundary = uuid.uuid4().hex
+        # The same files are the same request, whoever sends them again with one key.
+        boundary = hashlib.sha256(definition + b"\0" + names).hexdigest()
         parts = [("definition", kind, definition), ("map", "application/yaml", names)]
         body = b"".join(
             f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{name}"\r\n'

@@ -129,7 +129,7 @@ def build_parser() -> argparse.ArgumentParser:
         default=[],
         type=_pair,
         metavar="NAME=VALUE",
-        help="a filter of the page Experiments, such as state=running",
+        help="a filter of the page Experiments, such as state=alive",
     )
     shells = add("completion", "print a shell's completion")
     shells.add_argument("shell", choices=["bash", "zsh"])

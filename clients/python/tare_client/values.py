@@ -182,7 +182,8 @@ class Comparison:
     def sentences(self) -> tuple[str, ...]:
         """What the comparison says, over all configurations where there are several."""
         everywhere = [_get_text(row, "sentence") for row in self.over_all]
-        return tuple(text for text in everywhere or [row.sentence for row in self.rows] if text)
+        texts = everywhere or [row.sentence for row in self.rows]
+        return tuple(text for text in texts or [_get_text(self.raw, "sentence")] if text)
 
     @property
     def over_all(self) -> list[Document]:
@@ -223,8 +224,9 @@ class Progress:
     seconds_left: float | None
     running: tuple[RunningRun, ...]
     problems: tuple[str, ...]
+    """What it waits for, in sentences."""
     verdict: str
-    """The sentence of the verdict, "" before there is one."""
+    """The sentence of the verdict, or when there will be one."""
     raw: Document = field(repr=False, compare=False)
 
     @property
@@ -243,7 +245,8 @@ class Progress:
         if not isinstance(document.get("is_alive"), bool):
             raise UnexpectedAnswer("The answer does not say how far the experiment is.")
         counts = _get_document(document, "runs").items()
-        problems = document.get("problems")
+        problems = document.get("waiting_for", document.get("problems"))
+        verdict = _get_text(_get_document(document, "verdict"), "sentence")
         return cls(
             state=_get_text(document, "state"),
             is_alive=document["is_alive"],
@@ -254,7 +257,7 @@ class Progress:
                 _get_text(problem, "message") if isinstance(problem, dict) else str(problem)
                 for problem in (problems if isinstance(problems, list) else ())
             ),
-            verdict=_get_text(_get_document(document, "verdict"), "sentence"),
+            verdict=_get_text(document, "sentence") or verdict,
             raw=document,
         )
 

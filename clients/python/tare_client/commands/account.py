@@ -41,7 +41,7 @@ def ask_for_token(url: str) -> str:
         return sys.stdin.readline(1000)
     from getpass import getpass
 
-    print_line(f"Make a token at {url}, under Account, API tokens.", file=sys.stderr)
+    print_line(f"Make a token at {url}/account/tokens/", file=sys.stderr)
     try:
         return getpass("Token (is not shown): ")
     except EOFError as error:

@@ -124,7 +124,7 @@ def print_comparison(comparison: Comparison) -> None:
         sys.stdout.write(format_table(names, table, measure_width()) + "\n")
     for sentence in comparison.sentences:
         print_line(sentence)
-    if comparison.waiting:
+    if comparison.waiting and comparison.waiting not in comparison.sentences:
         print_line(comparison.waiting)
     print_line(f"Verdict: {comparison.exit_word.replace('_', ' ')}")
 
