@@ -17,14 +17,15 @@ from urllib.parse import parse_qs, urlsplit
 
 TOKEN = "tare_" + "t0-_" * 10 + "abc"
 RUN = {
-    "run": "0" * 31 + "1",
+    "id": "0" * 31 + "1",
+    "experiment": 1,
     "block": 1,
     "workload": "ResNet-50",
     "scale": "1x1",
     "environment": "apptainer",
     "state": "succeeded",
-    "compared": 0.0401,
-    "metrics": {"step_time": 0.0402},
+    "metrics": {"step_time": 0.0402, "loss": 2.5},
+    "units": {"step_time": "s"},
 }
 ROW = {
     "workload": "ResNet-50",
@@ -113,6 +114,9 @@ class Handler(BaseHTTPRequestHandler):
             return self.send_json(200, {**me, "expires_at": "2027-01-01T00:00:00Z"})
         if path == "/experiments":
             return self.send_list(request, self.site.experiments)
+        if path.endswith("/series"):
+            row = {"metric": "step_time", "unit": "s", "warm_up": 1, "steps": [1, 2]}
+            return self.send_json(200, {"items": [{**row, "values": [0.5, None]}]})
         if path.endswith("/runs"):
             return self.send_list(request, self.site.runs)
         if path.endswith("/progress") and self.site.progress:

@@ -14,7 +14,7 @@ from tare_client.commands.launching import list_problems
 from tare_client.commands.numbers import print_comparison, print_runs, write_csv
 from tare_client.errors import FieldProblem, UnexpectedAnswer
 from tare_client.terminal import clean_text, format_table
-from tare_client.values import Check, Comparison, Experiment, Person, Progress
+from tare_client.values import Check, Comparison, Experiment, Person, Progress, Series
 
 from tests.clients.contract_server import ROW, RUN, describe_experiment, describe_progress
 
@@ -58,6 +58,8 @@ def test_any_document_is_shown_or_refused(document: dict[str, Any]) -> None:
             PlainLines().show(progress)
             for line in list_screen_lines(progress, with_tail=True):
                 assert not CONTROL.search(line)
+        with contextlib.suppress(UnexpectedAnswer):
+            Series.read("1", document)
         for problem in list_problems(document):
             assert problem.locate("study.yaml").startswith("study.yaml")
         print_runs([document], ["step_time"])

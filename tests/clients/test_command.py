@@ -163,25 +163,26 @@ def test_wrong_usage(site: Site, tare: Tare, words: list[str], capsys: Captured)
 
 
 def test_runs_are_a_table(site: Site, tare: Tare, capsys: Captured) -> None:
-    site.runs = [RUN, {**RUN, "state": "failed", "compared": None}]
+    site.runs = [RUN, {**RUN, "state": "failed", "metrics": {}}]
     assert tare("results", 3, "--metrics", "step_time") == 0
     head, first, second = capsys.readouterr().out.splitlines()
     assert head.split() == [
-        "run", "block", "workload", "scale", "environment", "state", "compared", "step_time",
+        "id", "block", "workload", "scale", "environment", "state", "step_time",
     ]  # fmt: skip
     assert first.split() == [
-        "00000000", "1", "ResNet-50", "1x1", "apptainer", "succeeded", "0.0401", "0.0402",
+        "00000000", "1", "ResNet-50", "1x1", "apptainer", "succeeded", "0.0402",
     ]  # fmt: skip
     assert "–" in second
     assert site.requests[0].query["metrics"] == ["step_time"]
+    assert tare("results", 3) == 0
+    assert capsys.readouterr().out.split()[6:8] == ["step_time", "loss"]
 
 
 def test_runs_are_files(site: Site, tare: Tare, capsys: Captured) -> None:
-    site.runs = [RUN, {"run": "=cmd()", "extra": None, "nodes": ["a", "b"]}]
+    site.runs = [RUN, {"id": "=cmd()", "extra": None, "nodes": ["a", "b"]}]
     assert tare("results", 3, "--csv") == 0
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
-    assert rows[1]["run"] == "'=cmd()"
-    assert float(rows[0]["compared"]) == RUN["compared"]
+    assert rows[1]["id"] == "'=cmd()"
     assert float(rows[0]["step_time"]) == 0.0402
     assert rows[1]["nodes"] == '["a", "b"]'
     assert tare("results", 3, "--json") == 0
@@ -218,10 +219,12 @@ def test_a_frame_has_all_columns(client: tare_client.Client, site: Site) -> None
 
 def test_functions_of_the_module_ask_the_stored_site(site: Site, tare: Tare) -> None:
     site.experiments = [describe_experiment(1)]
-    assert [row["run"] for row in tare_client.runs(experiment=1)] == [RUN["run"]]
+    assert [row["id"] for row in tare_client.runs(experiment=1)] == [RUN["id"]]
     assert tare_client.experiment(1).owner == "ada"
     assert [row.id for row in tare_client.experiments()] == [1]
     assert tare_client.comparison(1).rows[0].ratio == 1.051
+    series = tare_client.Client.from_settings().series(str(RUN["id"]))
+    assert (series[0].metric, series[0].values, series[0].warm_up) == ("step_time", (0.5, None), 1)
     with pytest.raises(AttributeError):
         _ = tare_client.nonsense
 

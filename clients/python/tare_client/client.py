@@ -108,19 +108,10 @@ class Client:
     def series(self, run: int | str) -> list[Series]:
         """Return what a run recorded step by step."""
         document = self.get(f"/runs/{quote(str(run), safe='')}/series")
-        rows = document.get("items", document.get("series"))
+        rows = document.get("items")
         if not isinstance(rows, list):
             raise UnexpectedAnswer("The answer has no series.")
-        return [
-            Series(
-                str(run),
-                str(row.get("metric", row.get("name", ""))),
-                str(row.get("unit") or ""),
-                tuple(row.get("values") or ()),
-            )
-            for row in rows
-            if isinstance(row, dict)
-        ]
+        return [Series.read(str(run), row) for row in rows if isinstance(row, dict)]
 
     # Changing
 

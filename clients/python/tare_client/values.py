@@ -270,6 +270,26 @@ class Series:
     metric: str
     unit: str
     values: tuple[float | None, ...]
+    steps: tuple[int, ...]
+    """The number of the step of each value."""
+    warm_up: int | None
+    """How many values at the beginning are warm-up."""
+
+    @classmethod
+    def read(cls, run: str, document: Document) -> Series:
+        """Return a series of an answer. Raises UnexpectedAnswer."""
+        values, steps = document.get("values"), document.get("steps") or []
+        warm_up = _get_number(document, "warm_up")
+        if not isinstance(values, list) or not isinstance(steps, list):
+            raise UnexpectedAnswer("The answer has no series.")
+        return cls(
+            run,
+            _get_text(document, "metric"),
+            _get_text(document, "unit"),
+            tuple(values),
+            tuple(steps),
+            None if warm_up is None else int(warm_up),
+        )
 
 
 def _read_running(document: Document) -> RunningRun:

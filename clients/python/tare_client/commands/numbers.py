@@ -17,8 +17,10 @@ from tare_client.rows import flatten_row
 from tare_client.terminal import clean_text, format_table, measure_width, print_json, print_line
 from tare_client.values import Comparison
 
-COLUMNS = ("run", "block", "workload", "scale", "environment", "state", "compared")
-"""Columns of a table of runs, where the site has them; then those of the metrics."""
+COLUMNS = ("id", "block", "workload", "scale", "environment", "state")
+"""Columns of a table of runs; then those of the metrics."""
+USUAL_METRICS = 3
+"""So many of a site's metrics are shown where nobody has chosen any."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -81,8 +83,9 @@ def print_runs(rows: list[dict[str, Any]], metrics: list[str]) -> None:
         return
     flat = [flatten_row(row) for row in rows]
     known = list(dict.fromkeys(name for row in flat for name in row))
-    wanted = [name for name in known if any(name.startswith(metric) for metric in metrics)]
-    names = [name for name in (*COLUMNS, *wanted) if name in known]
+    measured = [row["metrics"] for row in rows if isinstance(row.get("metrics"), dict)]
+    usual = list(dict.fromkeys(name for numbers in measured for name in numbers))[:USUAL_METRICS]
+    names = [name for name in dict.fromkeys((*COLUMNS, *(metrics or usual))) if name in known]
     table = ([_shorten(row.get(name)) for name in names] for row in flat)
     sys.stdout.write(format_table(names, table, measure_width()) + "\n")
 
