@@ -2,44 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from tare_client.answer_parts import Document, get_document, get_documents, get_number, get_text
 from tare_client.errors import UnexpectedAnswer
 from tare_client.exit_codes import choose_exit_code
 
-Document = Mapping[str, Any]
 ENDED = ("succeeded", "excluded", "failed", "cancelled")
 """The states that a run does not leave."""
-
-
-def _get_text(document: Document, name: str) -> str:
-    value = document.get(name)
-    return "" if value is None else str(value)
-
-
-def _get_number(document: Document, name: str) -> float | None:
-    """Return a number that can be computed with: JSON's may be too large for that."""
-    value = document.get(name)
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _get_documents(document: Document, name: str) -> list[Document]:
-    value = document.get(name)
-    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
-
-
-def _get_document(document: Document, name: str) -> Document:
-    value = document.get(name)
-    return value if isinstance(value, dict) else {}
 
 
 @dataclass(frozen=True)
@@ -60,9 +31,9 @@ class Person:
         scopes = document.get("scopes")
         return cls(
             document["username"],
-            _get_text(document, "role"),
+            get_text(document, "role"),
             tuple(str(scope) for scope in scopes) if isinstance(scopes, list) else (),
-            _get_text(document, "expires_at"),
+            get_text(document, "expires_at"),
             document,
         )
 
@@ -91,14 +62,14 @@ class Experiment:
             raise UnexpectedAnswer("The answer does not name an experiment.")
         return cls(
             id=key,
-            question=_get_text(document, "question"),
-            state=_get_text(document, "state"),
+            question=get_text(document, "question"),
+            state=get_text(document, "state"),
             is_draft=document.get("is_draft") is True,
-            cluster=_get_text(document, "cluster"),
-            owner=_get_text(document, "owner"),
-            created_at=_get_text(document, "created_at"),
-            launched_at=_get_text(document, "launched_at"),
-            page=_get_text(document, "page") or f"/experiments/{key}/",
+            cluster=get_text(document, "cluster"),
+            owner=get_text(document, "owner"),
+            created_at=get_text(document, "created_at"),
+            launched_at=get_text(document, "launched_at"),
+            page=get_text(document, "page") or f"/experiments/{key}/",
             raw=document,
         )
 
@@ -119,7 +90,7 @@ class Check:
             for name in names
             if isinstance(self.plan.get(name), int)
         ]
-        hours = _get_number(self.plan, "gpu_hours_at_most")
+        hours = get_number(self.plan, "gpu_hours_at_most")
         return ", ".join(parts + ([] if hours is None else [f"at most {hours:.3g} GPU hours"]))
 
 
@@ -148,14 +119,14 @@ class ComparisonRow:
     def read(cls, document: Document) -> ComparisonRow:
         """Return the row of an answer."""
         texts = {
-            name: _get_text(document, name)
+            name: get_text(document, name)
             for name in (
                 "workload", "scale", "metric", "baseline", "environment", "unit", "verdict",
                 "sentence",
             )
         }  # fmt: skip
         numbers = {
-            name: _get_number(document, name)
+            name: get_number(document, name)
             for name in ("ratio", "ci90_low", "ci90_high", "ci95_low", "ci95_high", "margin")
         }
         return cls(**texts, **numbers, raw=document)  # type: ignore[arg-type]
@@ -181,22 +152,22 @@ class Comparison:
     @property
     def sentences(self) -> tuple[str, ...]:
         """What the comparison says, over all configurations where there are several."""
-        everywhere = [_get_text(row, "sentence") for row in self.over_all]
+        everywhere = [get_text(row, "sentence") for row in self.over_all]
         texts = everywhere or [row.sentence for row in self.rows]
-        return tuple(text for text in texts or [_get_text(self.raw, "sentence")] if text)
+        return tuple(text for text in texts or [get_text(self.raw, "sentence")] if text)
 
     @property
     def over_all(self) -> list[Document]:
         """One row for each environment over all configurations; empty where there is but one."""
-        return _get_documents(self.raw, "all_configurations")
+        return get_documents(self.raw, "all_configurations")
 
     @classmethod
     def read(cls, experiment: int, document: Document) -> Comparison:
         """Return the comparison of an answer. Raises UnexpectedAnswer."""
         if not isinstance(document.get("exit_word"), str):
             raise UnexpectedAnswer("The answer is no comparison: it has no exit_word.")
-        rows = [ComparisonRow.read(row) for row in _get_documents(document, "comparison")]
-        waiting = _get_text(document, "waiting")
+        rows = [ComparisonRow.read(row) for row in get_documents(document, "comparison")]
+        waiting = get_text(document, "waiting")
         return cls(experiment, document["exit_word"], waiting, tuple(rows), document)
 
 
@@ -244,20 +215,20 @@ class Progress:
         """Return the progress of an answer. Raises UnexpectedAnswer."""
         if not isinstance(document.get("is_alive"), bool):
             raise UnexpectedAnswer("The answer does not say how far the experiment is.")
-        counts = _get_document(document, "runs").items()
+        counts = get_document(document, "runs").items()
         problems = document.get("waiting_for", document.get("problems"))
-        verdict = _get_text(_get_document(document, "verdict"), "sentence")
+        verdict = get_text(get_document(document, "verdict"), "sentence")
         return cls(
-            state=_get_text(document, "state"),
+            state=get_text(document, "state"),
             is_alive=document["is_alive"],
             runs={name: n for name, n in counts if isinstance(n, int)},
-            seconds_left=_get_number(document, "seconds_left"),
-            running=tuple(_read_running(row) for row in _get_documents(document, "running")),
+            seconds_left=get_number(document, "seconds_left"),
+            running=tuple(_read_running(row) for row in get_documents(document, "running")),
             problems=tuple(
-                _get_text(problem, "message") if isinstance(problem, dict) else str(problem)
+                get_text(problem, "message") if isinstance(problem, dict) else str(problem)
                 for problem in (problems if isinstance(problems, list) else ())
             ),
-            verdict=_get_text(document, "sentence") or verdict,
+            verdict=get_text(document, "sentence") or verdict,
             raw=document,
         )
 
@@ -279,13 +250,13 @@ class Series:
     def read(cls, run: str, document: Document) -> Series:
         """Return a series of an answer. Raises UnexpectedAnswer."""
         values, steps = document.get("values"), document.get("steps") or []
-        warm_up = _get_number(document, "warm_up")
+        warm_up = get_number(document, "warm_up")
         if not isinstance(values, list) or not isinstance(steps, list):
             raise UnexpectedAnswer("The answer has no series.")
         return cls(
             run,
-            _get_text(document, "metric"),
-            _get_text(document, "unit"),
+            get_text(document, "metric"),
+            get_text(document, "unit"),
             tuple(values),
             tuple(steps),
             None if warm_up is None else int(warm_up),
@@ -293,12 +264,12 @@ class Series:
 
 
 def _read_running(document: Document) -> RunningRun:
-    step, of_steps = _get_number(document, "step"), _get_number(document, "of_steps")
+    step, of_steps = get_number(document, "step"), get_number(document, "of_steps")
     return RunningRun(
-        run=_get_text(document, "run"),
-        environment=_get_text(document, "environment"),
-        phase=_get_text(document, "phase"),
+        run=get_text(document, "run"),
+        environment=get_text(document, "environment"),
+        phase=get_text(document, "phase"),
         step=None if step is None else int(step),
         of_steps=None if of_steps is None else int(of_steps),
-        output_tail=_get_text(document, "output_tail"),
+        output_tail=get_text(document, "output_tail"),
     )
