@@ -24,6 +24,7 @@ GROUPS = {
         "command-line": "the command tare: launch, follow and fetch from a shell or a nightly job",
         "python-client": "the same numbers in scripts and notebooks",
         "publishing": "authors, licence, citation, signed bundles, deposits at Zenodo",
+        "api": "what programs do: tokens, lists, errors, and requests that are done once",
         "notifications": "what Tare tells people, where, and what each person chooses",
         "statistics": "estimates, intervals, verdicts, stamps, power, calibration",
         "published-tables": "formats of tables and results that are read, and how",
