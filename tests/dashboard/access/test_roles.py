@@ -46,6 +46,7 @@ from experiments.models import (
     Webhook,
     Workload,
 )
+from experiments.models.api_token import make_token
 from experiments.presets.own_presets import describe_definition
 from experiments.signing import ssh_signatures
 from tests.dashboard.conftest import Site, measured
