@@ -11,7 +11,7 @@ UV := .tools/bin/uv
 RUN := .venv/bin/python
 INSTALL := $(UV) pip install --quiet --python .venv --require-hashes --build-constraints requirements-build.txt
 
-.PHONY: setup setup-dev demo test test-all test-costs test-quick faults soak explore mutants query-counts lint types locks bench compose-proof crate-proof
+.PHONY: setup setup-dev demo test test-all test-costs test-quick faults soak explore mutants query-counts lint types locks bench compose-proof crate-proof docs screenshots references
 
 setup: .venv/.ready
 
@@ -72,6 +72,20 @@ mutants: setup-dev
 query-counts: setup-dev
 	@QUERY_COUNTS=write $(RUN) -m pytest -q -n 0 -p no:randomly tests/dashboard/test_query_counts.py
 
+# The documents as a site of its own, in var/docs: Sphinx, of which nothing else needs the packages. A
+# warning, as of a link that leads nowhere, is an error.
+docs: .venv/.ready-docs
+	@.venv/bin/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env -c docs/site -d var/docs-cache docs var/docs
+	@echo "docs: var/docs/index.html"
+
+# Pictures of pages, docs/pictures/, of made-up data: look at the difference before you commit it.
+screenshots: setup-dev
+	@SCREENSHOTS=write $(RUN) -m pytest -q -n 0 -p no:randomly -m "" tests/dashboard/docs/test_screenshots_browser.py
+
+# The documents that are made from the code: the reference of the API and that of its client.
+references: setup-dev
+	@$(RUN) -m tests.write_references
+
 setup-dev: .venv/.ready-dev
 	@tests/system-packages
 
@@ -88,6 +102,7 @@ types: setup-dev
 locks: .tools/bin/uv
 	$(UV) pip compile pyproject.toml --extra embedded --universal --generate-hashes --no-header --upgrade --quiet -o requirements.lock
 	$(UV) pip compile pyproject.toml --extra embedded --extra dev -c requirements.lock --universal --generate-hashes --no-header --upgrade --quiet -o requirements-dev.lock
+	$(UV) pip compile pyproject.toml --extra docs -c requirements-dev.lock --universal --generate-hashes --no-header --upgrade --quiet -o requirements-docs.lock
 	cd lab/image && ../../$(UV) pip compile tensorflow.in --python-version 3.11 --universal --generate-hashes --no-header --upgrade --quiet -o tensorflow.lock
 	cd lab/image && ../../$(UV) pip compile numpy.in -c tensorflow.lock --python-version 3.11 --universal --generate-hashes --no-header --upgrade --quiet -o numpy.lock
 	cd lab/image && ../../$(UV) pip compile horovod.in --python-version 3.11 --universal --generate-hashes --no-header --upgrade --quiet -o horovod.lock
@@ -122,4 +137,9 @@ compose-proof: setup-dev
 .venv/.ready-dev: requirements-dev.lock .venv/.ready
 	@echo "Installing the packages that the tests need into .venv/"
 	@$(INSTALL) -r requirements-dev.lock
+	@touch $@
+
+.venv/.ready-docs: requirements-docs.lock .venv/.ready
+	@echo "Installing Sphinx into .venv/"
+	@$(INSTALL) -r requirements-docs.lock
 	@touch $@

@@ -22,6 +22,8 @@ from markdown_it.token import Token
 FOLDER = "docs"
 GLOSSARY = "words"
 """The document that has a page of its own."""
+START = "index"
+"""The document above the list of all documents."""
 DECISIONS = "decisions"
 PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
 LISTED_LEVELS = ("h2", "h3")
@@ -56,7 +58,8 @@ class Document:
 
 def find_address(name: str, anchor: str = "") -> str:
     """Return the address of a document on the site, or of a place in it."""
-    address = reverse("glossary") if name == GLOSSARY else reverse("document", args=[name])
+    own = {GLOSSARY: "glossary", START: "docs"}
+    address = reverse(own[name]) if name in own else reverse("document", args=[name])
     return f"{address}#{anchor}" if anchor else address
 
 

@@ -17,7 +17,14 @@ from markdown_it import MarkdownIt
 
 from dashboard.docs import documents
 from dashboard.docs.contents import list_decisions, list_groups
-from dashboard.docs.documents import GLOSSARY, map_files, map_pictures, read_document
+from dashboard.docs.documents import (
+    GLOSSARY,
+    START,
+    find_address,
+    map_files,
+    map_pictures,
+    read_document,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -50,7 +57,7 @@ def find_anchors(address: str) -> set[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_link_and_anchor_of_a_document_leads_somewhere(name: str) -> None:
-    address = reverse("document", args=[name])
+    address = find_address(name)
     article = read_page(address).article
     assert article
     missing = []
@@ -72,7 +79,7 @@ def test_every_link_and_anchor_of_a_document_leads_somewhere(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_has_one_title_and_anchors_of_its_own(name: str) -> None:
-    page = read_page(reverse("document", args=[name]))
+    page = read_page(find_address(name))
     assert [title.get_text() for title in page.find_all("h1")] == [read_document(name).title]
     anchors = [str(tag["id"]) for tag in page.find_all(id=True)]
     assert len(anchors) == len(set(anchors))
@@ -108,7 +115,7 @@ def test_raw_html_and_scripts_are_shown_as_text() -> None:
 def test_the_list_names_every_document_once_and_links_to_it() -> None:
     lines = [line for _, group in list_groups() for line in group]
     named = [line.name for line in lines] + [line.name for line in list_decisions()]
-    assert sorted(named) == sorted(NAMES)
+    assert sorted(named) == sorted(set(map_files()) - {START})
     links = {str(link["href"]) for link in read_page(reverse("docs")).find_all("a")}
     assert {line.get_absolute_url() for line in lines} <= links
     decisions = read_page(reverse("document", args=["decisions"])).find_all("a")
@@ -169,8 +176,28 @@ def test_a_nul_in_a_name_is_refused() -> None:
     assert Client().get("/docs/%00/").status_code == 400
 
 
-def test_the_glossary_has_one_address() -> None:
-    assert Client().get("/docs/words/")["Location"] == reverse("glossary")
+@pytest.mark.parametrize(("name", "address"), [(GLOSSARY, "glossary"), (START, "docs")])
+def test_a_document_with_a_page_of_its_own_has_one_address(name: str, address: str) -> None:
+    assert Client().get(f"/docs/{name}/")["Location"] == reverse(address)
+
+
+def test_each_kind_of_reader_is_led_to_their_first_page() -> None:
+    article = read_page(reverse("docs")).article
+    assert article
+    rows = [row.get_text(" ") for row in article.select("tbody tr")]
+    links = [str(row.select("a")[0]["href"]) for row in article.select("tbody tr")]
+    readers = ("researcher", "administrator", "referee", "contributor")
+    assert [reader in row for reader, row in zip(readers, rows, strict=True)] == [True] * 4
+    first = ("quick-start", "administration", "statistics-for-referees", "contributing")
+    assert links == [f"/docs/{name}/" for name in first]
+
+
+def test_pages_that_stood_before_the_sections_have_their_addresses() -> None:
+    earlier = """architecture bring-your-own-benchmark clusters comparison-page compose confounders
+    data-sets experiments exports formats how-runs-end images imports life-of-a-run lists
+    measurements mutants newcomer notifications operations parity permissions published-tables
+    publishing reliability reproducing runtimes statistics words workloads decisions"""
+    assert set(earlier.split()) <= set(map_files())
 
 
 def test_pictures_are_sent_with_their_type() -> None:
