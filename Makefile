@@ -84,7 +84,7 @@ screenshots: setup-dev
 
 # The documents that are made from the code: the reference of the API and that of its client.
 references: setup-dev
-	@$(RUN) -m tests.write_references
+	@$(RUN) -m tests.references
 
 setup-dev: .venv/.ready-dev
 	@tests/system-packages

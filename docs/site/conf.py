@@ -18,8 +18,18 @@ from sphinx.transforms import SphinxTransform
 
 DOCS = Path(__file__).resolve().parents[1]
 REPOSITORY = DOCS.parent
-GROUPS = tomllib.loads((DOCS / "contents.toml").read_text(encoding="utf-8"))["group"]
 DECISIONS = "decisions/README"
+
+
+def read_groups() -> dict[str, list[str]]:
+    """Return the documents of each group; those that the table does not name come last."""
+    table = tomllib.loads((DOCS / "contents.toml").read_text(encoding="utf-8"))["group"]
+    groups = {group["title"]: list(group["documents"]) for group in table}
+    listed = {"index", *(name for group in groups.values() for name in group)}
+    names = {path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")}
+    further = {name for name in names - listed if not name.startswith("decisions/")}
+    return {**groups, **({"Further": sorted(further)} if further else {})}
+
 
 project = "Tare"
 author = "Tare's authors"
@@ -80,7 +90,7 @@ class NameFilesOutside(SphinxTransform):
 def add_contents(_: Sphinx, name: str, source: list[str]) -> None:
     """Add the table of contents to the first page, and the decisions to theirs."""
     if name == root_doc:
-        trees = [_make_tree(group["title"], list(group["documents"])) for group in GROUPS]
+        trees = [_make_tree(title, group) for title, group in read_groups().items()]
         source[0] += "\n" + "\n".join(trees)
     elif name == DECISIONS:
         names = sorted((path.stem for path in (DOCS / "decisions").glob("[0-9]*.md")), reverse=True)

@@ -18,7 +18,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 from PIL import Image
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from dashboard.docs.documents import map_pictures
@@ -32,7 +32,9 @@ from tests.factories import (
     CheckReportFactory,
     ClusterFactory,
     ContainerFactory,
+    CredentialFactory,
     EnvironmentFactory,
+    ImageFactory,
     LaunchedFactory,
     PartitionFactory,
     RuntimeFactory,
@@ -51,13 +53,24 @@ COLOURS = 128
 SIZE = {"width": 1200, "height": 800}
 HEIGHTS = {"overview": 400, "run": 620}
 """Of pages that are shorter."""
-NAMES = ("overview", "new-experiment", "experiment", "comparison", "run", "cluster", "operations")
+EXPECTED = {
+    "overview": "Apptainer SIF is equivalent to bare metal",
+    "new-experiment": "GPU-hours",
+    "experiment": "What the runs say",
+    "comparison": "Time per step relative to bare metal",
+    "run": "Where and when",
+    "cluster": "udocker install --force",
+    "operations": "All that Tare needs is running.",
+}
+"""A text of each picture's page."""
 COSTS = {
     "Apptainer SIF": (1.004, 1.006),
     "udocker F3": (1.012, 1.019),
     "udocker P1": (1.071, 1.094),
 }
 """Of each container the ratio to bare metal, on 1 GPU and on 4."""
+HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
+"""A public key of nobody's."""
 VERSIONS = {"Apptainer": "1.4.5", "udocker": "1.3.17"}
 CHECKS = (
     ("Connection", "Log in", "ok", "as *measure* on login1 in 0.4 s", ""),
@@ -83,11 +96,15 @@ class Shown:
 def shown(people: People) -> Shown:
     """A cluster, and an experiment on two scales whose 8 blocks have all ended."""
     now = timezone.now()
+    credential = CredentialFactory(name="measure", user_name="measure", owner=people.admin)
+    credential.users.add(people.owner)
     cluster = ClusterFactory(
         name="alps",
         owner=people.admin,
         transport="ssh",
         host="login1.example.org",
+        host_key=HOST_KEY,
+        credential=credential,
         scheduler="slurm",
         work_directory="/work/measure/tare",
         last_tick_at=now,
@@ -103,6 +120,7 @@ def shown(people: People) -> Shown:
         seen = {"started_at": now - timedelta(days=3), "seen_at": now + LATE * 0.9}
         ServiceSign.objects.create(service=service, queue=queue, **place, **seen)
     bare = EnvironmentFactory(name="bare metal", cluster=cluster)
+    image = ImageFactory(reference="tensorflow:2.21", owner=people.admin)
     containers = {}
     for name in COSTS:
         runtime, form = name.split()
@@ -112,7 +130,8 @@ def shown(people: People) -> Shown:
             name=name,
             cluster=cluster,
             runtime=installed or RuntimeFactory(cluster=cluster, **columns),
-            staged_image__image__reference="tensorflow:2.21",
+            staged_image__image=image,
+            staged_image__path=f"/work/images/{name.replace(' ', '-')}",
             staged_image__format="sif" if form == "SIF" else "udocker",
         )
     workload = WorkloadFactory(name="ResNet50 b64", kind="cnn", owner=people.owner)
@@ -163,7 +182,7 @@ def list_addresses(shown: Shown) -> dict[str, tuple[str, str]]:
         ("admin", reverse("cluster", args=[shown.cluster.pk])),
         ("admin", reverse("operations")),
     )
-    return dict(zip(NAMES, places, strict=True))
+    return dict(zip(EXPECTED, places, strict=True))
 
 
 def log_in(page: Page, site: str, who: str) -> None:
@@ -173,6 +192,15 @@ def log_in(page: Page, site: str, who: str) -> None:
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Log in").click()
     page.wait_for_url(f"{site}/")
+
+
+def fill_in(page: Page) -> None:
+    """Fill in the form of an experiment, so that it says what it would cost."""
+    page.get_by_label("Question").fill("Does Apptainer slow ResNet50 down on 4 GPUs?")
+    page.get_by_role("checkbox", name="ResNet50 b64").check()
+    page.get_by_role("checkbox", name="Apptainer SIF").check()
+    page.get_by_label("Scales").fill("1x4")
+    page.get_by_label("Scales").press("Tab")
 
 
 def test_each_picture_of_the_documents_can_be_made(
@@ -196,9 +224,13 @@ def test_each_picture_of_the_documents_can_be_made(
         answer = page.goto(live_server.url + address)
         assert answer
         assert answer.ok, address
+        if name == "new-experiment":
+            fill_in(page)
+        expect(page.get_by_text(EXPECTED[name]).first).to_be_visible(timeout=30_000)
         if page.locator("[data-chart]:not(details:not([open]) *)").count():
             drawn(page)
         page.wait_for_load_state("networkidle")
+        page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
         clip = {"x": 0, "y": 0, **SIZE, "height": HEIGHTS.get(name, SIZE["height"])}
         path = folder / f"{name}.png"
         picture = Image.open(BytesIO(page.screenshot(clip=clip))).convert("RGB")
@@ -208,5 +240,5 @@ def test_each_picture_of_the_documents_can_be_made(
 
 def test_the_pictures_of_pages_are_those_that_are_made_here_and_small() -> None:
     pictures = {name: path for name, path in map_pictures().items() if "/" in name}
-    assert set(pictures) == {f"pictures/{name}.png" for name in NAMES}
+    assert set(pictures) == {f"pictures/{name}.png" for name in EXPECTED}
     assert [name for name, path in pictures.items() if path.stat().st_size > MOST_BYTES] == []
