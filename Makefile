@@ -34,11 +34,11 @@ test: setup-dev lint
 # Every test, and three times as many inputs for each property: before a release, and after a change
 # of what only these tests try (tests/thorough.py).
 test-all: export HYPOTHESIS_PROFILE := all
-test-all: setup-dev lint
+test-all: setup-dev .venv/.ready-docs lint
 	$(call run_tests,-n 4,types)
 
 # How much processor time each test takes: tests/costs.txt, which says what `make test` leaves to test-all.
-test-costs: setup-dev
+test-costs: setup-dev .venv/.ready-docs
 	@$(RUN) -m pytest -n 2 -p tests.measure_costs
 
 # Before each commit: what needs no cluster, no browser and little time (tests/costs.txt), and of tests

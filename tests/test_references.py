@@ -39,7 +39,7 @@ def test_a_type_is_described_in_words(schema: dict[str, Any], words: str) -> Non
     assert describe_type(schema) == words
 
 
-TEXTS = st.text(alphabet="a|<>`\n[]()*_#", max_size=20)
+TEXTS = st.text(alphabet="a|<>`\\\n[]()*_#", max_size=20)
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=3))

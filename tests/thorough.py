@@ -81,6 +81,11 @@ LEFT_TO_ALL = {
     "tests/lab/test_labs.py::test_grid_engine_stays": "one lab, restarted",
     "tests/lab/test_labs.py::test_jobs_of_the_last_start": "one lab, restarted",
     "tests/lab/test_demo.py::test_a_service_that_dies": "tests/standalone, with small services",
+    # Sphinx reads all documents, which takes 20 s.
+    "tests/dashboard/docs/test_static_site.py": "the same links and anchors on Tare's own pages",
+    "tests/dashboard/docs/test_screenshots_browser.py::test_each_picture_of_the": (
+        "each page of the pictures in the tests of its own"
+    ),
     # Large numbers, and networks as large as their papers have them.
     "tests/experiments/execution/test_thousands_over_ssh.py": "a portion of jobs over SSH",
     "tests/dashboard/execution/test_selection.py::test_five_thousand": "a selection of a few",

@@ -51,10 +51,28 @@ html_show_sourcelink = False
 html_use_index = False
 html_copy_source = False
 html_theme_options = {
-    "light_css_variables": {"color-brand-primary": "#3d4db7", "color-brand-content": "#3d4db7"},
-    "dark_css_variables": {"color-brand-primary": "#a9b4ff", "color-brand-content": "#a9b4ff"},
     "top_of_page_buttons": [],
-}
+    "light_css_variables": {
+        "color-brand-primary": "#4046b8",
+        "color-brand-content": "#4046b8",
+        "color-brand-visited": "#4046b8",
+        "color-background-primary": "#fdfdfc",
+        "color-background-secondary": "#f5f5f2",
+        "color-background-border": "#e1e1dc",
+        "color-foreground-primary": "#1a1d21",
+        "color-foreground-secondary": "#5a626b",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": "#a3abff",
+        "color-brand-content": "#a3abff",
+        "color-brand-visited": "#a3abff",
+        "color-background-primary": "#14171a",
+        "color-background-secondary": "#1a1d21",
+        "color-background-border": "#2b3036",
+        "color-foreground-primary": "#e8eaec",
+        "color-foreground-secondary": "#a0a8b0",
+    },
+}  # the colours of static/css/tare.css
 
 
 class NameFilesOutside(SphinxTransform):

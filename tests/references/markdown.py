@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from dashboard.docs.documents import make_anchor
@@ -16,7 +17,7 @@ def write_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def clean_text(text: object) -> str:
     """Return a text as one line that can stand in a cell, with no HTML and no end of the cell."""
     line = " ".join(str(text).split())
-    return line.replace("|", "\\|").replace("<", "\\<")
+    return re.sub(r"([\\|<])", r"\\\1", line)
 
 
 def link_heading(text: str, heading: str) -> str:

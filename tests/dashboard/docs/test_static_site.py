@@ -1,4 +1,4 @@
-"""The site that `make docs` builds: of the same documents, strict, and asking nobody for anything."""
+"""The site that `make docs` builds: of the same documents, strict, asking nobody for anything."""
 
 from __future__ import annotations
 
