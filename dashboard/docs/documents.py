@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -134,7 +134,14 @@ def _make_parser() -> MarkdownIt:
     rules = parser.renderer.rules  # type: ignore[attr-defined]
     rules["table_open"] = lambda *_: '<div class="scroll" tabindex="0"><table class="table">\n'
     rules["table_close"] = lambda *_: "</table></div>\n"
+    for kind in ("fence", "code_block"):
+        rules[kind] = _let_keyboard_scroll(rules[kind])
     return parser
+
+
+def _let_keyboard_scroll(write: Callable[..., str]) -> Callable[..., str]:
+    """Return a rule that makes a block of code a place where the keyboard can stop."""
+    return lambda *given: write(*given).replace("<pre>", '<pre tabindex="0">', 1)
 
 
 def _name_headings(tokens: Sequence[Token]) -> Iterator[Heading]:

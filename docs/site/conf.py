@@ -121,7 +121,23 @@ def _make_tree(caption: str, names: list[str]) -> str:
     return "\n".join([*lines, "", *(DECISIONS if n == "decisions" else n for n in names), "```\n"])
 
 
+def help_keyboards(
+    _app: Sphinx, _page: str, _template: str, context: dict[str, Any], _: Any
+) -> None:
+    """Let the keyboard scroll tables and code; give the sidebar's headings the level they lack."""
+    body = context.get("body", "")
+    for opening in ('<div class="table-wrapper', "<pre>"):
+        tag, rest = opening[1:4], opening[4:]
+        body = body.replace(opening, f'<{tag} tabindex="0"{rest}')
+    context["body"] = body
+    tree = context.get("furo_navigation_tree", "")
+    context["furo_navigation_tree"] = tree.replace(
+        'role="heading"', 'role="heading" aria-level="2"'
+    )
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("source-read", add_contents)
+    app.connect("html-page-context", help_keyboards, priority=900)  # after the theme's own
     app.add_transform(NameFilesOutside)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

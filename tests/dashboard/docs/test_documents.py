@@ -90,6 +90,12 @@ def test_every_header_of_a_table_has_a_text(name: str) -> None:
     assert not re.search(r"<th[^>]*>\s*</th>", read_document(name).html)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_keyboard_can_scroll_tables_and_code(name: str) -> None:
+    page = BeautifulSoup(read_document(name).html, "html.parser")
+    assert [str(box) for box in page.select("pre, .scroll") if box.get("tabindex") != "0"] == []
+
+
 @pytest.mark.parametrize("name", map_files())
 def test_no_document_holds_raw_html(name: str) -> None:
     tokens = MarkdownIt("commonmark").parse(documents.read_markdown(name))
