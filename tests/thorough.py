@@ -42,6 +42,7 @@ KEPT = {
     "tests/dashboard/access/test_roles.py::test_an_address_opens_from_its_least_role_on[viewer": (
         "no address is open to whom it should be closed"
     ),
+    "tests/dashboard/docs/test_documents.py::test_all_links": "links and anchors of all documents",
     "tests/dashboard/test_query_counts.py::test_no_page": "how often pages ask the database",
     "tests/dashboard/comparisons/test_published_tables_browser.py::test_a_file_is_read": (
         "a published table in the browser"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterator
 from functools import cache
 from urllib.parse import urldefrag, urlsplit
 
@@ -53,6 +54,37 @@ def read_page(address: str) -> BeautifulSoup:
 
 def find_anchors(address: str) -> set[str]:
     return {str(tag["id"]) for tag in read_page(address).find_all(id=True)}
+
+
+def list_links(name: str) -> Iterator[str]:
+    """Yield where the links and pictures of a document lead, as they are written."""
+    for token in documents.parse_document(name)[0]:
+        for part in token.children or []:
+            target = part.attrGet("href" if part.type == "link_open" else "src")
+            if part.type in ("link_open", "image"):
+                yield str(target)
+
+
+def test_all_links_of_all_documents_lead_somewhere() -> None:
+    anchors = {name: {h.anchor for h in documents.parse_document(name)[1]} for name in map_files()}
+    names = {find_address(name): name for name in anchors}
+    pictures = {reverse("document_picture", args=[name]) for name in map_pictures()}
+    wrong = []
+    for name in anchors:
+        for href in list_links(name):
+            parts = urlsplit(href)
+            if parts.scheme or parts.netloc:
+                leads = parts.scheme == "https" and "." in parts.netloc
+            else:
+                address, anchor = urldefrag(documents.lead_link(href, name) or "")
+                target = names.get(address, name if href.startswith("#") else "")
+                is_file = address == "" and (map_files()[name].parent / parts.path).exists()
+                leads = address in pictures or (
+                    (not anchor or anchor in anchors[target]) if target else is_file
+                )
+            if not leads:
+                wrong.append(f"{name}: {href}")
+    assert wrong == []
 
 
 @pytest.mark.parametrize("name", NAMES)
