@@ -19,7 +19,6 @@ PACKAGE = FOLDER / "tare_client"
 def write_client_reference() -> str:
     """Return the reference: what the package offers, in its own order, then each command's help."""
     package = griffe.load("tare_client", search_paths=[str(FOLDER)], allow_inspection=False)
-    griffe.load_extensions()
     parts = [
         "# Client reference",
         "Made from the docstrings of `clients/python/` by `make references`: change the code, not "
@@ -42,7 +41,10 @@ def _write_members(package: griffe.Object | griffe.Alias) -> Iterator[str]:
         member = package.members.get(str(name))
         if member is None:
             continue
-        item = member.final_target if isinstance(member, griffe.Alias) else member
+        try:
+            item = member.final_target if isinstance(member, griffe.Alias) else member
+        except griffe.AliasResolutionError as error:
+            raise ValueError(f"{name} is not where it is imported from: {error}") from error
         yield f"### {clean_text(item.name)}"
         yield _write_signature(item)
         yield _read_docstring(item)

@@ -17,21 +17,31 @@ STANDS_FOR = re.compile(r"<[^>]+>|\{\w+\}|\b[A-Z][A-Z_]*\b|…|\.\.\.")
 
 
 @cache
+def list_routes() -> tuple[str, ...]:
+    """Return all addresses of the site, without the first slash, as Django writes them."""
+    return tuple(_walk(get_resolver().url_patterns, ""))
+
+
+def _walk(patterns: list[URLPattern | URLResolver], before: str) -> Iterator[str]:
+    for pattern in patterns:
+        route = before + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            yield from _walk(pattern.url_patterns, route)
+        else:
+            yield route
+
+
+@cache
 def list_first_parts() -> set[str]:
     """Return the first parts of the site's addresses: what else begins with a slash is a path."""
-    return set(_walk(get_resolver().url_patterns))
-
-
-def _walk(patterns: list[URLPattern | URLResolver]) -> Iterator[str]:
-    for pattern in patterns:
-        first = str(pattern.pattern).partition("/")[0]
-        if first and "<" not in first:
-            yield first
+    return {route.partition("/")[0] for route in list_routes() if "/" in route} - {""}
 
 
 def is_address(address: str) -> bool:
-    """Return whether the site has an address, with a number or a name where one stands for it."""
+    """Return whether the site has an address, or some below it; see STANDS_FOR."""
     path = re.split(r"[?#]", address)[0]
+    if any(route.startswith(path.strip("/") + "/") for route in list_routes()):
+        return True
     for value in ("1", "name", "0" * 32):
         try:
             resolve(STANDS_FOR.sub(value, path))
@@ -55,5 +65,7 @@ def test_addresses_are_told_from_paths() -> None:
     assert "/docs/NAME/" in find_addresses("contributing")
     assert is_address("/docs/NAME/")
     assert is_address("/glossary/#interim-analysis")
+    assert is_address("/api/v1")
+    assert not is_address("/api/v0")
     assert not is_address("/no-such-page/")
     assert "proc" not in list_first_parts()
