@@ -32,8 +32,8 @@ def write_api_reference(document: Schema) -> str:
         "OpenAPI document, which each site serves as `/api/v1/openapi.json`: change the code, "
         "not this page. `{pk}` and its like in an address stand for a number or a name.",
         "## Authentication",
-        "A token of yours, as `Authorization: Bearer TOKEN`. Your account's page makes them, each "
-        "with scopes and an end; a token can do what you can do, within its scopes.",
+        "`Authorization: Bearer TOKEN`, with a token from *API tokens* in the menu with your name. "
+        "What programs have to know besides stands in [the API](api.md).",
         *_write_operations(document),
         "## Types",
         *_write_types(document),
