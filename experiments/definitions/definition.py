@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from experiments.definitions.definition_fields import BARE_METAL, BY_NAME, FIELDS
@@ -80,6 +80,17 @@ class Definition:
         """Return a problem at the place of `path`, or of what it stands in."""
         place = find_place(self.places, path)
         return Problem(path, message, *(place or (None, None)))
+
+    def says_the_same(self, other: Definition) -> bool:
+        """Return whether both define one experiment: workloads and environments have no order."""
+        return self._sort() == other._sort()
+
+    def _sort(self) -> Definition:
+        return replace(
+            self,
+            workloads=tuple(sorted(self.workloads, key=lambda row: row.name)),
+            environments=tuple(sorted(self.environments, key=lambda row: row.name)),
+        )
 
 
 def find_place(places: Mapping[str, Place], path: str) -> Place | None:

@@ -77,10 +77,9 @@ class Field:
         if value != int(value):
             raise ValueError(f"This is to be a whole number, not {value}.")
         number = int(value)
-        if self.minimum is not None and self.maximum is not None:
-            if not self.minimum <= number <= self.maximum:
-                limits = f"from {self.minimum} to {self.maximum}"
-                raise ValueError(f"This is to be a number {limits}, not {number}.")
+        least, most = self.minimum, self.maximum
+        if least is not None and most is not None and not least <= number <= most:
+            raise ValueError(f"This is to be a number from {least} to {most}, not {number}.")
         return number
 
     def write(self, value: Any) -> Any:

@@ -96,7 +96,7 @@ def rewrite_yaml(text: str, definition: Definition) -> str:
         is_json = text.lstrip().startswith("{")
         _merge(stored, to_document(parse_definition(text)), to_document(definition))
         changed = _dump(stored)
-        if not is_json and parse_definition(changed) == definition:
+        if not is_json and parse_definition(changed).says_the_same(definition):
             return changed
     except (YAMLError, BadDefinition, ValueError, TypeError, AttributeError, KeyError):
         pass  # an odd text: it was kept for its comments alone

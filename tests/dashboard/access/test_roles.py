@@ -74,6 +74,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     # address: method, what it names, least role
     "healthz": (GET, "", NOBODY),
     "glossary": (GET, "", NOBODY),
+    "experiment_schema": (GET, "", NOBODY),
     "docs": (GET, "", NOBODY),
     "document": (GET, "document", NOBODY),
     "document_picture": (GET, "picture", NOBODY),
@@ -187,6 +188,9 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "experiment_new": (GET, "", Role.RESEARCHER),
     "experiment_import": (GET, "", Role.RESEARCHER),
     "bundle_import": (GET, "", Role.RESEARCHER),
+    "definition_import": (GET, "", Role.RESEARCHER),
+    "definition_yaml": (GET, "draft", Role.VIEWER),
+    "definition_json": (GET, "draft", Role.VIEWER),
     "experiment_edit": (GET, "draft", Role.RESEARCHER),
     "experiment_script": (POST, "", Role.RESEARCHER),
     "experiment_keep_new": (POST, "", Role.RESEARCHER),
