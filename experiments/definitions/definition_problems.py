@@ -40,7 +40,7 @@ def sort_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     )
     rest = len(once) - MOST_PROBLEMS
     if rest > 0:
-        once = [*once[:MOST_PROBLEMS], Problem("", f"And {rest} more problems.")]
+        once = [*once[:MOST_PROBLEMS], Problem("", f"And {rest:,} more problems.")]
     return tuple(once)
 
 

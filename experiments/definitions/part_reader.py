@@ -6,7 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from experiments.definitions.definition import Place, find_place
-from experiments.definitions.definition_problems import Problem, shorten, suggest_near
+from experiments.definitions.definition_problems import (
+    MOST_PROBLEMS,
+    Problem,
+    shorten,
+    suggest_near,
+)
 from experiments.definitions.yaml_tree import Node, join_path
 
 
@@ -41,7 +46,8 @@ class PartReader:
         names = list(known)
         for name in node.value:
             if name not in names:
-                cure = suggest_near(name, names)
+                many = len(self.problems) > MOST_PROBLEMS  # they are counted, and not shown
+                cure = "" if many else suggest_near(name, names)
                 self.add(join_path(path, name), f"“{shorten(name)}” is not known here. {cure}")
         return {name: inner for name, inner in node.value.items() if name in names}
 

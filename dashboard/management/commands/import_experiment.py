@@ -35,11 +35,9 @@ class Command(BaseCommand):
             raise CommandError(f"There is no user called {options['owner']}.")
         if not may_add(owner, Experiment):
             raise CommandError(f"{owner} may make no experiments (role: {owner.role}).")
-        mapping = {}
-        if options["map"]:
-            mapping = read_mapping(_read(options["map"]))
-            if isinstance(mapping, tuple):
-                raise CommandError("\n".join(map(str, mapping)))
+        mapping = read_mapping(_read(options["map"])) if options["map"] else {}
+        if isinstance(mapping, tuple):
+            raise CommandError("\n".join(map(str, mapping)))
         store = launch_text if options["launch"] else save_text
         content = _read(options["file"])
         try:
