@@ -62,7 +62,7 @@ class DefinitionForm(Styled, forms.Form):
         strip=False,
         label="Text",
         widget=forms.Textarea(
-            attrs={"rows": 20, "spellcheck": "false", "class": "form-control code"}
+            attrs={"rows": 20, "spellcheck": "false", "class": "form-control text"}
         ),
     )
     make_missing = forms.BooleanField(
