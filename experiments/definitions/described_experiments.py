@@ -183,17 +183,17 @@ def _describe_environment(
     }
     if frozen:
         of_runtime = list_own_lines(row.runtime.setup_lines if row.runtime else "")
-        lines = list(frozen["setup_lines"])
+        lines = list(frozen.get("setup_lines", ()))
         if lines[: len(of_runtime)] == of_runtime:
             lines = lines[len(of_runtime) :]
         values = {
-            "runtime": frozen["runtime"],
-            "image": frozen["image_digest"],
-            "format": frozen["image_format"],
-            "mode": frozen["mode"],
-            "python": frozen["python"],
-            "binds": tuple(frozen["binds"]),
-            "variables": dict(frozen["variables"]),
+            "runtime": frozen.get("runtime", row.kind),
+            "image": frozen.get("image_digest", ""),
+            "format": frozen.get("image_format", ""),
+            "mode": frozen.get("mode", ""),
+            "python": frozen.get("python", row.python),
+            "binds": tuple(frozen.get("binds", ())),
+            "variables": dict(frozen.get("variables", ())),
         }
     is_shown = staged is not None and staged.image_id in shown
     return EnvironmentDefinition(

@@ -13,7 +13,7 @@ from experiments.definitions.site_workloads import WorkloadFinder
 from experiments.models import Cluster, Environment, Experiment, Partition, User, Workload
 from experiments.models.environment_copies import make_copy
 
-Mapping_ = Mapping[str, Mapping[str, str]]
+Names = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class SiteRows:
 
 
 def find_rows(
-    definition: Definition, user: User, mapping: Mapping_, *, make_missing: bool = False
+    definition: Definition, user: User, mapping: Names, *, make_missing: bool = False
 ) -> SiteRows:
     """Return the rows that `user` may use for a definition, and a problem for each that is missing.
 
@@ -48,7 +48,14 @@ def find_rows(
     `make_missing` workloads that the file describes in full are made: call it in a transaction.
     """
     names = {
-        section: {**definition.mapping.get(section, {}), **mapping.get(section, {})}
+        section: {
+            name: here
+            for name, here in {
+                **definition.mapping.get(section, {}),
+                **mapping.get(section, {}),
+            }.items()
+            if "\0" not in here  # the database takes none
+        }
         for section in {*definition.mapping, *mapping}
     }
     rows = SiteRows()
@@ -73,7 +80,7 @@ def find_rows(
     return rows
 
 
-def _find_cluster(rows: SiteRows, definition: Definition, user: User, names: Mapping_) -> None:
+def _find_cluster(rows: SiteRows, definition: Definition, user: User, names: Names) -> None:
     name = definition.values["cluster"]
     usable = Cluster.objects.usable_by(user)
     here = names.get("clusters", {}).get(name, name)
@@ -102,7 +109,7 @@ def _find_cluster(rows: SiteRows, definition: Definition, user: User, names: Map
         rows.missing.append(Missing("partitions", partition, choices))
 
 
-def _find_environments(rows: SiteRows, definition: Definition, user: User, names: Mapping_) -> None:
+def _find_environments(rows: SiteRows, definition: Definition, user: User, names: Names) -> None:
     if rows.cluster is None:
         return
     finder = EnvironmentFinder(

@@ -198,7 +198,7 @@ class _Builder:
         """Return a scalar's value by the core schema of YAML 1.2."""
         text = event.value
         if event.style in ("'", '"', "|", ">"):
-            return self._join_surrogates(event, path, text)
+            return self._read_text(event, path, text)
         if NULL.fullmatch(text):
             return None
         if TRUE.fullmatch(text) or FALSE.fullmatch(text):
@@ -217,10 +217,13 @@ class _Builder:
                 self._add(event, path, f"{shorten(text)} is too large a number.")
                 return None
             return number
-        return self._join_surrogates(event, path, text)
+        return self._read_text(event, path, text)
 
-    def _join_surrogates(self, event: Any, path: str, text: str) -> str:
+    def _read_text(self, event: Any, path: str, text: str) -> str:
         """Return the text with the pairs that JSON writes for one letter joined."""
+        if "\0" in text:
+            self._add(event, path, "The text has a NUL character.")
+            return ""
         try:
             return text.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:

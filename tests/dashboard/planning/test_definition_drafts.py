@@ -195,6 +195,36 @@ def test_form_to_file_to_form_is_the_identity(
         transaction.set_rollback(True)
 
 
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(start=st.floats(0, 1), length=st.integers(0, 20), text=st.text(max_size=20))
+def test_no_damaged_file_crashes_a_check(
+    place: Place, start: float, length: int, text: str
+) -> None:
+    whole = place.write()
+    begin = int(start * len(whole))
+    damaged = whole[:begin] + text + whole[begin + length :]
+    applied = check_text(damaged, place.user)
+    assert applied.is_valid or applied.problems
+    assert not Experiment.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["question", "cluster", "partition", "name", "visibility"])
+@pytest.mark.parametrize("value", ['"a\\0b"', "x" * 5000, '"\\ud800"', "[]", "{}", "1e5", "''"])
+def test_odd_values_are_refused_in_words(place: Place, name: str, value: str) -> None:
+    lines = [line for line in place.write().splitlines() if not line.startswith(f"{name}:")]
+    text = "\n".join(lines) + f"\n{name}: {value}\n"
+    if name == "name":
+        text = place.write(workload=value)
+    for applied in (
+        check_text(text, place.user),
+        check_text(text, place.user, make_missing=True),
+        check_text(text, place.user, {"clusters": {place.cluster.name: "b\0"}}),
+    ):
+        assert applied.is_valid or applied.problems
+
+
 def test_a_draft_gives_the_text_back_byte_for_byte(place: Place) -> None:
     text = place.write().replace("\n", "\r\n", 3)
     draft = save_text(text.encode(), place.user)
