@@ -2,12 +2,13 @@
 
 from django.contrib import admin
 from django.contrib.auth import views as auth
-from django.urls import path
+from django.urls import include, path
 from django.views.generic import RedirectView
 
 from dashboard import glossary_views, overview_views
 from dashboard.access import account_views, audit_views, link_views, visibility_views
 from dashboard.access.log_in import AdminLoginForm, LoginForm
+from dashboard.api.api import list_urls
 from dashboard.catalogue import catalogue_views
 from dashboard.clusters import (
     carried_cluster_views,
@@ -433,6 +434,7 @@ urlpatterns = [
         name="link_withdraw",
     ),
     path("visibility/<slug:kind>/<int:pk>/", visibility_views.change_visibility, name="visibility"),
+    path("api/v1/", include((list_urls(), "api"), namespace="api")),
     path("admin/", admin.site.urls),
     # Pages that somebody may have linked to under an older word.
     path(

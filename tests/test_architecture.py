@@ -82,6 +82,7 @@ MAY_IMPORT = {
         "xstatic",
         "plotly",
     },
+    "dashboard.api": {"dashboard", "experiments", "django", "ninja", "pydantic"},
     "dashboard.charts": {
         "dashboard.charts",
         "dashboard.numbers",
@@ -235,9 +236,10 @@ ROOMS = {
         "reproductions": "access typed_requests",
         "glossary_views": "typed_requests",
         "overview_views": "comparisons execution live_parts typed_requests",
+        "api": "",
         "settings": "environment",
         "apps": "access",
-        "urls": "access catalogue clusters comparisons data_sets docs execution glossary_views "
+        "urls": "access api catalogue clusters comparisons data_sets docs execution glossary_views "
         "health images imports notifications overview_views planning presets provenance publishing "
         "recurring reproductions search software",
         "wsgi": "",

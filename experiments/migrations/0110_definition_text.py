@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('experiments', '0107_bundle_signatures'),
+        ('experiments', '0108_api_tokens'),
     ]
 
     operations = [

@@ -143,9 +143,23 @@ def test_the_level_of_an_extension_is_that_of_tare(first: int, added: int) -> No
     assert program.find_extension_level(first, added) == compute_extension_level(first, added)
 
 
-def test_the_bundle_that_the_docs_show_verifies(tmp_path: Path) -> None:
-    bundle = BASE / "docs" / "bundles" / "resnet50-on-one-and-two-h200.zip"
+PUBLISHED = {
+    "resnet50-on-one-and-two-h200": (2, 213),
+    "resnet50-on-four-h200": (1, 108),
+    "resnet50-deterministic-on-one-two-and-four-h200": (3, 408),
+}
+"""The bundles of the docs: how many verdicts and how many numbers each has."""
+
+
+def test_the_docs_show_no_other_bundles() -> None:
+    assert {path.stem for path in (BASE / "docs" / "bundles").glob("*.zip")} == PUBLISHED.keys()
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_bundles_that_the_docs_show_verify(name: str, tmp_path: Path) -> None:
+    verdicts, numbers = PUBLISHED[name]
+    bundle = BASE / "docs" / "bundles" / f"{name}.zip"
     code, said = verify(bundle.read_bytes(), tmp_path)
     assert code == 0, said
-    assert said.count("EQUIVALENT                 EQUIVALENT                 agrees") == 2
-    assert "All check sums and all 213 numbers agree." in said
+    assert said.count("EQUIVALENT                 EQUIVALENT                 agrees") == verdicts
+    assert f"All check sums and all {numbers} numbers agree." in said

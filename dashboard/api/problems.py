@@ -1,0 +1,123 @@
+"""What stands against a request, as problem+json (RFC 9457), in the sentences of the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from http import HTTPStatus
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from ninja import NinjaAPI, Schema
+from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationError
+
+CONTENT_TYPE = "application/problem+json"
+NOT_FOUND = "There is no such row, or you may not view it."
+NO_TOKEN = "Log in by a token: “Authorization: Bearer tare_…”. Account → API tokens makes one."  # noqa: S105
+
+
+@dataclass(frozen=True)
+class FieldProblem:
+    """What is wrong at one place of what was sent."""
+
+    field: str
+    """Its path, such as "environments.1.image"; "" for the whole."""
+    message: str
+    line: int | None = None
+    column: int | None = None
+
+
+class Problem(Exception):
+    """An answer that is no success. `detail` is a sentence for a person."""
+
+    def __init__(
+        self,
+        status: HTTPStatus,
+        detail: str,
+        problems: Sequence[FieldProblem] = (),
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.detail = status, detail
+        self.problems, self.headers = tuple(problems), headers or {}
+
+
+class FieldProblemSchema(Schema):
+    """What is wrong at one place of what was sent."""
+
+    field: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+
+
+class ProblemSchema(Schema):
+    """An answer that is no success, by RFC 9457."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    problems: list[FieldProblemSchema] = []
+
+
+def refuse(why_not: str) -> None:
+    """Raise Problem 403 with the given reason; "" lets the request pass."""
+    if why_not:
+        raise Problem(HTTPStatus.FORBIDDEN, why_not)
+
+
+def send_problem(problem: Problem) -> HttpResponse:
+    """Return the answer that says what stands against a request."""
+    body: dict[str, Any] = {
+        "type": "about:blank",
+        "title": problem.status.phrase,
+        "status": int(problem.status),
+        "detail": problem.detail,
+        "problems": [asdict(one) for one in problem.problems],
+    }
+    return JsonResponse(
+        body, status=problem.status, content_type=CONTENT_TYPE, headers=problem.headers
+    )
+
+
+def answer_problems(api: NinjaAPI) -> None:
+    """Have the API answer every exception of ours and of its library as problem+json."""
+
+    @api.exception_handler(Problem)
+    def answer(request: HttpRequest, error: Problem) -> HttpResponse:
+        return send_problem(error)
+
+    @api.exception_handler(Http404)
+    def answer_missing(request: HttpRequest, error: Http404) -> HttpResponse:
+        return send_problem(Problem(HTTPStatus.NOT_FOUND, NOT_FOUND))
+
+    @api.exception_handler(PermissionDenied)
+    def answer_denied(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
+        return send_problem(Problem(HTTPStatus.FORBIDDEN, str(error) or "You may not do this."))
+
+    @api.exception_handler(AuthenticationError)
+    def answer_unknown(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
+        headers = {"WWW-Authenticate": 'Bearer realm="Tare"'}
+        return send_problem(Problem(HTTPStatus.UNAUTHORIZED, NO_TOKEN, headers=headers))
+
+    @api.exception_handler(Throttled)
+    def answer_throttled(request: HttpRequest, error: Throttled) -> HttpResponse:
+        seconds = error.wait or 60
+        detail = f"Too many requests: try again in {seconds:.0f} s."
+        headers = {"Retry-After": f"{seconds:.0f}"}
+        return send_problem(Problem(HTTPStatus.TOO_MANY_REQUESTS, detail, headers=headers))
+
+    @api.exception_handler(HttpError)
+    def answer_http(request: HttpRequest, error: HttpError) -> HttpResponse:
+        return send_problem(Problem(HTTPStatus(error.status_code), str(error)))
+
+    @api.exception_handler(ValidationError)
+    def answer_invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+        problems = [
+            FieldProblem(".".join(str(part) for part in one["loc"]), str(one["msg"]))
+            for one in error.errors
+        ]
+        detail = "What was sent is not what this address takes."
+        return send_problem(Problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, problems))
