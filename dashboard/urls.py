@@ -6,7 +6,13 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from dashboard import glossary_views, overview_views
-from dashboard.access import account_views, audit_views, link_views, visibility_views
+from dashboard.access import (
+    account_views,
+    api_token_views,
+    audit_views,
+    link_views,
+    visibility_views,
+)
 from dashboard.access.log_in import AdminLoginForm, LoginForm
 from dashboard.api.api import list_urls
 from dashboard.catalogue import catalogue_views
@@ -83,6 +89,13 @@ urlpatterns = [
         "account/publishing/token/delete/",
         publishing_account_views.delete_token,
         name="deposit_token_delete",
+    ),
+    path("account/tokens/", api_token_views.api_tokens, name="api_tokens"),
+    path("account/tokens/<int:pk>/", api_token_views.api_token, name="api_token"),
+    path(
+        "account/tokens/<int:pk>/withdraw/",
+        api_token_views.withdraw_api_token,
+        name="api_token_withdraw",
     ),
     path("about/key/", publication_views.site_key, name="site_key"),
     path("account/notifications/", notification_views.choices, name="notification_choices"),

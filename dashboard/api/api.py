@@ -5,7 +5,14 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver
 from ninja import NinjaAPI
 
-from dashboard.api import account_routes, experiment_routes
+from dashboard.api import (
+    account_routes,
+    catalogue_routes,
+    experiment_actions,
+    experiment_routes,
+    result_routes,
+    run_routes,
+)
 from dashboard.api.problems import answer_problems
 
 api = NinjaAPI(
@@ -17,8 +24,15 @@ api = NinjaAPI(
     openapi_url="openapi.json",
 )
 answer_problems(api)
-api.add_router("", account_routes.router)
-api.add_router("", experiment_routes.router)
+for routes in (
+    account_routes,
+    experiment_routes,
+    experiment_actions,
+    result_routes,
+    run_routes,
+    catalogue_routes,
+):
+    api.add_router("", routes.router)
 
 
 def list_urls() -> list[URLPattern | URLResolver]:

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('experiments', '0108_api_tokens'),
+        ('experiments', '0109_answered_requests'),
     ]
 
     operations = [
