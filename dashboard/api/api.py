@@ -10,6 +10,7 @@ from dashboard.api import (
     catalogue_routes,
     experiment_actions,
     experiment_routes,
+    export_routes,
     result_routes,
     run_routes,
 )
@@ -31,6 +32,7 @@ for routes in (
     result_routes,
     run_routes,
     catalogue_routes,
+    export_routes,
 ):
     api.add_router("", routes.router)
 

@@ -56,13 +56,13 @@ def write_parquet(table: TypedTable) -> Iterator[bytes]:
     import pyarrow as pa  # lazily: processes that write none do without 50 MB
     from pyarrow.parquet import ParquetWriter
 
-    schema = _make_schema(table)
+    schema = make_schema(table)
     file = Pieces()
     with ParquetWriter(file, schema, compression="snappy") as writer:
         kept: list[Any] = []
         rows = 0
         for batch in table.batches:
-            kept.append(_make_record_batch(batch, table.columns, schema))
+            kept.append(make_record_batch(batch, table.columns, schema))
             rows += len(kept[-1])
             if rows >= ROWS_OF_A_PART:
                 writer.write_table(pa.Table.from_batches(kept, schema))
@@ -86,7 +86,7 @@ def _list_types() -> dict[str, Any]:
     }
 
 
-def _make_schema(table: TypedTable) -> Any:
+def make_schema(table: TypedTable) -> Any:
     """Return the columns with their types; units stand at each, and once more in the file's facts.
 
     Only readers by Arrow know what stands at a column.
@@ -110,7 +110,8 @@ def _describe(column: TypedColumn) -> dict[str, str]:
     return {name: text for name, text in known.items() if text}
 
 
-def _make_record_batch(batch: Batch, columns: Sequence[TypedColumn], schema: Any) -> Any:
+def make_record_batch(batch: Batch, columns: Sequence[TypedColumn], schema: Any) -> Any:
+    """Return a batch of a table as one of Arrow."""
     import pyarrow as pa
 
     arrays = [

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator
 from itertools import islice
 
+from django.db.models import QuerySet
+
 from experiments.comparisons.comparison_keys import identify_method
 from experiments.comparisons.rows_by_key import iterate_values
 from experiments.comparisons.run_rows import list_run_rows
@@ -107,7 +109,8 @@ def make_series_table(experiment: Experiment) -> TypedTable:
     A batch is one series; its values are a numpy array, and what they have in common is `Repeated`.
     """
     columns = (*ABOUT_RUN, NODE, METRIC, UNIT, STEP, VALUE)
-    return TypedTable(columns, _read_steps(experiment), describe_source(experiment))
+    rows = Series.objects.filter(run__experiment=experiment)
+    return TypedTable(columns, read_steps(rows), describe_source(experiment))
 
 
 _OF_RUN = (
@@ -130,8 +133,8 @@ def _read_measurements(experiment: Experiment) -> Iterator[Batch]:
         yield columns
 
 
-def _read_steps(experiment: Experiment) -> Iterator[Batch]:
-    rows = Series.objects.filter(run__experiment=experiment)
+def read_steps(rows: QuerySet[Series]) -> Iterator[Batch]:
+    """Yield a batch for each of the series, in the order of the plan."""
     keys = list(rows.order_by(*_ORDER).values_list("pk", flat=True))
     fields = (*_OF_RUN, "metric", "unit", "steps", BINARY)
     for series in iterate_values(rows, keys, fields, SERIES_AT_ONCE):

@@ -1,0 +1,114 @@
+"""Streamed files of all runs that one may view, with their measurements or their series."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Any, Literal
+
+from django.http import HttpResponseBase, StreamingHttpResponse
+from django.utils.http import content_disposition_header
+from ninja import Query, Router, Schema
+from pydantic import Field
+
+from dashboard.api.problems import FieldProblem, Problem, ProblemSchema
+from dashboard.api.requests import ApiRequest
+from dashboard.api.tokens import READ
+from dashboard.comparisons.arrow_files import KINDS, ArrowTable, Ending, write_file
+from dashboard.comparisons.copied_runs import (
+    copy_measurements,
+    copy_runs,
+    copy_series,
+    list_metrics,
+)
+from dashboard.comparisons.export_limit import RETRY_SECONDS, send_within_limit
+from experiments.models import Experiment, Run
+
+router = Router(tags=["Exports"])
+MOST_METRICS = 100
+What = Literal["runs", "measurements", "series"]
+Key = Annotated[int | None, Field(ge=1, lt=2**63)]
+
+
+class ExportFilter(Schema):
+    """Which runs; without any of these, all that one may view."""
+
+    experiment: Key = None
+    cluster: Key = None
+    state: Run.State | None = None
+    node: str | None = None
+    environment: Annotated[str | None, Field(description="The name of an environment.")] = None
+    workload: Annotated[str | None, Field(description="The name of a workload.")] = None
+    tag: Annotated[str | None, Field(description="A tag of the experiment.")] = None
+    metrics: Annotated[
+        str, Field(description="Of runs: the metrics that have a column, by commas; else all.")
+    ] = ""
+
+
+def choose_runs(request: ApiRequest, chosen: ExportFilter) -> Any:
+    """Return the runs that the filters leave. Raises Problem where one of them is not known.
+
+    A misspelt filter that did nothing would export everything.
+    """
+    if unknown := [name for name in request.GET if name not in ExportFilter.model_fields]:
+        known = ", ".join(ExportFilter.model_fields)
+        problems = [
+            FieldProblem(f"query.{name[:50]}", f"There is no such filter; there are {known}.")
+            for name in unknown
+        ]
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "Filters that are not there.", problems)
+    wanted = {
+        "experiment": chosen.experiment,
+        "job__cluster": chosen.cluster,
+        "state": chosen.state,
+        "node": chosen.node,
+        "environment__name": chosen.environment,
+        "workload__name": chosen.workload,
+        "experiment__tags__contains": [chosen.tag] if chosen.tag else None,
+    }
+    rows = Run.objects.filter(experiment__in=Experiment.objects.visible_to(request.user))
+    return rows.filter(**{name: value for name, value in wanted.items() if value})
+
+
+def _make_table(runs: Any, what: What, metrics: str) -> ArrowTable:
+    if what == "measurements":
+        return copy_measurements(runs)
+    if what == "series":
+        return copy_series(runs)
+    columns = list_metrics(runs, [name.strip() for name in metrics.split(",") if name.strip()])
+    if len(columns) > MOST_METRICS:
+        detail = (
+            f"These runs have {len(columns)} metrics, and a file has columns for {MOST_METRICS}: "
+            "name some with “metrics=”, or take the file of measurements."
+        )
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
+    return copy_runs(runs, columns)
+
+
+@router.get(
+    "export/{what}.{ending}",
+    auth=READ,
+    response={200: bytes, 401: ProblemSchema, 422: ProblemSchema, 503: ProblemSchema},
+)
+def export(
+    request: ApiRequest, what: What, ending: Ending, chosen: Query[ExportFilter]
+) -> HttpResponseBase:
+    """Stream a file of all runs that one may view, of their measurements, or of their series."""
+    runs = choose_runs(request, chosen)
+
+    def make_response() -> StreamingHttpResponse:
+        pieces = write_file(_make_table(runs, what, chosen.metrics), ending)
+        response = StreamingHttpResponse(pieces, content_type=KINDS[ending])
+        name = content_disposition_header(True, f"tare-{what}.{ending}")
+        response["Content-Disposition"] = name
+        if ending != "csv":
+            response["Content-Encoding"] = "identity"  # the middleware would pack it once more
+        return response
+
+    answer = send_within_limit(request, make_response)
+    if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+        raise Problem(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            f"Other files are being sent: try again in {RETRY_SECONDS} s.",
+            headers={"Retry-After": str(RETRY_SECONDS)},
+        )
+    return answer

@@ -1,0 +1,191 @@
+"""Streamed files of all runs: what they hold, who gets what, and that none looks whole when cut."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import pandas
+import pyarrow as pa
+import pytest
+from django.db import OperationalError, connection
+from django.test import Client
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from dashboard.comparisons import copied_runs
+from dashboard.comparisons.arrow_files import ArrowTable, Ending, write_file
+from experiments.models import Experiment, Measurement, Run, Series
+from tests.dashboard.access.test_links import link_to, visitor
+from tests.dashboard.api.requests_by_token import get, log_in
+from tests.factories import SeriesFactory, UserFactory
+
+pytestmark = pytest.mark.django_db
+ENDINGS: tuple[Ending, ...] = ("csv", "parquet", "arrow")
+
+
+def read(content: bytes, ending: str) -> Any:
+    """Return a file as a table of Arrow."""
+    if ending == "parquet":
+        return parquet.read_table(io.BytesIO(content))
+    if ending == "arrow":
+        return pa.ipc.open_stream(content).read_all()
+    return pa.Table.from_pandas(pandas.read_csv(io.BytesIO(content)))
+
+
+def fetch(client: Client, headers: dict[str, str], path: str) -> Any:
+    answer = client.get(f"/api/v1/export/{path}", headers=headers)
+    assert answer.status_code == 200, b"".join(answer)
+    content = b"".join(answer.streaming_content)
+    return read(content, path.partition("?")[0].rpartition(".")[2])
+
+
+@pytest.fixture
+def recorded(results: Experiment, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    """An experiment with series, of which a part of a file has few runs."""
+    for name in ("RUNS_AT_ONCE", "MEASURED_AT_ONCE", "SERIES_OF_RUNS"):
+        monkeypatch.setattr(copied_runs, name, 3)
+    for number, run in enumerate(results.runs.order_by("pk")):
+        SeriesFactory(run=run, metric="loss", unit="1", values=[number / 8, 0.1 + 0.2])
+    return results
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_file_has_every_run_with_its_numbers(
+    recorded: Experiment, client: Client, ending: str
+) -> None:
+    headers = log_in(recorded.owner)
+    rows = fetch(client, headers, f"runs.{ending}").to_pylist()
+    runs = list(recorded.runs.order_by("pk"))
+    assert [row["run"] for row in rows] == [run.uid for run in runs]
+    for row, run in zip(rows, runs, strict=True):
+        for number in run.measurements.all():
+            assert row[f"{number.metric} ({number.unit})"] == number.value
+        assert row["is_baseline"] == (run.environment_id == recorded.baseline_id)
+        assert row["block"] == run.job.number
+        if ending != "csv":
+            assert (row["began_at"], row["ended_at"]) == (run.began_at, run.ended_at)
+            assert (row["message"], row["exit_code"]) == (run.message, run.exit_code)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_measurements_and_series_have_a_row_each(
+    recorded: Experiment, client: Client, ending: str
+) -> None:
+    headers = log_in(recorded.owner)
+    rows = fetch(client, headers, f"measurements.{ending}").to_pylist()
+    stored = Measurement.objects.values_list("run__uid", "metric", "value", "unit")
+    shown = {(row["run"], row["metric"], row["value"], str(row["unit"])) for row in rows}
+    assert shown == set(stored) and len(rows) == len(stored)
+    steps = fetch(client, headers, f"series.{ending}").to_pylist()
+    assert {(row["run"], row["step"], row["value"]) for row in steps} == {
+        (series.run.uid, place, value)
+        for series in Series.objects.select_related("run")
+        for place, value in enumerate(series.values, 1)
+    }
+
+
+def test_filters_are_obeyed_and_unknown_ones_refused(recorded: Experiment, client: Client) -> None:
+    headers, run = log_in(recorded.owner), recorded.runs.all()[0]
+    Run.objects.filter(pk=run.pk).update(state="failed", node="n7")
+    address = f"runs.arrow?state=failed&experiment={recorded.pk}&node=n7&metrics="
+    assert fetch(client, headers, address)["run"].to_pylist() == [run.uid]
+    assert len(fetch(client, headers, "runs.parquet?environment=nothing")) == 0
+    assert len(fetch(client, headers, "runs.csv?tag=nothing")) == 0
+    for wrong in ("clutser=1", "state=lost", "experiment=x", "cluster=0"):
+        assert get(client, f"export/runs.csv?{wrong}", headers, 422)["problems"], wrong
+    get(client, "export/runs.xlsx", headers, 422)
+
+
+@pytest.mark.parametrize("what", ["runs", "measurements", "series"])
+def test_what_one_may_not_view_is_in_no_file(
+    recorded: Experiment, client: Client, what: str
+) -> None:
+    Experiment.objects.update(visibility="private")
+    table = fetch(client, log_in(UserFactory()), f"{what}.parquet")
+    assert len(table) == 0
+    assert not [name for name in table.column_names if "(" in name]  # nor a metric's name
+    assert client.get(f"/api/v1/export/{what}.csv").status_code == 401
+    shown = visitor(link_to(recorded))
+    assert shown.get(f"/api/v1/export/{what}.csv").status_code == 401
+
+
+def test_odd_texts_come_back_and_formulas_do_not_run(recorded: Experiment, client: Client) -> None:
+    texts = ['=1+1"x', "a,b\r\nc", "", "\\.", "é€😀", "NULL", "-3", "NaN"]
+    runs = list(recorded.runs.order_by("pk"))[: len(texts)]
+    for run, text in zip(runs, texts, strict=False):
+        Run.objects.filter(pk=run.pk).update(message=text)
+    headers = log_in(recorded.owner)
+    messages = fetch(client, headers, "runs.parquet")["message"].to_pylist()[: len(runs)]
+    assert messages == texts[: len(runs)]
+    answer: Any = client.get("/api/v1/export/runs.csv", headers=headers)
+    lines = list(csv.DictReader(io.StringIO(b"".join(answer).decode(), newline=""), strict=True))
+    kept = [line["message"] for line in lines][: len(runs)]
+    assert kept == ["'" + texts[0], *texts[1 : len(runs)]]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_file_whose_database_fails_is_refused_by_its_readers(
+    recorded: Experiment, client: Client, ending: str, failing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranges = copied_runs._list_ranges
+
+    def break_off(*args: Any) -> Iterator[tuple[int, int]]:
+        for number, part in enumerate(ranges(*args)):
+            if number == failing:
+                raise OperationalError("the connection is lost")
+            yield part
+
+    monkeypatch.setattr(copied_runs, "_list_ranges", break_off)
+    answer: Any = client.get(f"/api/v1/export/runs.{ending}", headers=log_in(recorded.owner))
+    content = b""
+    with pytest.raises(OperationalError):
+        for piece in answer.streaming_content:
+            content += piece
+    with pytest.raises((pa.ArrowInvalid, OSError, pandas.errors.ParserError)):
+        read(content, ending)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.data())
+def test_no_file_cut_between_its_pieces_can_be_read(sizes: list[int], data: Any) -> None:
+    schema = pa.schema([("run", pa.string()), ("value", pa.float64())])
+    batches = [
+        pa.record_batch([["u"] * (size + 1), [0.5] * (size + 1)], schema=schema) for size in sizes
+    ]
+    for ending in ENDINGS:
+        pieces = list(write_file(ArrowTable(schema, iter(batches)), ending))
+        assert len(read(b"".join(pieces), ending)) == sum(sizes) + len(sizes)
+        cut = b"".join(pieces[: data.draw(st.integers(0, len(pieces) - 1))])
+        with pytest.raises((pa.ArrowInvalid, OSError, ValueError)):
+            read(cut, ending)
+
+
+def test_runs_that_come_while_a_file_is_sent_are_not_in_it(
+    recorded: Experiment, client: Client
+) -> None:
+    answer: Any = client.get("/api/v1/export/runs.arrow", headers=log_in(recorded.owner))
+    pieces = answer.streaming_content
+    content = next(pieces)
+    first, *_, last = recorded.runs.order_by("pk")
+    last.delete()
+    Run.objects.filter(pk=first.pk).update(node="later")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_cursors WHERE name LIKE '_django%%'")
+        assert cursor.fetchone() == (0,)
+    table = read(content + b"".join(pieces), "arrow")
+    assert len(table) == recorded.runs.count()
+    assert "later" not in table["node"].to_pylist()
+
+
+def test_only_what_is_not_packed_yet_is_packed(recorded: Experiment, client: Client) -> None:
+    headers = {**log_in(recorded.owner), "accept-encoding": "gzip"}
+    encodings = {}
+    for ending in ENDINGS:
+        answer: Any = client.get(f"/api/v1/export/runs.{ending}", headers=headers)
+        b"".join(answer)
+        encodings[ending] = answer["Content-Encoding"]
+    assert encodings == {"csv": "gzip", "parquet": "identity", "arrow": "identity"}
