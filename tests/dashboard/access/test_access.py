@@ -53,6 +53,8 @@ OF_AN_EXPERIMENT = (
     "report",
     "runs_csv",
     "runs_json",
+    "bencher_json",
+    "pytest_benchmark_json",
     "comparison_parquet",
     "runs_parquet",
     "measurements_csv",

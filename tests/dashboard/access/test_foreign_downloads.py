@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 OF_AN_EXPERIMENT = (
     *("bundle_zip", "citation_bib", "citation_cff", "provenance_file", "checklist_file"),
     *("comparison_csv", "comparison_json", "comparison_tex", "comparison_parquet"),
-    *("runs_csv", "runs_json", "runs_parquet", "measurements_csv", "series_csv"),
+    *("bencher_json", "runs_csv", "runs_json", "runs_parquet", "measurements_csv", "series_csv"),
 )
 OF_A_RUN = ("run_record", "run_provenance_file")
 

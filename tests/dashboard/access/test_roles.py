@@ -147,6 +147,8 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "run_provenance_file": (GET, "run", Role.VIEWER),
     "checklist": (GET, "results", Role.VIEWER),
     "checklist_file": (GET, "results", Role.VIEWER),
+    "bencher_json": (GET, "results", Role.VIEWER),
+    "pytest_benchmark_json": (GET, "results", Role.VIEWER),
     "runs_json": (GET, "results", Role.VIEWER),
     "comparison_parquet": (GET, "results", Role.VIEWER),
     "runs_parquet": (GET, "results", Role.VIEWER),
