@@ -126,6 +126,13 @@ CACHES = {
         "TIMEOUT": 30 * 24 * 3600,
         "OPTIONS": {"MAX_ENTRIES": 2000},  # for each figure the file, and which request asks for it
     },
+    # Requests of the API, counted for all web processes together; a request waits no longer for it.
+    "limits": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "limits",
+        "OPTIONS": {"socket_timeout": 0.25},
+    },
 }
 
 # Where the supervisor of `make demo` writes which services ended; empty: there is none.

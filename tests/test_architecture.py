@@ -77,7 +77,7 @@ MAY_IMPORT = {
         "xstatic",
         "plotly",
     },
-    "dashboard.api": {"dashboard", "experiments", "django", "ninja", "pydantic"},
+    "dashboard.api": {"dashboard", "experiments", "django", "ninja", "pydantic", "redis"},
     "dashboard.charts": {
         "dashboard.charts",
         "dashboard.numbers",
@@ -230,7 +230,7 @@ ROOMS = {
         "reproductions": "access typed_requests",
         "glossary_views": "typed_requests",
         "overview_views": "comparisons execution live_parts typed_requests",
-        "api": "",
+        "api": "access",
         "settings": "environment",
         "apps": "access",
         "urls": "access api catalogue clusters comparisons data_sets docs execution glossary_views "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver
 from ninja import NinjaAPI
 
-from dashboard.api import account_routes, experiment_routes
+from dashboard.api import account_routes, experiment_routes, limits
 from dashboard.api.problems import answer_problems
 
 api = NinjaAPI(
@@ -15,6 +15,7 @@ api = NinjaAPI(
     urls_namespace="api",
     docs_url=None,
     openapi_url="openapi.json",
+    throttle=limits.USUAL,
 )
 answer_problems(api)
 api.add_router("", account_routes.router)

@@ -11,6 +11,7 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from ninja import Path, Query, Router, Schema
 
+from dashboard.api.limits import HEAVY
 from dashboard.api.list_parts import MOST, USUAL, send_list
 from dashboard.api.problems import Problem, ProblemSchema, refuse
 from dashboard.api.requests import ApiRequest
@@ -89,6 +90,7 @@ def read_experiment(request: ApiRequest, pk: Key) -> ExperimentSchema:
 @router.post(
     "experiments/{pk}/launch",
     auth=EXPERIMENTS,
+    throttle=HEAVY,
     response={200: ExperimentSchema, 403: ProblemSchema, 404: ProblemSchema, 409: ProblemSchema},
 )
 def launch_experiment(request: ApiRequest, pk: Key) -> ExperimentSchema:
