@@ -46,6 +46,7 @@ MIDDLEWARE = [
     "dashboard.middleware.forbid_storing",
     # With random bytes in each answer, so that its length tells nothing of a secret in it (BREACH).
     "django.middleware.gzip.GZipMiddleware",
+    "dashboard.api.page_errors.send_errors_to_programs",
     "csp.middleware.CSPMiddleware",
     "dashboard.middleware.refuse_charsets",
     "dashboard.middleware.refuse_nul",

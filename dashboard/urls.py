@@ -422,6 +422,7 @@ urlpatterns = [
     ),
     path("visibility/<slug:kind>/<int:pk>/", visibility_views.change_visibility, name="visibility"),
     path("api/v1/", include((list_urls(), "api"), namespace="api")),
+    path("api/", include([re_path("", answer_elsewhere)])),
     path("admin/", admin.site.urls),
     # Pages that somebody may have linked to under an older word.
     path(
