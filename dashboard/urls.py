@@ -6,7 +6,13 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from dashboard import glossary_views, overview_views
-from dashboard.access import account_views, audit_views, link_views, visibility_views
+from dashboard.access import (
+    account_views,
+    api_token_views,
+    audit_views,
+    link_views,
+    visibility_views,
+)
 from dashboard.access.log_in import AdminLoginForm, LoginForm
 from dashboard.api.api import list_urls
 from dashboard.catalogue import catalogue_views
@@ -82,6 +88,13 @@ urlpatterns = [
         "account/publishing/token/delete/",
         publishing_account_views.delete_token,
         name="deposit_token_delete",
+    ),
+    path("account/tokens/", api_token_views.api_tokens, name="api_tokens"),
+    path("account/tokens/<int:pk>/", api_token_views.api_token, name="api_token"),
+    path(
+        "account/tokens/<int:pk>/withdraw/",
+        api_token_views.withdraw_api_token,
+        name="api_token_withdraw",
     ),
     path("about/key/", publication_views.site_key, name="site_key"),
     path("account/notifications/", notification_views.choices, name="notification_choices"),
@@ -421,8 +434,7 @@ urlpatterns = [
         name="link_withdraw",
     ),
     path("visibility/<slug:kind>/<int:pk>/", visibility_views.change_visibility, name="visibility"),
-    path("api/v1/", include((list_urls(), "api"), namespace="api")),
-    path("api/", include([re_path("", answer_elsewhere)])),
+    path("api/", include(list_urls())),
     path("admin/", admin.site.urls),
     # Pages that somebody may have linked to under an older word.
     path(

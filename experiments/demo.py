@@ -292,7 +292,7 @@ def _environment(cluster: Cluster, name: str, owner: User, **columns: Any) -> En
 
 
 def _framework(packages: Mapping[str, str]) -> str:
-    for name in ("tensorflow-cpu", "tensorflow", "numpy"):
+    for name in ("tensorflow-cpu", "tensorflow", "numpy", "pyperf"):
         if name in packages:
             return f"{name} {packages[name]}"
     return ""

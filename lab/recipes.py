@@ -49,6 +49,7 @@ RECIPES = index_by_name(
             wheel=(FOLDER / "horovod.sh", FOLDER / "horovod-source.lock"),
             is_on_demand=True,
         ),
+        Recipe("benchmarks", "pyperf", debian="packages-benchmarks.txt", is_on_demand=True),
     ]
 )
 USUAL = [name for name, recipe in RECIPES.items() if not recipe.is_on_demand]

@@ -147,6 +147,7 @@ SOFTWARE: Shape = Table(
         "libc": Text(),
         "machine": Text(),
         "builds": Table(others=Table()),
+        "programs": Table(others=Text(4096)),
     },
     needed=("schema", "mark", "python"),
 )

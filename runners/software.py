@@ -1,5 +1,7 @@
 """The steps that inspect the software of an environment. No I/O: an environment in, steps out."""
 
+from collections.abc import Sequence
+
 from runners.jobs import EnvironmentSpec, Step
 from runners.runtimes import RUNTIMES
 from runners.scripts import wrap_program
@@ -8,14 +10,17 @@ from runners.scripts import wrap_program
 LOOK = '"$@" >/dev/null && exit; echo "On $(hostname) there is no $0."; exit 1'
 
 
-def inspect_software(environment: EnvironmentSpec, directory: str, mark: str) -> tuple[Step, ...]:
+def inspect_software(
+    environment: EnvironmentSpec, directory: str, mark: str, *, look_for: Sequence[str] = ()
+) -> tuple[Step, ...]:
     """Return the steps that write the result.json of payload/software.py, with `mark` in it.
 
     It is written into `directory`, the operation's. The environment's set-up lines must be the
-    job's.
+    job's. `look_for` are programs and absolute paths of which it says whether they are there.
     """
     program = [environment.python, f"{directory}/payload/software.py", f"--mark={mark}"]
     program.append(f"--output={directory}/result.json")
+    program += [f"--look-for={word}" for word in look_for]
     inspection = Step(
         f"Reading what {environment.python} finds inside",
         tuple(wrap_program(environment, directory, program)),

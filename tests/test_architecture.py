@@ -181,7 +181,7 @@ ROOMS = {
         "reproductions signing snapshot_facts statistics",
         "deposits": "access bundles citations design encryption models notifications notify",
         "execution": "access clusters comparisons deposits design encryption images liveness "
-        "loaded_files models notifications notify planning recurring snapshots software",
+        "loaded_files models notifications notify planning presets recurring snapshots software",
         "health": "access execution models notifications notify statistics",
         "imports": "access bundles citations comparisons design execution models notify planning "
         "snapshot_facts snapshots statistics",
@@ -230,7 +230,7 @@ ROOMS = {
         "reproductions": "access typed_requests",
         "glossary_views": "typed_requests",
         "overview_views": "comparisons execution live_parts typed_requests",
-        "api": "access",
+        "api": "access comparisons execution lists middleware",
         "settings": "environment",
         "apps": "access",
         "urls": "access api catalogue clusters comparisons data_sets docs execution glossary_views "

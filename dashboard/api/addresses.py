@@ -8,17 +8,17 @@ from functools import cache, partial
 from http import HTTPStatus
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.urls import URLPattern, path, re_path, reverse
+from django.urls import URLPattern, URLResolver, include, path, re_path, reverse
 from ninja import NinjaAPI
 
 from dashboard.api.problems import Problem, send_problem
-from dashboard.api.strict_requests import Methods, View, answer_strictly
+from dashboard.api.strict_requests import View, answer_strictly
 
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 NOWHERE = "The API has no such address. /api/v1/openapi.json lists all of them."
 
 
-def list_addresses(api: NinjaAPI) -> list[URLPattern]:
+def list_addresses(api: NinjaAPI) -> list[URLPattern | URLResolver]:
     """Return the addresses of the API, each once, those without parameters first.
 
     django-ninja has an address once for each module that answers one of its methods, and Django
@@ -36,7 +36,9 @@ def list_addresses(api: NinjaAPI) -> list[URLPattern]:
         path(route, _open(_make_view(api, route, views[route])), name=names[route])
         for route in sorted(views, key=_sort_fixed_first)
     ]
-    return [*addresses, re_path(r"", _open(answer_nowhere))]
+    nowhere, index = re_path(r"", _open(answer_nowhere)), path("", _open(answer_index))
+    version = include(([*addresses, nowhere], "api"), namespace="api")
+    return [path("v1/", version), index, nowhere]
 
 
 def _sort_fixed_first(route: str) -> tuple[bool, ...]:
@@ -44,16 +46,11 @@ def _sort_fixed_first(route: str) -> tuple[bool, ...]:
 
 
 def _make_view(api: NinjaAPI, route: str, views: list[View]) -> View:
+    if route == api.openapi_url:
+        return views[0]
     if not route:
         return answer_index
-    documented = PARAMETER.sub(r"{\1}", route)
-    if f"/{documented}" not in {path for path, _ in _list_documented(api)}:
-        return views[0]
-    return answer_strictly(views, partial(_find_methods, api, documented))
-
-
-def _list_documented(api: NinjaAPI) -> list[tuple[str, object]]:
-    return list(api.get_openapi_schema(path_prefix="")["paths"].items())
+    return answer_strictly(views, partial(_find_methods, api, PARAMETER.sub(r"{\1}", route)))
 
 
 @cache
@@ -81,7 +78,7 @@ def answer_index(request: HttpRequest) -> HttpResponse:
             "me": reverse("api:read_me"),
             "experiments": reverse("api:list_experiments"),
             "help": reverse("document", args=["api"]),
-            "tokens": "/account/tokens/",
+            "tokens": reverse("api_tokens"),
         }
     )
 

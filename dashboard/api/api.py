@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import URLPattern, URLResolver
 
-from dashboard.api import account_routes, experiment_routes, limits
+from dashboard.api import (
+    account_routes,
+    catalogue_routes,
+    experiment_actions,
+    experiment_routes,
+    limits,
+    result_routes,
+    run_routes,
+)
 from dashboard.api.addresses import list_addresses
 from dashboard.api.document import DocumentedApi
 from dashboard.api.problems import answer_problems
@@ -21,12 +29,17 @@ api = DocumentedApi(
     throttle=limits.USUAL,
 )
 answer_problems(api)
-api.add_router("", account_routes.router)
-api.add_router("", experiment_routes.router)
+for routes in (
+    account_routes,
+    experiment_routes,
+    experiment_actions,
+    result_routes,
+    run_routes,
+    catalogue_routes,
+):
+    api.add_router("", routes.router)
 
 
-
-
-def list_urls() -> list[URLPattern]:
-    """Return the addresses of the API."""
+def list_urls() -> list[URLPattern | URLResolver]:
+    """Return the addresses below /api/."""
     return list_addresses(api)

@@ -1,40 +1,54 @@
-"""Experiments by the API: what the pages show and do, by the same functions."""
+"""Experiments by the API: lists, their state, their events."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from ninja import Path, Query, Router, Schema
 
-from dashboard.api.limits import HEAVY
-from dashboard.api.list_parts import MOST, USUAL, send_list
-from dashboard.api.problems import Problem, ProblemSchema, refuse
+from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
+from dashboard.api.problems import ProblemSchema
 from dashboard.api.requests import ApiRequest
-from dashboard.api.tokens import EXPERIMENTS, READ
-from experiments.access.permissions import why_not_change
-from experiments.execution import lifecycle
-from experiments.models import Experiment
-from experiments.notify import enqueue_tick
+from dashboard.api.tokens import READ
+from dashboard.lists import ExperimentFilter
+from experiments.comparisons import read_kept_verdicts
+from experiments.execution.progress import measure_progress
+from experiments.models import Event, Experiment
 
 router = Router(tags=["Experiments"])
 Key = Annotated[int, Path(ge=1, lt=2**63, description="The number in the address of its page.")]
+REFUSED: dict[int, Any] = {401: ProblemSchema, 403: ProblemSchema, 404: ProblemSchema}
 
 
 class ExperimentSchema(Schema):
-    """An experiment, without its plan."""
+    """An experiment: its definition in short, its state and its verdicts."""
 
     id: int
     question: str
+    notes: str
+    tags: list[str]
+    state: str
     is_draft: bool
+    is_alive: bool
     cluster: str
+    partition: str | None
     owner: str
+    visibility: str
+    scales: list[str]
+    repeats: int
+    margin: float
+    design: str
+    primary_metric: str
+    runs: dict[str, int]
+    verdicts: dict[str, int]
     created_at: datetime
     launched_at: datetime | None
+    plan_hash: str
+    copied_from: int | None
     page: str
 
 
@@ -45,34 +59,84 @@ class ExperimentList(Schema):
     next: str | None
 
 
+class EventSchema(Schema):
+    """Something that happened: what, when, by whom and why."""
+
+    id: int
+    at: datetime
+    who: str
+    what: str
+    why: str
+    run: str | None
+
+
+class EventList(Schema):
+    """A part of the list of events, the newest first."""
+
+    items: list[EventSchema]
+    next: str | None
+
+
 def describe_experiments(rows: Sequence[Experiment]) -> Iterable[ExperimentSchema]:
-    """Return what the API says of experiments."""
+    """Return what the API says of experiments; four queries for all of them."""
+    all_progress, all_verdicts = measure_progress(rows), read_kept_verdicts(rows)
     for row in rows:
+        progress = all_progress[row.pk]
         yield ExperimentSchema(
             id=row.pk,
             question=row.question,
+            notes=row.notes,
+            tags=list(row.tags),
+            state=progress.status.text,
             is_draft=row.is_draft,
+            is_alive=not row.is_draft and progress.tally.alive,
             cluster=str(row.cluster),
+            partition=row.partition.name if row.partition else None,
             owner=str(row.owner),
+            visibility=row.visibility,
+            scales=list(row.scales),
+            repeats=row.repeats,
+            margin=row.margin,
+            design=row.design,
+            primary_metric=row.primary_metric,
+            runs=dict(sorted(progress.tally.states.items())),
+            verdicts=all_verdicts.get(row.pk, {}),
             created_at=row.created_at,
             launched_at=row.launched_at,
+            plan_hash=row.plan_hash,
+            copied_from=row.copied_from_id,
             page=row.get_absolute_url(),
         )
 
 
-@router.get("experiments", auth=READ, response={200: ExperimentList, 422: ProblemSchema})
+def find_experiment(request: ApiRequest, pk: int) -> Experiment:
+    """Return the experiment, without its plan. Raises Http404 where one may not view it."""
+    rows = Experiment.objects.visible_to(request.user).without_plan()
+    return get_object_or_404(rows.select_related("cluster", "partition", "owner"), pk=pk)
+
+
+@router.get(
+    "experiments", auth=READ, response={200: ExperimentList, 401: ProblemSchema, 422: ProblemSchema}
+)
 def list_experiments(
     request: ApiRequest,
     limit: Annotated[int, Query(ge=1, le=MOST)] = USUAL,
     cursor: str = "",
     fields: str = "",
+    q: Annotated[str, Query(description="A part of the question.")] = "",
+    state: Annotated[str, Query(description="draft, alive, ended or imported.")] = "",
+    cluster: Annotated[str, Query(description="The number of a cluster.")] = "",
+    mine: Annotated[str, Query(description="me, or the name of an owner.")] = "",
+    tag: str = "",
+    archived: Annotated[str, Query(description="only, or all; else those that are not.")] = "",
 ) -> HttpResponse:
-    """List the experiments that one may view."""
-    rows = Experiment.objects.visible_to(request.user).without_plan()
-    rows = rows.select_related("cluster", "owner")
+    """List the experiments that one may view, the newest first."""
+    rows = ExperimentFilter(request).apply(  # type: ignore[arg-type]
+        Experiment.objects.visible_to(request.user).without_plan()
+    )
     return send_list(
         request,
-        rows,
+        rows.select_related("cluster", "partition", "owner"),
         ExperimentSchema,
         describe_experiments,
         limit=limit,
@@ -81,30 +145,39 @@ def list_experiments(
     )
 
 
-@router.get("experiments/{pk}", auth=READ, response={200: ExperimentSchema, 404: ProblemSchema})
-def read_experiment(request: ApiRequest, pk: Key) -> ExperimentSchema:
+@router.get("experiments/{pk}", auth=READ, response={200: ExperimentSchema, **REFUSED})
+def read_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
     """Return one experiment."""
-    return next(iter(describe_experiments([_find(request, pk)])))
+    row = next(iter(describe_experiments([find_experiment(request, pk)])))
+    return send_row(request, row.model_dump(mode="json"))
 
 
-@router.post(
-    "experiments/{pk}/launch",
-    auth=EXPERIMENTS,
-    throttle=HEAVY,
-    response={200: ExperimentSchema, 403: ProblemSchema, 404: ProblemSchema, 409: ProblemSchema},
-)
-def launch_experiment(request: ApiRequest, pk: Key) -> ExperimentSchema:
-    """Freeze a draft and start it."""
-    experiment = _find(request, pk)
-    refuse(why_not_change(request.user, experiment))
-    try:
-        lifecycle.launch(experiment, request.user)
-    except lifecycle.NotLaunchable as refusal:
-        raise Problem(HTTPStatus.CONFLICT, str(refusal)) from refusal
-    enqueue_tick(experiment.cluster_id)
-    return read_experiment(request, pk)
-
-
-def _find(request: ApiRequest, pk: int) -> Experiment:
-    rows = Experiment.objects.visible_to(request.user).without_plan()
-    return get_object_or_404(rows.select_related("cluster", "owner"), pk=pk)
+@router.get("experiments/{pk}/events", auth=READ, response={200: EventList, **REFUSED})
+def list_events(
+    request: ApiRequest,
+    pk: Key,
+    limit: Annotated[int, Query(ge=1, le=MOST)] = USUAL,
+    cursor: str = "",
+    fields: str = "",
+) -> HttpResponse:
+    """List what happened to an experiment, the newest first."""
+    rows = Event.objects.filter(experiment=find_experiment(request, pk))
+    return send_list(
+        request,
+        rows.select_related("actor", "run"),
+        EventSchema,
+        lambda shown: [
+            EventSchema(
+                id=row.pk,
+                at=row.at,
+                who=row.who,
+                what=row.text,
+                why=row.why,
+                run=row.run.uid if row.run else None,
+            )
+            for row in shown
+        ],
+        limit=limit,
+        cursor=cursor,
+        fields=fields,
+    )

@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
 from http import HTTPStatus
 from typing import Any
 
 from django.db.models import Model, QuerySet
 from django.http import HttpResponse, JsonResponse
+from django.utils.cache import get_conditional_response
+from django.utils.http import quote_etag
 from ninja import Schema
 
 from dashboard.api.problems import FieldProblem, Problem
@@ -78,3 +81,11 @@ def send_list(
         query["cursor"] = write_cursor(shown[-1].pk)
         following = f"{request.path}?{query.urlencode()}"
     return JsonResponse({"items": items, "next": following})
+
+
+def send_row(request: ApiRequest, content: Mapping[str, Any]) -> HttpResponse:
+    """Return one row with its ETag, or 304 where the program has it already."""
+    answer = JsonResponse(content, json_dumps_params={"allow_nan": False})
+    etag = quote_etag(sha256(answer.content).hexdigest()[:32])
+    answer["ETag"] = etag
+    return get_conditional_response(request, etag=etag, response=answer) or answer

@@ -23,6 +23,7 @@ from dashboard.comparisons.table_files import Ending, send_table
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import (
     Comparison,
+    ExperimentComparison,
     describe_source,
     list_run_rows,
     make_measurements_table,
@@ -56,7 +57,12 @@ def comparison_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the experiment's comparison as a JSON file."""
     experiment = get_readable(request, pk)
     comparison = read_comparison(experiment)
-    about = {
+    return _json(comparison, describe_comparison(experiment, comparison))
+
+
+def describe_comparison(experiment: Experiment, comparison: ExperimentComparison) -> dict[str, Any]:
+    """Return what the JSON file says beside the rows of results: the plan, and what is missing."""
+    return {
         "experiment": _about(experiment),
         "waiting": comparison.stage.waiting,
         "left_out": comparison.left_out,
@@ -65,7 +71,6 @@ def comparison_json(request: OpenRequest, pk: int) -> HttpResponseBase:
             for group in comparison.unsteady_groups
         ],
     }
-    return _json(comparison, about)
 
 
 @by_link

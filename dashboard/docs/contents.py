@@ -22,6 +22,7 @@ GROUPS = {
         "reproducing": "an experiment done again, and whether it shows the same",
         "exports": "files of results, runs and steps: CSV, JSON, Parquet",
         "publishing": "authors, licence, citation, signed bundles, deposits at Zenodo",
+        "api": "what programs do: tokens, lists, errors, and requests that are done once",
         "notifications": "what Tare tells people, where, and what each person chooses",
         "statistics": "estimates, intervals, verdicts, stamps, power, calibration",
         "published-tables": "formats of tables and results that are read, and how",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from django import forms
@@ -15,10 +15,17 @@ from django.forms import BoundField
 from dashboard.form_problems import Problem, list_problems
 from dashboard.form_styles import Styled
 from dashboard.planning.pattern_matches import PatternMatches, try_patterns
+from dashboard.planning.sent_files import (
+    Sending,
+    keep_known_files,
+    list_files_sent_before,
+    list_known_files,
+)
 from dashboard.planning.workload_forms import FORMS, WorkloadForm
 from dashboard.typed_requests import Request
 from experiments.models import SentFile, Workload
-from experiments.presets import COMMANDS
+from experiments.presets.commands import group_commands
+from experiments.presets.programs import Ready
 from runners.workloads import patterns
 from runners.workloads.given import (
     LARGEST_FILE,
@@ -124,15 +131,6 @@ def _row(typed: Mapping[str, Any]) -> dict[str, str] | None:
     return {**row, "unit": row["unit"] or "1"}
 
 
-@dataclass(frozen=True)
-class Sending:
-    """A file that is sent with every job."""
-
-    name: str
-    size: int
-    sha256: str
-
-
 class CommandForm(WorkloadForm):
     """The form of the user's own program, its files and its metrics."""
 
@@ -159,13 +157,13 @@ class CommandForm(WorkloadForm):
         reads = {"reads": self.data.get("read", "")}
         if self.is_bound:
             self.metrics = Metrics(self.data, prefix="metric", form_kwargs=reads)
-            self.sending = _files_sent_before(self.data)
+            self.sending = list_files_sent_before(self.data)
         else:
             rows = parameters.get("metrics", [])
             spare = max(SPARE_ROWS, FEWEST_ROWS - len(rows))
             initial = [*rows, *([EMPTY] * spare)][:MOST_METRICS]
             self.metrics = Metrics(initial=initial, prefix="metric")
-            self.sending = _files_stored(parameters.get("files", {}))
+            self.sending = list_known_files(parameters.get("files", {}))
 
     @classmethod
     def begin(cls, request: Request, row: Workload, kind: str) -> WorkloadForm:
@@ -175,7 +173,7 @@ class CommandForm(WorkloadForm):
         row.parameters = read_typed_parameters(request.POST)
         shown = {name: request.POST.get(name, "") for name in ("name", "time_limit_seconds", "log")}
         form = cls(initial=shown, instance=row, kind=kind, user=request.user)
-        form.sending = _files_sent_before(request.POST)
+        form.sending = list_files_sent_before(request.POST)
         try:
             new = cls.base_fields["uploads"].clean(request.FILES.getlist("uploads"))
             form.send(new)
@@ -211,6 +209,7 @@ class CommandForm(WorkloadForm):
 
     def clean_uploads(self) -> None:
         self.send(self.cleaned_data["uploads"])
+        keep_known_files(self.sending)
 
     def parameters_from(self, cleaned: dict[str, Any]) -> dict[str, Any]:
         # The problems of a row are shown beside it.
@@ -238,12 +237,15 @@ class CommandForm(WorkloadForm):
             for problem in list_problems(row)
         ]
 
-    ready = COMMANDS
-    """Programs of others that the form can begin with."""
+    @property
+    def ready_groups(self) -> list[tuple[str, list[tuple[str, Ready]]]]:
+        """Return the known programs that the form can begin with, by what they measure."""
+        return list(group_commands())
 
     @property
     def number_fields(self) -> list[BoundField]:
-        return [self[name] for name in ("read", "file", "primary", "burn_in")]
+        names = ("read", "file", "primary", "burn_in", "success_pattern", "failure_pattern")
+        return [self[name] for name in names]
 
     @property
     def matches(self) -> list[PatternMatches]:
@@ -263,35 +265,15 @@ def read_typed_parameters(data: Mapping[str, Any]) -> dict[str, Any]:
         _row({part: data.get(f"metric-{number}-{part}", "") for part in PARTS})
         for number in range(count)
     ]
-    plain = ("argv", "file", "primary", "batch", "processes")
+    plain = ("argv", "file", "primary", "batch", "processes", "success_pattern", "failure_pattern")
     burn_in = data.get("burn_in", "")
     return {
         **{name: data[name] for name in plain if name in data},
         "read": data.get("read") or "recorder",
         "burn_in": int(burn_in) if re.fullmatch(r"\d{1,6}", burn_in) else 0,
-        "files": {file.name: file.sha256 for file in _files_sent_before(data)},
+        "files": {file.name: file.sha256 for file in list_files_sent_before(data)},
         "metrics": [row for row in rows if row],
     }
-
-
-def _files_sent_before(data: Any) -> list[Sending]:
-    """Return the files that the form lists as sent before, without those to be dropped."""
-    pairs = [text.partition(" ") for text in data.getlist("kept")[: 2 * MOST_FILES]]
-    dropped = set(data.getlist("drop"))
-    files = {name: sha256 for sha256, _, name in pairs if name not in dropped}
-    return _files_stored(
-        {name: sha256 for name, sha256 in files.items() if not why_no_file_name(name)}
-    )
-
-
-def _files_stored(files: Mapping[str, str]) -> list[Sending]:
-    rows = SentFile.objects.filter(sha256__in=files.values())
-    sizes = dict(rows.values_list("sha256", "size"))
-    return [
-        Sending(name, sizes[sha256], sha256)
-        for name, sha256 in sorted(files.items())
-        if sha256 in sizes
-    ]
 
 
 FORMS["command"] = CommandForm

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
 from runners.workloads import SanityError
 from runners.workloads.missed_numbers import LIKE_A_NUMBER, find_missed, is_continued
-from runners.workloads.patterns import Hit, PatternError, find_hits, normalize_lines
+from runners.workloads.patterns import (
+    Hit,
+    PatternError,
+    find_first_match,
+    find_hits,
+    normalize_lines,
+)
 from runners.workloads.reading import OUTPUT, READERS, REPORT
 
 LONGEST_LOG = 1_000_000
@@ -50,6 +56,9 @@ class PatternMatches:
     cut: list[Line] = field(default_factory=list)
     """Lines whose number goes on where the pattern ends."""
 
+    is_check: bool = False
+    """True for the patterns of success and failure, which read no number."""
+
     @property
     def number(self) -> str:
         return f"{self.value:.6g}" if self.value is not None else ""
@@ -75,7 +84,10 @@ def try_patterns(parameters: Mapping[str, Any], log: str) -> list[PatternMatches
     """Return what each row of `parameters["metrics"]` reads in `log`, as if a run had left it."""
     text = normalize_lines(log[:LONGEST_LOG].encode(errors="replace"))
     return (
-        [_try_pattern(row, parameters, text) for row in parameters["metrics"]]
+        [
+            *(_try_pattern(row, parameters, text) for row in parameters["metrics"]),
+            *_try_checks(parameters, text),
+        ]
         if text.strip()
         else []
     )
@@ -114,6 +126,27 @@ def _try_pattern(
         return replace(blank, problem=sentence, lines=lines[:LINES_SHOWN])
     value = result.measurements.get("value", (None, ""))[0]
     return replace(blank, value=value, count=len(lines), lines=lines[:LINES_SHOWN])
+
+
+def _try_checks(parameters: Mapping[str, Any], text: str) -> Iterator[PatternMatches]:
+    """Yield what the patterns of success and failure say of the text."""
+    for kind in ("success", "failure"):
+        if not (pattern := parameters.get(f"{kind}_pattern")):
+            continue
+        blank = PatternMatches(f"{kind} pattern", "1", "last", value=None)
+        try:
+            span = find_first_match(pattern, text)
+        except PatternError as error:
+            yield replace(blank, problem=f"This cannot be used: {error}")
+            continue
+        lines = []
+        if span:
+            hit = Hit(*span, *span, text[slice(*span)].partition("\n")[0])
+            lines = _lines_of_hits([replace(hit, number_end=span[0] + len(hit.text))], text)
+        is_bad = bool(span) == (kind == "failure")
+        found = "matches" if span else "never matches"
+        problem = f"It {found}: a run that leaves this is not sane" if is_bad else ""
+        yield replace(blank, problem=problem, lines=lines, count=len(lines), is_check=True)
 
 
 def _lines_of_hits(hits: Iterable[Hit], text: str) -> list[Line]:

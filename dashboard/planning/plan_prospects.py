@@ -9,6 +9,7 @@ from dashboard.planning.power import Outlook
 from dashboard.planning.power_of_all import estimate_all_outlooks
 from experiments.models import Experiment
 from experiments.planning.estimands import count_planned_nodes, warn_of_nodes
+from experiments.presets.program_checks import describe_missing_programs
 from experiments.statistics import numbers
 from experiments.statistics.margins import Margin
 from experiments.statistics.verdicts import FEWEST
@@ -35,6 +36,9 @@ class PlanProspects:
             f"{sentence} It can be saved now and launched once the data are in place."
             for sentence in self.unready_data
         ]
+        waiting += describe_missing_programs(
+            self.planned_workloads, list(self.cleaned_data["environments"])
+        )
         nodes = warn_of_nodes(
             self.cleaned_data.get("estimand") or "",
             self.cleaned_data["cluster"],

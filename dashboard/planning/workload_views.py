@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django.contrib import messages
@@ -26,9 +27,14 @@ from experiments.models import DataSet, Workload
 from experiments.planning import workloads
 from experiments.planning.free_names import find_free_name
 from experiments.planning.variants import lock_workloads
-from experiments.presets import COMMANDS
+from experiments.presets.commands import COMMANDS, place_in_folder
+from experiments.presets.programs import Ready
 from experiments.software import environments
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS
+
+FOLDER_PATH = re.compile(r"(/[\w.@+-]+){1,40}/?")
+"""A folder that the address may name for a known program."""
+LONGEST_FOLDER = 300
 
 
 @require_GET
@@ -51,6 +57,8 @@ def new(request: Request) -> HttpResponse:
         if copied.data_set_id and filter_readable_keys(request.user, DataSet, [copied.data_set_id]):
             fresh.data_set, fresh.data_proof = copied.data_set, copied.data_proof
     elif ready := COMMANDS.get(request.GET.get("ready", "")):
+        if ready.has_folder:
+            ready = _place_in_asked_folder(request, ready)
         kind = ready.piece.kind
         fresh.name = find_free_name(ready.piece.name)
         fresh.parameters = dict(ready.piece.parameters)
@@ -114,6 +122,20 @@ def delete(request: Request, pk: int) -> HttpResponse:
     row = changeable_row(request, Workload, pk)
     why_not = workloads.why_not_delete(row)
     return row_changes.delete(request, row, why_not, f"Deleted {row.name}.")
+
+
+def _place_in_asked_folder(request: Request, ready: Ready) -> Ready:
+    """Return the known program in the folder that the address names, if it is one."""
+    folder = request.GET.get("folder", "").strip()
+    if len(folder) <= LONGEST_FOLDER and FOLDER_PATH.fullmatch(folder):
+        return place_in_folder(ready, folder.rstrip("/"))
+    if folder:
+        messages.warning(
+            request,
+            f"{folder[:80]} is no absolute path of letters, digits and . _ @ + -. The command "
+            "below names the usual folder: write the path there.",
+        )
+    return ready
 
 
 def _copied(request: Request) -> Workload | None:

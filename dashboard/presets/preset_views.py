@@ -13,6 +13,7 @@ from dashboard.typed_requests import Request
 from experiments.access.permissions import list_changeable_keys
 from experiments.models import Experiment, OwnPreset
 from experiments.presets import PRESETS
+from experiments.presets.commands import FOLDER, group_commands
 
 
 @require_GET
@@ -24,6 +25,8 @@ def presets(request: Request) -> HttpResponse:
         "presets": PRESETS.values(),
         "own": sorted(own, key=lambda row: row.owner_id != request.user.pk),
         "changeable": list_changeable_keys(request.user, own),
+        "groups": list(group_commands()),
+        "folder": FOLDER,
     }
     return render(request, "presets/list.html", context)
 

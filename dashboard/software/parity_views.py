@@ -15,6 +15,7 @@ from dashboard.typed_requests import OpenRequest, Request, parse_whole_number, r
 from experiments.access.permissions import may_change, may_use, why_not_use
 from experiments.models import Environment, Experiment, User
 from experiments.notify import enqueue_tick
+from experiments.presets.program_checks import list_known_programs
 from experiments.software import inspections, parity_reports
 from experiments.software.parity import list_libraries
 
@@ -82,6 +83,7 @@ def prepare_inventory(row: Environment, reader: User) -> dict[str, Any]:
         "software": software,
         "libraries": list(list_libraries(facts)),
         "packages": sorted(facts.get("packages", {}).items()),
+        "programs": list_known_programs(facts),
         "may_inspect": may_use(reader, row) and may_use(reader, row.cluster),
     }
 

@@ -13,6 +13,7 @@ from experiments.execution.operations import (
 from experiments.execution.specs import make_environment_spec
 from experiments.models import Operation
 from experiments.planning.freeze import freeze_environment
+from experiments.presets.program_checks import list_words_to_look_for
 from experiments.software import inspections
 from runners.records import Record
 from runners.shapes import SOFTWARE
@@ -30,7 +31,9 @@ class Inspect(OperationKind):
             raise NotPossible("The environment that was to be inspected is gone.")
         spec = make_environment_spec(freeze_environment(row))
         directory = operation.directory or name_operation_directory(operation)
-        steps = inspect_software(spec, directory, inspections.compute_fingerprint(row))
+        words = list_words_to_look_for()
+        mark = inspections.compute_fingerprint(row)
+        steps = inspect_software(spec, directory, mark, look_for=words)
         return Work(steps, setup_lines=spec.setup_lines, seconds=INSPECTION_SECONDS)
 
     def finish(self, operation: Operation, problem: str, record: Record) -> str:

@@ -2,6 +2,7 @@
 
 from experiments.models.advisory import Advisory
 from experiments.models.alert import Alert, AlertEnding
+from experiments.models.answered_request import AnsweredRequest
 from experiments.models.api_token import ApiToken
 from experiments.models.audit import AuditEntry
 from experiments.models.catalogue import Environment, SentFile, Workload
@@ -52,6 +53,7 @@ __all__ = [
     "Advisory",
     "Alert",
     "AlertEnding",
+    "AnsweredRequest",
     "ApiToken",
     "AuditEntry",
     "CheckReport",

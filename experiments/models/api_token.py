@@ -79,6 +79,7 @@ class ApiToken(models.Model):
 
     class Meta:
         ordering = ["-made_at", "-pk"]
+        verbose_name = "API token"
 
     def __str__(self) -> str:
         return f"token {self.name} (…{self.ending})"

@@ -1,4 +1,4 @@
-"""Presets: published experiments, ready to be launched again."""
+"""Presets: published experiments, ready to be launched again, and known programs."""
 
 from experiments.presets.base import FULL, LAPTOP, Piece, Preset, Size
 from experiments.presets.commands import COMMANDS

@@ -1,19 +1,21 @@
 """Known programs for the workload `command`: their arguments, and how to read their results.
 
-Only data. The command of Horovod is that of Grupp et al. (2019); the program's code lies where
-their image has it, and is not ours to bring.
+Only data. The command of Horovod is that of Grupp et al. (2019); the code of tf_cnn_benchmarks lies
+in an image or in a folder of the cluster, and is not ours to bring.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from experiments.presets.base import Piece
+from experiments.presets.benchmarks import BENCHMARKS
+from experiments.presets.programs import GROUPS, NUMBER, Ready, compute_sha256
 
-SCRIPT = "/benchmarks/tf_cnn_benchmarks.py"
-NUMBER = r"([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))"
-"""Also matches nan and inf: the run then fails, with a message about the number."""
+FOLDER = "/benchmarks"
+"""Where programs lie that have a folder, as in the image of Grupp et al."""
+SCRIPT = f"{FOLDER}/tf_cnn_benchmarks.py"
 NUMBERS = (
     {
         "name": "wall_images_per_second",
@@ -39,21 +41,17 @@ NUMBERS = (
 )
 
 
-@dataclass(frozen=True)
-class Ready:
-    """A known program, and a note for whoever starts it."""
-
-    piece: Piece
-    note: str
-
-
 def make_tf_cnn(name: str, minutes: float, *options: str, processes: str = "one") -> Piece:
-    """Return tf_cnn_benchmarks with these options; its metric is throughput by the wall clock."""
+    """Return tf_cnn_benchmarks with these options; its metric is throughput by the wall clock.
+
+    From TensorFlow 2.16 on it needs Keras 2, which is the package tf_keras: installed, or unpacked
+    beside the script, whose folder Python searches first. Earlier ones ignore the variable.
+    """
     return Piece(
         name=name,
         kind="command",
         parameters={
-            "argv": ["{python}", SCRIPT, *options],
+            "argv": ["env", "TF_USE_LEGACY_KERAS=1", "{python}", SCRIPT, *options],
             "read": "patterns",
             "metrics": [dict(row) for row in NUMBERS],
             "batch": "per GPU",
@@ -64,12 +62,25 @@ def make_tf_cnn(name: str, minutes: float, *options: str, processes: str = "one"
 
 
 USUAL = ("--batch_size=64", "--optimizer=sgd", "--model=resnet50", "--data_name=imagenet")
-WHERE = (
-    f"Its code lies in the image, as {SCRIPT}. Where it lies elsewhere, in the image or on the "
-    "cluster, write that path. Bare metal needs it at the same place."
+NEEDS = (
+    "TensorFlow, from 2.16 on with tf_keras, installed or unpacked beside the script; the script "
+    "in one folder in every environment"
 )
+
+
+def _make_ready(piece: Piece, summary: str) -> Ready:
+    return Ready(
+        piece=piece,
+        measures="machine learning",
+        summary=summary,
+        needs=NEEDS,
+        has_folder=True,
+    )
+
+
 COMMANDS: Mapping[str, Ready] = {
-    "tf-cnn-benchmarks": Ready(
+    **BENCHMARKS,
+    "tf-cnn-benchmarks": _make_ready(
         make_tf_cnn(
             "tf_cnn_benchmarks, ResNet50, batch 64 per GPU",
             30,
@@ -78,9 +89,9 @@ COMMANDS: Mapping[str, Ready] = {
             "--num_batches=100",
             "--display_every=10",
         ),
-        f"Synthetic images; --data_dir reads ImageNet. {WHERE}",
+        "Trains ResNet50 on synthetic images; --data_dir reads ImageNet.",
     ),
-    "tf-cnn-benchmarks-horovod": Ready(
+    "tf-cnn-benchmarks-horovod": _make_ready(
         make_tf_cnn(
             "tf_cnn_benchmarks, Horovod, ResNet50, batch 64 per GPU",
             30,
@@ -91,9 +102,9 @@ COMMANDS: Mapping[str, Ready] = {
             "--display_every=10",
             processes="gpu",
         ),
-        f"A process for each GPU, at scales such as 2x4 mpirun. {WHERE}",
+        "The same by Horovod, a process for each GPU, at scales such as 2x4 mpirun.",
     ),
-    "tf-cnn-benchmarks-on-cpu": Ready(
+    "tf-cnn-benchmarks-on-cpu": _make_ready(
         make_tf_cnn(
             "tf_cnn_benchmarks, trivial network on the CPU",
             5,
@@ -105,6 +116,25 @@ COMMANDS: Mapping[str, Ready] = {
             "--num_warmup_batches=2",
             "--display_every=2",
         ),
-        f"Small enough for a laptop without a GPU. {WHERE}",
+        "Small enough for a laptop without a GPU.",
     ),
 }
+SENT: Mapping[str, bytes] = {
+    compute_sha256(text): text.encode()
+    for ready in COMMANDS.values()
+    for text in ready.files.values()
+}
+"""Files that known programs send, by their sha256."""
+
+
+def group_commands() -> Iterator[tuple[str, list[tuple[str, Ready]]]]:
+    """Yield what is measured, with the key and data of each known program that measures it."""
+    for group in GROUPS:
+        yield group, [(key, ready) for key, ready in COMMANDS.items() if ready.measures == group]
+
+
+def place_in_folder(ready: Ready, folder: str) -> Ready:
+    """Return the known program with its code in another folder, a path without a last slash."""
+    argv = [word.replace(f"{FOLDER}/", f"{folder}/", 1) for word in ready.piece.parameters["argv"]]
+    parameters = {**ready.piece.parameters, "argv": argv}
+    return replace(ready, piece=replace(ready.piece, parameters=parameters))

@@ -250,7 +250,7 @@ TF_CNN = Preset(
     now="A program of yours like any other: it has to lie in each environment as "
     "/benchmarks/tf_cnn_benchmarks.py, as in that image; another place is written into the "
     "command. On bare metal it lies there too, or the container with another runtime is the "
-    "baseline. It needs a TensorFlow that it still knows.",
+    "baseline. From TensorFlow 2.16 on it needs tf_keras, installed or unpacked beside it.",
     needs=("tensorflow",),
     metric="wall_images_per_second",
     ends_in="Weak scaling: images per second by GPUs with the speed-up, a column for each "

@@ -1,4 +1,5 @@
-"""List the software of an environment: `python software.py --output FILE [--mark TEXT]`.
+"""List the software of an environment: `python software.py --output FILE [--mark TEXT]
+[--look-for WORD]...`.
 
 Run by the interpreter that the runs will have, inside the same container and after the same set-up
 lines. Files are read, never imported. The fields, beside those that a snapshot has too (os, libc,
@@ -7,6 +8,7 @@ machine, python, packages):
 - cuda, cudnn, nccl: a version, or ""
 - mpi, blas: name -> version; of BLAS the library that NumPy brings along, else the system's
 - builds: framework -> what it was built with, as far as its files tell
+- programs: WORD -> its path, or "" if there is no such program on PATH or file at that path
 - mark: TEXT
 """
 
@@ -27,6 +29,7 @@ if not __package__:
     sys.path[0], __package__ = os.path.split(os.path.dirname(os.path.abspath(__file__)))
 
 from . import inventory, snapshot
+from .executables import find_executable
 
 SCHEMA = 1
 MOST_BYTES = 1 << 20  # of a file that is read for a version
@@ -142,6 +145,21 @@ def read_builds(sites: List[str]) -> Dict[str, Dict[str, str]]:
     return builds
 
 
+def find_programs(words: List[str]) -> Dict[str, str]:
+    """Return the path of each program on PATH, or of each absolute path; "" where it is missing."""
+    return {
+        word: (word if os.path.exists(word) else "")
+        if os.path.isabs(word)
+        else find_executable(word, path=search_path()) or ""
+        for word in words
+    }
+
+
+def search_path() -> str:
+    """Return PATH as the payload gives it to programs: with the environment's own Python."""
+    return os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])
+
+
 def read_text(path: str) -> str:
     return read(path).decode("utf-8", "replace")
 
@@ -158,9 +176,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", required=True, help="where the JSON goes")
     parser.add_argument("--mark", default="", help="repeated in it")
+    parser.add_argument(
+        "--look-for", action="append", default=[], metavar="WORD", help="a program, or a path"
+    )
     options = parser.parse_args()
+    facts = {**list_software(), "programs": find_programs(options.look_for), "mark": options.mark}
     with open(options.output + ".part", "w", encoding="utf-8") as file:
-        json.dump({**list_software(), "mark": options.mark}, file, indent=1, sort_keys=True)
+        json.dump(facts, file, indent=1, sort_keys=True)
     os.replace(options.output + ".part", options.output)
     return 0
 

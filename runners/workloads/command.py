@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from runners.workloads import given
+from runners.workloads import given, patterns
 from runners.workloads.base import RESULT, TIMES, Batch, Processes, Workload
 from runners.workloads.given import FilesParameter, MetricsParameter
+from runners.workloads.output_checks import check_output
 from runners.workloads.parameters import Parameter, ParameterError, Value
 from runners.workloads.reading import FIRST_STEP, READERS, REPORT, list_units
 from runners.workloads.reports import STEP_TIME, read_partial_series
@@ -92,6 +93,27 @@ class Command(Workload):
             "any there, step_time of the recorder, else wall_time.",
         ),
         Parameter(
+            name="success_pattern",
+            type="text",
+            default="",
+            label="Success pattern",
+            longest=patterns.LONGEST,
+            group="Its numbers",
+            help="A regular expression that matches in the output of every run that went well, "
+            "such as the line of a check of residuals. A run without it is not sane. It may be "
+            "empty.",
+        ),
+        Parameter(
+            name="failure_pattern",
+            type="text",
+            default="",
+            label="Failure pattern",
+            longest=patterns.LONGEST,
+            group="Its numbers",
+            help="A regular expression that matches where a run has failed, whatever its exit "
+            "code. A run whose output, or file to read, has it is not sane. It may be empty.",
+        ),
+        Parameter(
             name="burn_in",
             type="integer",
             label="Warm-up",
@@ -167,6 +189,7 @@ class Command(Workload):
     def read_single(cls, run_files: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
         """Return the numbers of a program that ended well. SanityError's message has a cure."""
         frame = read_result(run_files.get(RESULT), ALWAYS, WALL_TIME.name)
+        check_output(run_files, parameters)
         result = READERS[parameters["read"]](run_files, parameters)
         values = {**frame.measurements, **result.measurements}
         if FIRST_STEP in result.facts:  # the program counts from its own start

@@ -167,6 +167,12 @@ def find_problems(cleaned: Mapping[str, Any]) -> dict[str, str]:
                 problems.setdefault(
                     "metrics", f"must have patterns that work: {row['name']}: {error}"
                 )
+    for name in ("success_pattern", "failure_pattern"):
+        if cleaned[name]:
+            try:
+                patterns.check_search_pattern(cleaned[name])
+            except patterns.PatternError as error:
+                problems[name] = f"cannot be used: {error}"
     for row in cleaned["metrics"]:
         if "metrics" not in problems and (why := why_no_running_rate(row, reads)):
             problems["metrics"] = f"cannot be so: {row['name']}: {why}"

@@ -48,6 +48,17 @@ def check_pattern(pattern: str) -> None:
     _compile(pattern)
 
 
+def check_search_pattern(pattern: str) -> None:
+    """Raise PatternError unless text can be searched for the pattern; it need not have a ( )."""
+    _compile_any(pattern)
+
+
+def find_first_match(pattern: str, text: str) -> tuple[int, int] | None:
+    """Return where the pattern first matches in `text`, or None. Raises PatternError."""
+    match = _compile_any(pattern).search(text)
+    return match.span() if match else None
+
+
 def find_hits(pattern: str, text: str) -> Iterator[Hit]:
     """Yield all matches in `text`; `^` and `$` match at the ends of lines. Raises PatternError."""
     yield from find_matches(_compile(pattern), text)
@@ -85,18 +96,24 @@ def _make_quiet_options() -> Any:
     return options
 
 
-def _compile(pattern: str) -> Any:
+def _compile_any(pattern: str) -> Any:
+    """Return the compiled pattern, whatever its groups are. Raises PatternError."""
     if not pattern:
         raise PatternError("it is empty")
     if len(pattern) > LONGEST:
         raise PatternError(f"it has {len(pattern)} characters; at most {LONGEST} are read")
     try:
         re2.compile(pattern, _make_quiet_options())
-        compiled = compile_by_lines(pattern)
+        return compile_by_lines(pattern)
     except re2.error as error:
         raise PatternError(_explain_error(pattern, error)) from None
     except UnicodeEncodeError as error:
         raise PatternError(f"character {error.start + 1} is half of a character") from None
+
+
+def _compile(pattern: str) -> Any:
+    """Return the compiled pattern of a number. Raises PatternError unless it has one ( )."""
+    compiled = _compile_any(pattern)
     if len(re.findall(rf"\(\?P?<{STEP}>", pattern)) > 1:
         raise PatternError(f"it has more than one group that is named {STEP}")
     groups = compiled.groups - (STEP in compiled.groupindex)

@@ -228,6 +228,7 @@ DEPOSIT = "the deposit's entries are tried by its own tests, with the service's 
 VISIT = "asks a worker to look at a cluster, and changes nothing of ours"
 STEP = "a cluster that is being added: its last step has tests of its own"
 WEBHOOK = "of people, not of the catalogue: tests of webhooks read its entries"
+TOKEN = "of people, not of the catalogue: tests of tokens read its entries"
 LAUNCH = "asks for a launch, which events of the experiment tell"
 OPERATION = "the row of the operation or the import tells it"
 ADDRESSES_NOT_LOGGED = {
@@ -236,6 +237,7 @@ ADDRESSES_NOT_LOGGED = {
     **dict.fromkeys(("notifications_read", "notification_choices"), "one's own notifications"),
     **dict.fromkeys(("webhook_new", "webhook", "webhook_rotate"), WEBHOOK),
     **dict.fromkeys(("webhook_switch", "webhook_delete"), WEBHOOK),
+    **dict.fromkeys(("api_tokens", "api_token_withdraw"), TOKEN),
     "webhook_test": "changes no row that lasts",
     **dict.fromkeys(("experiment_new", "experiment_edit", "experiment_clone"), DRAFT),
     **dict.fromkeys(("own_preset_use", "reproduce"), DRAFT),

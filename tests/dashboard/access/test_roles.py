@@ -82,6 +82,9 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "password_change": (GET, "", Role.VIEWER),
     "publishing": (GET, "", Role.VIEWER),
     "deposit_token_delete": (POST, "", Role.VIEWER),
+    "api_tokens": (GET, "", Role.VIEWER),
+    "api_token": (GET, "API token", Role.VIEWER),
+    "api_token_withdraw": (POST, "API token", Role.VIEWER),
     "site_key": (GET, "", NOBODY),
     "notifications": (GET, "", Role.VIEWER),
     "notification": (GET, "notification", Role.VIEWER),
@@ -397,6 +400,7 @@ def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
                 recipient=owner, kind="ended", subject="it", created_at=now, changed_at=now
             ).pk
         ],
+        "API token": [make_token(owner, "mine", ["read"], now)[0].pk],
         "webhook": [
             Webhook.objects.create(
                 owner=owner,

@@ -16,7 +16,7 @@ from pytest_django import Settings
 from dashboard.api import limits
 from dashboard.api.api import api
 from experiments.models import ApiToken
-from tests.dashboard.api.test_skeleton import log_in
+from tests.dashboard.api.requests_by_token import log_in
 from tests.factories import ExperimentFactory, UserFactory
 
 pytestmark = pytest.mark.django_db

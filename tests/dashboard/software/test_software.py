@@ -158,3 +158,11 @@ def test_an_environments_page_shows_what_was_seen_inside_and_offers_to_look(
     assert Operation.objects.get().environment == site.bare
     page = as_owner.get(address).content.decode()
     assert ">Inspect<" not in page
+
+
+def test_the_inventory_shows_known_programs_with_their_paths(as_owner: Client, site: Site) -> None:
+    seen(site.bare, {"programs": {"fio": "/usr/bin/fio", "hpcc": "", "/private/x": "/private/x"}})
+    page = as_owner.get(reverse("environment", args=[site.bare.pk])).content.decode()
+    assert "/usr/bin/fio" in page
+    assert "no hpcc" in page
+    assert "/private/x" not in page

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Any
-
 import pytest
 from django.test import Client
 from django.utils import timezone
 
 from experiments.models import ApiToken, User
-from experiments.models.api_token import make_token
+from tests.dashboard.api.requests_by_token import get, log_in
 from tests.factories import ExperimentFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
-
-
-def log_in(user: User, *scopes: str, days: float = 1) -> dict[str, str]:
-    """Return the headers of a request by a new token of this person."""
-    expires_at = timezone.now() + timedelta(days=days)
-    _, text = make_token(user, "test", list(scopes) or ["read"], expires_at)
-    return {"authorization": f"Bearer {text}"}
-
-
-def get(client: Client, path: str, headers: dict[str, str], status: int = 200) -> Any:
-    answer = client.get(f"/api/v1/{path}", headers=headers)
-    assert answer.status_code == status, answer.content
-    return answer.json()
 
 
 def test_a_token_names_its_owner_and_its_scopes(client: Client) -> None:

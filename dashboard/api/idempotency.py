@@ -1,0 +1,128 @@
+"""Requests that are done once, however often they come: by the header Idempotency-Key."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import partial, wraps
+from http import HTTPStatus
+from typing import Any, TypeVar, cast
+
+from django.db import transaction
+from django.http import HttpResponse
+from django.http.request import RawPostDataException
+from django.utils import timezone
+from ninja.operation import Operation
+from ninja.utils import contribute_operation_callback
+
+from dashboard.api.problems import Problem
+from dashboard.api.requests import ApiRequest
+from experiments.models import AnsweredRequest
+from experiments.models.answered_request import KEPT, LONGEST_KEY
+from experiments.models.database_locks import try_lock
+
+HEADER = "Idempotency-Key"
+REPLAYED = "Idempotent-Replayed"
+BUSY = (
+    "A request with this Idempotency-Key is being done at this moment: ask again in some seconds."
+)
+OTHER = (
+    "This Idempotency-Key was used for another request within the last day: each request needs a "
+    "key of its own."
+)
+WRONG = f"An Idempotency-Key has 1 to {LONGEST_KEY} printable ASCII characters."
+DOCUMENTED = {
+    "name": HEADER,
+    "in": "header",
+    "required": False,
+    "description": "A random text of yours. The same request with it, within 24 hours, is answered "
+    "the same and not done again.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY},
+}
+View = TypeVar("View", bound=Callable[..., Any])
+
+
+def idempotent(view: View) -> View:
+    """Have a route of the API done once for each Idempotency-Key; it stands below `@router.post`.
+
+    What the route stores and the answer are one transaction: after a crash in the middle neither is
+    there, and the request may come again. Only answers of success are kept.
+    """
+    contribute_operation_callback(view, _make_idempotent)
+    return view
+
+
+def _make_idempotent(operation: Operation) -> None:
+    operation.view_func = _wrap(operation, operation.view_func)
+    extra = operation.openapi_extra = dict(operation.openapi_extra or {})
+    extra["parameters"] = [*extra.get("parameters", []), DOCUMENTED]
+
+
+def _wrap(operation: Operation, view: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(view)
+    def checked(request: ApiRequest, **values: Any) -> Any:
+        key = request.headers.get(HEADER)
+        if key is None:
+            return view(request, **values)
+        if not (0 < len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()):
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, WRONG)
+        work = partial(_answer, operation, view, request, values)
+        with try_lock(f"tare: request {request.user.pk} {key}") as is_held:
+            if not is_held:
+                raise Problem(HTTPStatus.CONFLICT, BUSY, headers={"Retry-After": "2"})
+            return _do_once(request, key, work)
+
+    return checked
+
+
+def _answer(
+    operation: Operation, view: Callable[..., Any], request: ApiRequest, values: dict[str, Any]
+) -> HttpResponse:
+    result = view(request, **values)
+    if isinstance(result, HttpResponse):
+        return result
+    answer = operation.api.create_temporal_response(request)
+    made = operation._result_to_response(request, result, answer)
+    return cast(HttpResponse, made)
+
+
+def _do_once(request: ApiRequest, key: str, work: Callable[[], HttpResponse]) -> HttpResponse:
+    fingerprint = _compute_fingerprint(request)
+    own = AnsweredRequest.objects.filter(owner=request.user)
+    own.filter(answered_at__lt=timezone.now() - KEPT).delete()
+    if stored := own.filter(key=key).first():
+        if stored.fingerprint != fingerprint:
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, OTHER)
+        return HttpResponse(
+            bytes(stored.content),
+            status=stored.status,
+            content_type=stored.content_type,
+            headers={REPLAYED: "true"},
+        )
+    with transaction.atomic():
+        answer = work()
+        if answer.status_code < HTTPStatus.BAD_REQUEST:
+            AnsweredRequest.objects.create(
+                owner=request.user,
+                key=key,
+                fingerprint=fingerprint,
+                status=answer.status_code,
+                content_type=answer["Content-Type"],
+                content=answer.content,
+            )
+    return answer
+
+
+def _compute_fingerprint(request: ApiRequest) -> str:
+    """Return the SHA-256 of method, address and content; of uploads, of all their parts."""
+    digest = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
+    try:
+        digest.update(request.body)
+    except RawPostDataException:
+        for name, texts in sorted(request.POST.lists()):
+            digest.update(repr((name, texts)).encode())
+        for name, file in sorted(request.FILES.items()):
+            digest.update(repr((name, file.name)).encode())  # type: ignore[union-attr]
+            for piece in file.chunks():  # type: ignore[union-attr]
+                digest.update(piece)
+    return digest.hexdigest()

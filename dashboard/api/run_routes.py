@@ -1,0 +1,224 @@
+"""Runs by the API: lists with the metrics of one's choice, steps and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404
+from ninja import Path, Query, Router, Schema
+
+from dashboard.api.document import PLAIN_TEXT
+from dashboard.api.experiment_routes import REFUSED, Key, find_experiment
+from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
+from dashboard.api.problems import ProblemSchema
+from dashboard.api.requests import ApiRequest
+from dashboard.api.tokens import READ
+from experiments.models import Experiment, Measurement, Run
+
+router = Router(tags=["Runs"])
+Uid = Annotated[str, Path(min_length=32, max_length=32, pattern="^[0-9a-f]+$")]
+MOST_METRICS = 20
+UNREAD = ("spec", "command", "output_tail", "message", "phases", "experiment__plan", "job__script")
+
+
+class RunSchema(Schema):
+    """A run: what it is of, how it ended, and its numbers."""
+
+    id: str
+    experiment: int
+    workload: str
+    environment: str
+    is_baseline: bool
+    scale: str
+    repeat: int
+    block: int
+    position: int
+    state: str
+    reason: str
+    exit_code: int | None
+    node: str
+    began_at: datetime | None
+    ended_at: datetime | None
+    metrics: dict[str, float]
+    units: dict[str, str]
+    page: str
+
+
+class RunDetails(RunSchema):
+    """A run with what explains it."""
+
+    message: str
+    command: str
+    phases: dict[str, float]
+    parameters: dict[str, Any]
+    snapshot: dict[str, Any]
+
+
+class RunList(Schema):
+    """A part of the list of runs."""
+
+    items: list[RunSchema]
+    next: str | None
+
+
+class SeriesSchema(Schema):
+    """What a run recorded step by step."""
+
+    metric: str
+    unit: str
+    warm_up: int | None
+    steps: list[int] | None
+    values: list[float]
+
+
+class SeriesList(Schema):
+    """All that a run recorded step by step."""
+
+    items: list[SeriesSchema]
+
+
+def describe_runs(rows: Sequence[Run], metrics: Sequence[str] = ()) -> Iterable[RunSchema]:
+    """Return what the API says of runs, with those `metrics`, or all; one query for all numbers."""
+    numbers: dict[int, list[Measurement]] = {}
+    stored = Measurement.objects.filter(run__in=[row.pk for row in rows])
+    for number in stored.filter(metric__in=metrics) if metrics else stored:
+        numbers.setdefault(number.run_id, []).append(number)
+    for row in rows:
+        yield RunSchema(**_describe(row, numbers.get(row.pk, [])))
+
+
+def _describe(row: Run, numbers: Sequence[Measurement]) -> dict[str, Any]:
+    return {
+        "id": row.uid,
+        "experiment": row.experiment_id,
+        "workload": str(row.workload),
+        "environment": str(row.environment),
+        "is_baseline": row.environment_id == row.experiment.baseline_id,
+        "scale": row.scale,
+        "repeat": row.repeat,
+        "block": row.job.number,
+        "position": row.position,
+        "state": row.state,
+        "reason": row.reason,
+        "exit_code": row.exit_code,
+        "node": row.node,
+        "began_at": row.began_at,
+        "ended_at": row.ended_at,
+        "metrics": {number.metric: number.value for number in numbers},
+        "units": {number.metric: number.unit for number in numbers},
+        "page": row.get_absolute_url(),
+    }
+
+
+def _send_runs(
+    request: ApiRequest, rows: Any, metrics: str, limit: int, cursor: str, fields: str
+) -> HttpResponse:
+    names = [name.strip() for name in metrics.split(",") if name.strip()][:MOST_METRICS]
+    related = rows.select_related("workload", "environment", "experiment", "job").defer(*UNREAD)
+    return send_list(
+        request,
+        related,
+        RunSchema,
+        lambda shown: describe_runs(shown, names),
+        limit=limit,
+        cursor=cursor,
+        fields=fields,
+    )
+
+
+Limit = Annotated[int, Query(ge=1, le=MOST)]
+Metrics = Annotated[str, Query(description="The names of metrics, by commas; else all.")]
+
+
+@router.get("runs", auth=READ, response={200: RunList, 401: ProblemSchema, 422: ProblemSchema})
+def list_runs(
+    request: ApiRequest,
+    limit: Limit = USUAL,
+    cursor: str = "",
+    fields: str = "",
+    metrics: Metrics = "",
+    state: str = "",
+    node: str = "",
+    environment: Annotated[str, Query(description="The name of an environment.")] = "",
+    cluster: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
+) -> HttpResponse:
+    """List the runs of all experiments that one may view, the newest first."""
+    rows = Run.objects.filter(experiment__in=Experiment.objects.visible_to(request.user))
+    wanted = {"state": state, "node": node, "environment__name": environment}
+    rows = rows.filter(**{name: value for name, value in wanted.items() if value})
+    rows = rows if cluster is None else rows.filter(job__cluster=cluster)
+    return _send_runs(request, rows, metrics, limit, cursor, fields)
+
+
+@router.get("experiments/{pk}/runs", auth=READ, response={200: RunList, **REFUSED})
+def list_experiment_runs(
+    request: ApiRequest,
+    pk: Key,
+    limit: Limit = USUAL,
+    cursor: str = "",
+    fields: str = "",
+    metrics: Metrics = "",
+    state: str = "",
+) -> HttpResponse:
+    """List the runs of an experiment, the last one planned first."""
+    rows = Run.objects.filter(experiment=find_experiment(request, pk))
+    rows = rows.filter(state=state) if state else rows
+    return _send_runs(request, rows, metrics, limit, cursor, fields)
+
+
+def find_run(request: ApiRequest, uid: str) -> Run:
+    """Return the run. Raises Http404 where one may not view its experiment."""
+    visible = Experiment.objects.visible_to(request.user)
+    related = ("workload", "environment", "experiment", "job__snapshot", "snapshot")
+    rows = Run.objects.filter(experiment__in=visible).select_related(*related)
+    return get_object_or_404(rows.defer("experiment__plan", "job__script"), uid=uid)
+
+
+@router.get("runs/{uid}", auth=READ, response={200: RunDetails, **REFUSED})
+def read_run(request: ApiRequest, uid: Uid) -> HttpResponse:
+    """Return one run, with its command, parameters and snapshot."""
+    row = find_run(request, uid)
+    details = RunDetails(
+        **_describe(row, list(row.measurements.all())),
+        message=row.message,
+        command=row.command,
+        phases=row.phases,
+        parameters=row.spec.get("workload", {}).get("parameters", {}),
+        snapshot=row.snapshot_content,
+    )
+    return send_row(request, details.model_dump(mode="json"))
+
+
+@router.get("runs/{uid}/series", auth=READ, response={200: SeriesList, **REFUSED})
+def read_series(
+    request: ApiRequest,
+    uid: Uid,
+    metric: Annotated[str, Query(description="One metric; else all.")] = "",
+) -> HttpResponse:
+    """Return what a run recorded step by step."""
+    rows = find_run(request, uid).series.all()
+    items = [
+        SeriesSchema(
+            metric=row.metric,
+            unit=row.unit,
+            warm_up=row.burn_in,
+            steps=row.steps,
+            values=row.values,
+        )
+        for row in (rows.filter(metric=metric) if metric else rows)
+    ]
+    return send_row(request, SeriesList(items=items).model_dump(mode="json"))
+
+
+@router.get(
+    "runs/{uid}/output", auth=READ, response={200: None, **REFUSED}, openapi_extra=PLAIN_TEXT
+)
+def read_output(request: ApiRequest, uid: Uid) -> HttpResponse:
+    """Return what a run printed: all that is kept or, of older runs, the end."""
+    row = find_run(request, uid)
+    record = getattr(row, "stored_record", None)
+    kept = record.read_output() if record else row.output_tail.encode()
+    return HttpResponse(kept, content_type="text/plain; charset=utf-8")

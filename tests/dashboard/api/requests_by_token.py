@@ -1,0 +1,26 @@
+"""Requests of tests by a new token of a person."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.test import Client
+from django.utils import timezone
+
+from experiments.models import User
+from experiments.models.api_token import make_token
+
+
+def log_in(user: User, *scopes: str, days: float = 1) -> dict[str, str]:
+    """Return the headers of a request by a new token of this person."""
+    expires_at = timezone.now() + timedelta(days=days)
+    _, text = make_token(user, "test", list(scopes) or ["read"], expires_at)
+    return {"authorization": f"Bearer {text}"}
+
+
+def get(client: Client, path: str, headers: dict[str, str], status: int = 200) -> Any:
+    """Return the JSON of an answer with this status."""
+    answer = client.get(f"/api/v1/{path}", headers=headers)
+    assert answer.status_code == status, answer.content
+    return answer.json()
