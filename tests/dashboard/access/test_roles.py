@@ -17,6 +17,7 @@ from django.urls.resolvers import get_resolver
 from django.utils import timezone
 
 from dashboard.catalogue.catalogue_views import TABS
+from dashboard.docs.client_views import build_wheel
 from experiments.access import permissions
 from experiments.access.permissions import MAKERS
 from experiments.models import (
@@ -45,6 +46,7 @@ from experiments.models import (
     Webhook,
     Workload,
 )
+from experiments.models.api_token import make_token
 from experiments.presets.own_presets import describe_definition
 from experiments.signing import ssh_signatures
 from tests.dashboard.conftest import Site, measured
@@ -75,6 +77,8 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "healthz": (GET, "", NOBODY),
     "glossary": (GET, "", NOBODY),
     "docs": (GET, "", NOBODY),
+    "client_packages": (GET, "", NOBODY),
+    "client_package": (GET, "wheel", NOBODY),
     "document": (GET, "document", NOBODY),
     "document_picture": (GET, "picture", NOBODY),
     "login": (GET, "", NOBODY),
@@ -381,6 +385,7 @@ def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
         "environment": [EnvironmentFactory(owner=owner).pk],
         "document": ["statistics"],
         "picture": ["rooms.svg"],
+        "wheel": [build_wheel()[0]],
         "preset": ["numpy-on-tuned-blas"],
         "workload": [WorkloadFactory(owner=owner).pk],
         "operation": [OperationFactory(owner=owner).pk],

@@ -35,15 +35,17 @@ BEYOND_A_SCHEMA = ("positive_data_acceptance",)
 """A cursor is a text, but not each text is one: 422 in words is right."""
 
 
-@pytest.fixture
-def api_schema(db: None) -> Iterator[Any]:
-    """The document; requests share the test's transaction, as those of Django's client do."""
+schema = schemathesis.openapi.from_wsgi(DOCUMENT, get_wsgi_application())
+schema.config.generation.update(modes=list(GenerationMode))
+
+
+@pytest.fixture(autouse=True)
+def _in_one_transaction() -> Iterator[None]:
+    """Requests share the test's transaction, as those of Django's client do."""
     signals = (request_started, request_finished)
     for signal in signals:
         signal.disconnect(close_old_connections)
-    schema = schemathesis.openapi.from_wsgi(DOCUMENT, get_wsgi_application())
-    schema.config.generation.update(modes=list(GenerationMode))
-    yield schema
+    yield
     for signal in signals:
         signal.connect(close_old_connections)
 
@@ -53,11 +55,9 @@ def own(site: Site) -> dict[str, list[Any]]:
     """Rows of an administrator, by what addresses name."""
     administrator = UserFactory(role=Role.SITE_ADMINISTRATOR)
     rows = make_own_rows(site, administrator)
-    rows["headers"] = [log_in(administrator, *Scope.values)]
+    token = log_in(administrator, *Scope.values)["authorization"]
+    rows["headers"] = [{"Authorization": token, "Accept-Encoding": "identity"}]
     return rows
-
-
-schema = schemathesis.pytest.from_fixture("api_schema")
 
 
 @schema.parametrize()

@@ -1,0 +1,109 @@
+"""`tare check`, `tare launch` and `tare cancel`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tare_client.commands.account import connect
+from tare_client.errors import FieldProblem, Refused, UsageError
+from tare_client.terminal import print_json, print_line
+
+MOST_BYTES = 10 * 2**20
+
+
+def run_check(arguments: argparse.Namespace) -> int:
+    """Say whether a file is valid, and what it would cost."""
+    definition, names = read_files(arguments)
+    check = connect(arguments).check(definition, is_json=is_json(arguments), names=names)
+    if not check.valid:
+        raise Refused(
+            f"{arguments.file} is not valid.", status=422, problems=list_problems(check.raw)
+        )
+    if arguments.json:
+        print_json(dict(check.raw))
+    else:
+        plan = check.describe_plan()
+        print_line(f"{arguments.file} is valid{': ' if plan else ''}{plan}.")
+        for problem in list_problems(check.raw):  # remarks that refuse nothing
+            print_line(problem.locate(arguments.file))
+    return 0
+
+
+def run_launch(arguments: argparse.Namespace) -> int:
+    """Make an experiment of a file, launch it, and follow it where that is asked for."""
+    if arguments.draft and arguments.wait:
+        raise UsageError("A draft does not run: choose --draft or --wait.")
+    definition, names = read_files(arguments)
+    client = connect(arguments)
+    experiment = client.create(
+        definition,
+        launch=not arguments.draft,
+        is_json=is_json(arguments),
+        names=names,
+        key=arguments.key,
+    )
+    address = client.find_page(experiment)
+    if arguments.json:
+        print_json({**experiment.raw, "address": address}, indent=None if arguments.wait else 2)
+    else:
+        what = "is a draft" if arguments.draft else "is launched"
+        print_line(f"Experiment {experiment.id} {what}: {address}")
+    if not arguments.wait:
+        return 0
+    from tare_client.commands.following import follow
+
+    return follow(client, experiment.id, arguments)
+
+
+def run_cancel(arguments: argparse.Namespace) -> int:
+    """Cancel an experiment."""
+    answer = connect(arguments).cancel(arguments.id)
+    if arguments.json:
+        print_json(dict(answer))
+    else:
+        print_line(f"Experiment {arguments.id} is cancelled.")
+    return 0
+
+
+def read_files(arguments: argparse.Namespace) -> tuple[bytes, bytes]:
+    """Return the experiment file and the table of names. Raises UsageError."""
+    definition = read_file(arguments.file)
+    return definition, read_file(arguments.map) if arguments.map else b""
+
+
+def read_file(path: str) -> bytes:
+    """Return what a file or standard input has, 10 MiB at most. Raises UsageError."""
+    try:
+        if path == "-":
+            content = sys.stdin.buffer.read(MOST_BYTES + 1)
+        else:
+            with open(path, "rb") as file:
+                content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+    if len(content) > MOST_BYTES:
+        raise UsageError(f"{path} has more than 10 MiB: is it an experiment file?")
+    if not content.strip():
+        raise UsageError(f"{path} is empty.")
+    return content
+
+
+def is_json(arguments: argparse.Namespace) -> bool:
+    """Return whether the experiment file is JSON by its name; YAML can be read as either."""
+    return str(arguments.file).lower().endswith(".json")
+
+
+def list_problems(document: object) -> tuple[FieldProblem, ...]:
+    """Return the problems that a check names."""
+    problems = document.get("problems") if isinstance(document, dict) else None
+    return tuple(
+        FieldProblem(
+            str(row.get("field") or ""),
+            str(row.get("message") or ""),
+            row.get("line"),
+            row.get("column"),
+        )
+        for row in (problems if isinstance(problems, list) else ())
+        if isinstance(row, dict)
+    )
