@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import schemathesis
 from django.core.cache import caches
-from django.core.wsgi import get_wsgi_application
 from django.core.signals import request_finished, request_started
+from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections, transaction
 from hypothesis import HealthCheck, settings
 from schemathesis.checks import CHECKS
@@ -62,7 +62,10 @@ def own(site: Site) -> dict[str, list[Any]]:
 
 @schema.parametrize()
 @settings(
-    max_examples=EXAMPLES, deadline=None, derandomize=not EXPLORES, database=None,
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=not EXPLORES,
+    database=None,
     suppress_health_check=list(HealthCheck),
 )
 def test_the_api_answers_as_its_document_says(case: Any, own: dict[str, list[Any]]) -> None:
