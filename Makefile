@@ -11,7 +11,7 @@ UV := .tools/bin/uv
 RUN := .venv/bin/python
 INSTALL := $(UV) pip install --quiet --python .venv --require-hashes --build-constraints requirements-build.txt
 
-.PHONY: setup setup-dev demo test test-all test-costs test-quick faults soak explore mutants query-counts lint types locks bench compose-proof crate-proof
+.PHONY: setup setup-dev demo test test-all test-costs test-quick faults soak explore mutants query-counts lint types locks bench compose-proof crate-proof docs screenshots references
 
 setup: .venv/.ready
 
@@ -34,11 +34,11 @@ test: setup-dev lint
 # Every test, and three times as many inputs for each property: before a release, and after a change
 # of what only these tests try (tests/thorough.py).
 test-all: export HYPOTHESIS_PROFILE := all
-test-all: setup-dev lint
+test-all: setup-dev .venv/.ready-docs lint
 	$(call run_tests,-n 4,types)
 
 # How much processor time each test takes: tests/costs.txt, which says what `make test` leaves to test-all.
-test-costs: setup-dev
+test-costs: setup-dev .venv/.ready-docs
 	@$(RUN) -m pytest -n 2 -p tests.measure_costs
 
 # Before each commit: what needs no cluster, no browser and little time (tests/costs.txt), and of tests
@@ -72,6 +72,20 @@ mutants: setup-dev
 query-counts: setup-dev
 	@QUERY_COUNTS=write $(RUN) -m pytest -q -n 0 -p no:randomly tests/dashboard/test_query_counts.py
 
+# The documents as a site of its own, in var/docs: Sphinx, of which nothing else needs the packages. A
+# warning, as of a link that leads nowhere, is an error.
+docs: .venv/.ready-docs
+	@.venv/bin/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env -c docs/site -d var/docs-cache docs var/docs
+	@echo "docs: var/docs/index.html"
+
+# Pictures of pages, docs/pictures/, of made-up data: look at the difference before you commit it.
+screenshots: setup-dev
+	@SCREENSHOTS=write $(RUN) -m pytest -q -n 0 -p no:randomly -m "" tests/dashboard/docs/test_screenshots_browser.py
+
+# The documents that are made from the code: the reference of the API and that of its client.
+references: setup-dev
+	@$(RUN) -m tests.references
+
 setup-dev: .venv/.ready-dev
 	@tests/system-packages
 
@@ -88,6 +102,7 @@ types: setup-dev
 locks: .tools/bin/uv
 	$(UV) pip compile pyproject.toml --extra embedded --universal --generate-hashes --no-header --upgrade --quiet -o requirements.lock
 	$(UV) pip compile pyproject.toml --extra embedded --extra dev -c requirements.lock --universal --generate-hashes --no-header --upgrade --quiet -o requirements-dev.lock
+	$(UV) pip compile pyproject.toml --extra docs -c requirements-dev.lock --universal --generate-hashes --no-header --upgrade --quiet -o requirements-docs.lock
 	cd lab/image && ../../$(UV) pip compile tensorflow.in --python-version 3.11 --universal --generate-hashes --no-header --upgrade --quiet -o tensorflow.lock
 	cd lab/image && ../../$(UV) pip compile numpy.in -c tensorflow.lock --python-version 3.11 --universal --generate-hashes --no-header --upgrade --quiet -o numpy.lock
 	cd lab/image && ../../$(UV) pip compile horovod.in --python-version 3.11 --universal --generate-hashes --no-header --upgrade --quiet -o horovod.lock
@@ -123,4 +138,9 @@ compose-proof: setup-dev
 .venv/.ready-dev: requirements-dev.lock .venv/.ready
 	@echo "Installing the packages that the tests need into .venv/"
 	@$(INSTALL) -r requirements-dev.lock
+	@touch $@
+
+.venv/.ready-docs: requirements-docs.lock .venv/.ready
+	@echo "Installing Sphinx into .venv/"
+	@$(INSTALL) -r requirements-docs.lock
 	@touch $@

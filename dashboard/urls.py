@@ -57,6 +57,7 @@ from dashboard.imports import bundle_import_views, import_views
 from dashboard.notifications import notification_views, webhook_views
 from dashboard.planning import (
     aa_test_views,
+    definition_views,
     draft_views,
     script_views,
     unsaved_views,
@@ -129,6 +130,18 @@ urlpatterns = [
     path("experiments/<int:pk>/keep/", unsaved_views.keep, name="experiment_keep"),
     path("experiments/unsaved/<slug:key>/", unsaved_views.discard, name="experiment_discard"),
     path("experiments/import/", import_views.logs, name="experiment_import"),
+    path("experiments/import/file/", definition_views.import_file, name="definition_import"),
+    path("schemas/experiment-1.json", definition_views.schema, name="experiment_schema"),
+    path(
+        "experiments/<int:pk>/definition.yaml",
+        definition_views.definition_yaml,
+        name="definition_yaml",
+    ),
+    path(
+        "experiments/<int:pk>/definition.json",
+        definition_views.definition_json,
+        name="definition_json",
+    ),
     path("experiments/import/bundle/", bundle_import_views.bundle, name="bundle_import"),
     path("experiments/<int:pk>/", experiment_views.experiment, name="experiment"),
     path("experiments/<int:pk>/edit/", draft_views.edit, name="experiment_edit"),

@@ -30,6 +30,11 @@ MAY_IMPORT = {
     "experiments.loaded_files": set(),
     "experiments.help_targets": set(),
     "experiments.citations": {"experiments", "django", "packaging"},
+    "experiments.definitions": {"experiments.definitions", "runners", "ruamel.yaml"},
+    "experiments.definitions.described_experiments": {"experiments", "runners", "django"},
+    "experiments.definitions.site_environments": {"experiments", "runners", "django"},
+    "experiments.definitions.site_rows": {"experiments", "runners", "django"},
+    "experiments.definitions.site_workloads": {"experiments", "runners", "django"},
     "experiments.software.parity": {"experiments.confounder_table"},
     "experiments.images.advisories": {"experiments", "runners", "django", "packaging"},
     "experiments.imports": {
@@ -168,6 +173,7 @@ ROOMS = {
         "images": "access clusters models notify",
         "data_sets": "access models notify",
         "software": "access confounder_table design images models notify planning",
+        "definitions": "access models planning",
         "presets": "access design models planning software",
         "comparisons": "design fact_comparison models notify planning program_files software "
         "statistics",
@@ -212,7 +218,6 @@ ROOMS = {
         "clusters": "access form_styles lists live_parts typed_requests",
         "comparisons": "access charts drawings environment_symbols form_styles lists "
         "live_parts typed_requests",
-        "management": "comparisons",
         "health": "access live_parts typed_requests",
         "images": "access form_styles lists live_parts typed_requests uploads",
         "notifications": "form_styles lists typed_requests",
@@ -221,6 +226,7 @@ ROOMS = {
         "data_sets": "access catalogue form_styles typed_requests",
         "imports": "access form_styles typed_requests uploads",
         "planning": "access catalogue form_problems form_styles typed_requests",
+        "management": "comparisons planning",
         "presets": "access form_styles planning typed_requests",
         "publishing": "access comparisons form_styles typed_requests",
         "execution": "access charts comparisons environment_symbols form_styles lists live_parts "

@@ -42,6 +42,7 @@ KEPT = {
     "tests/dashboard/access/test_roles.py::test_an_address_opens_from_its_least_role_on[viewer": (
         "no address is open to whom it should be closed"
     ),
+    "tests/dashboard/docs/test_documents.py::test_all_links": "links and anchors of all documents",
     "tests/dashboard/test_query_counts.py::test_no_page": "how often pages ask the database",
     "tests/dashboard/comparisons/test_published_tables_browser.py::test_a_file_is_read": (
         "a published table in the browser"
@@ -82,6 +83,11 @@ LEFT_TO_ALL = {
     "tests/lab/test_labs.py::test_grid_engine_stays": "one lab, restarted",
     "tests/lab/test_labs.py::test_jobs_of_the_last_start": "one lab, restarted",
     "tests/lab/test_demo.py::test_a_service_that_dies": "tests/standalone, with small services",
+    # Sphinx reads all documents, which takes 20 s.
+    "tests/dashboard/docs/test_static_site.py": "the same links and anchors on Tare's own pages",
+    "tests/dashboard/docs/test_screenshots_browser.py::test_each_picture_of_the": (
+        "each page of the pictures in the tests of its own"
+    ),
     # Large numbers, and networks as large as their papers have them.
     "tests/experiments/execution/test_thousands_over_ssh.py": "a portion of jobs over SSH",
     "tests/dashboard/execution/test_selection.py::test_five_thousand": "a selection of a few",

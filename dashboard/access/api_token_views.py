@@ -69,7 +69,7 @@ def api_tokens(request: Request) -> HttpResponse:
     labels = {str(scope): scope.label for scope in Scope}
     rows = [
         (row, [labels.get(name, name) for name in row.scopes], row.expires_at <= timezone.now())
-        for row in request.user.api_tokens.filter(withdrawn_at=None)
+        for row in ApiToken.objects.filter(owner=request.user, withdrawn_at=None)
     ]
     return render(request, "access/api_tokens.html", {"form": form, "rows": rows})
 

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET
 from dashboard.access.rights import by_link, get_readable, get_readable_table
 from dashboard.comparisons import bundle_views
 from dashboard.comparisons.diagnosis import diagnose
-from dashboard.comparisons.export_list import list_exports
+from dashboard.comparisons.export_list import has_plan, list_exports
 from dashboard.comparisons.extension_views import prepare_extension
 from dashboard.comparisons.figure_files import list_printed_figures
 from dashboard.comparisons.live_part import EMPTY, follow
@@ -175,5 +175,7 @@ def _respond(request: OpenRequest, context: dict[str, Any], part: str) -> HttpRe
             and bundle_views.is_offered(request.user, is_alive=comparison.stage.alive),
             has_authors=isinstance(comparison, ExperimentComparison)
             and bundle_views.has_authors(request.user, context["experiment"]),
+            has_plan=isinstance(comparison, ExperimentComparison)
+            and has_plan(request.user, context["experiment"]),
         )
     return render(request, "comparisons/detail.html", context)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.urls import reverse
 
 from dashboard.comparisons.forest_figure import ENDINGS
 from dashboard.comparisons.printed_figures import PrintedFigure
+from experiments.definitions.described_experiments import can_be_written
 from experiments.models import Experiment, PublishedTable
 
 FORMATS = {
     "csv": "CSV",
+    "yaml": "YAML",
     "json": "JSON",
     "parquet": "Parquet",
     "tex": "LaTeX",
@@ -37,6 +40,8 @@ class Files:
     """Whether there are such files only where runs have succeeded."""
     needs_end: bool = False
     """Whether there are such files only when all runs have ended, and names may be known."""
+    needs_plan: bool = False
+    """Whether there are such files only of a plan that was made here, for people who log in."""
     needs_authors: bool = False
     """Whether there are such files only where authors are stated, and names may be known."""
 
@@ -78,6 +83,12 @@ FIGURES_HEADING = "Figures"
 OF_ONE = "one configuration; others in its section"
 OF_ALL = "all configurations; single ones in their sections"
 PUBLICATION_HEADING = "Publication"
+DEFINITION_FILES = Files(
+    "Experiment file",
+    "the plan as a file, to be kept, changed and imported",
+    _name_views("definition", "yaml", "json"),
+    needs_plan=True,
+)
 OF_EXPERIMENTS: Mapping[str, Sequence[Files]] = {
     "Results": (
         Files(
@@ -95,6 +106,7 @@ OF_EXPERIMENTS: Mapping[str, Sequence[Files]] = {
             _name_views("measurements", "csv", "parquet"),
         ),
         Files("Steps", "a row for each recorded step", _name_views("series", "csv", "parquet")),
+        DEFINITION_FILES,
         Files("Bundle", BUNDLE, _name_views("bundle", "zip"), True, True),
     ),
     PUBLICATION_HEADING: (
@@ -121,13 +133,15 @@ def list_exports(
     configurations: int = 1,
     has_bundle: bool = False,
     has_authors: bool = False,
+    has_plan: bool = False,
 ) -> list[ExportGroup]:
     """Return what there is to export, in groups.
 
     `pages` says how many pages the forest plot has, 0 if there is none; one of several is whole in
     a PDF only. `figures` are the others; of several configurations they may have several pages.
     `has_bundle` says whether the reader may have a bundle now (`bundle_views.is_offered`), and
-    `has_authors` whether they may know authors that are stated (`bundle_views.has_authors`).
+    `has_authors` whether they may know authors that are stated (`bundle_views.has_authors`), and
+    `has_plan` whether they may have its file.
     """
     is_experiment = isinstance(subject, Experiment)
     groups: list[ExportGroup] = []
@@ -145,7 +159,7 @@ def list_exports(
             views, about = kind.views, kind.about
             if (kind.needs_results and not has_results) or (kind.needs_end and not has_bundle):
                 continue
-            if kind.needs_authors and not has_authors:
+            if (kind.needs_authors and not has_authors) or (kind.needs_plan and not has_plan):
                 continue
             if heading == FIGURES_HEADING and not pages:
                 continue
@@ -165,6 +179,21 @@ def list_exports(
             title = f"{heading}: {OF_ALL}" if has_pages else heading
             groups.append(ExportGroup(title, exports))
     return groups
+
+
+def list_draft_exports(pk: int) -> list[ExportGroup]:
+    """Return what there is to export of a draft: its file."""
+    links = [
+        (FORMATS[ending], reverse(view, args=[pk]))
+        for ending, view in DEFINITION_FILES.views.items()
+    ]
+    export = Export(DEFINITION_FILES.label, DEFINITION_FILES.about, links)
+    return [ExportGroup("Data", [export])]
+
+
+def has_plan(user: Any, subject: Experiment | PublishedTable) -> bool:
+    """Return whether this reader may have the file of what was planned: people who log in may."""
+    return user.is_authenticated and isinstance(subject, Experiment) and can_be_written(subject)
 
 
 def _list_review_files(pk: int) -> list[Export]:

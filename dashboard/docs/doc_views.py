@@ -12,6 +12,8 @@ from dashboard.docs.documents import (
     DECISIONS,
     GLOSSARY,
     PICTURES,
+    START,
+    find_address,
     map_files,
     map_pictures,
     read_document,
@@ -29,7 +31,8 @@ def docs(request: OpenRequest) -> HttpResponse:
     """List the documents to everybody, or the sections with some words: they hold no data."""
     text = request.GET.get("q", "")[:MOST_CHARACTERS].strip()
     results = search_sections(text) if text else []
-    context = {"groups": list_groups(), "searched": text, "results": results}
+    start = read_document(START)
+    context = {"start": start, "groups": list_groups(), "searched": text, "results": results}
     return render(request, "docs/index.html", context)
 
 
@@ -37,8 +40,8 @@ def docs(request: OpenRequest) -> HttpResponse:
 @require_GET
 def document(request: OpenRequest, name: str) -> HttpResponse:
     """Show a document to everybody."""
-    if name == GLOSSARY:
-        return redirect("glossary")
+    if name in (GLOSSARY, START):
+        return redirect(find_address(name))
     if name not in map_files():
         raise Http404
     context = {

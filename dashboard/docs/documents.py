@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,6 +22,8 @@ from markdown_it.token import Token
 FOLDER = "docs"
 GLOSSARY = "words"
 """The document that has a page of its own."""
+START = "index"
+"""The document above the list of all documents."""
 DECISIONS = "decisions"
 PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
 LISTED_LEVELS = ("h2", "h3")
@@ -56,7 +58,8 @@ class Document:
 
 def find_address(name: str, anchor: str = "") -> str:
     """Return the address of a document on the site, or of a place in it."""
-    address = reverse("glossary") if name == GLOSSARY else reverse("document", args=[name])
+    own = {GLOSSARY: "glossary", START: "docs"}
+    address = reverse(own[name]) if name in own else reverse("document", args=[name])
     return f"{address}#{anchor}" if anchor else address
 
 
@@ -131,7 +134,14 @@ def _make_parser() -> MarkdownIt:
     rules = parser.renderer.rules  # type: ignore[attr-defined]
     rules["table_open"] = lambda *_: '<div class="scroll" tabindex="0"><table class="table">\n'
     rules["table_close"] = lambda *_: "</table></div>\n"
+    for kind in ("fence", "code_block"):
+        rules[kind] = _let_keyboard_scroll(rules[kind])
     return parser
+
+
+def _let_keyboard_scroll(write: Callable[..., str]) -> Callable[..., str]:
+    """Return a rule that makes a block of code a place where the keyboard can stop."""
+    return lambda *given: write(*given).replace("<pre>", '<pre tabindex="0">', 1)
 
 
 def _name_headings(tokens: Sequence[Token]) -> Iterator[Heading]:

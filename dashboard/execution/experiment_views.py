@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.access.rights import by_link, get_editable, get_readable
 from dashboard.comparisons import bundle_views
-from dashboard.comparisons.export_list import list_exports
+from dashboard.comparisons.export_list import has_plan, list_draft_exports, list_exports
 from dashboard.comparisons.printed_figures import FIGURES
 from dashboard.execution.experiment_parts import (
     DETAILS,
@@ -122,7 +122,10 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
             configurations=figures.configurations,
             has_bundle=bundle_views.is_offered(request.user, is_alive=progress.tally.alive),
             has_authors=bundle_views.has_authors(request.user, row),
+            has_plan=has_plan(request.user, row),
         )
+    elif not part and has_plan(request.user, row):
+        context["exports"] = list_draft_exports(row.pk)
     fragment = {"": "", LIVE: "#live", DETAILS: "#details"}[part]
     response = render(request, f"execution/detail.html{fragment}", context)
     return finish_answer(response, part, seen=seen, details_behind=context["details_behind"])

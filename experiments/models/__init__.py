@@ -13,6 +13,7 @@ from experiments.models.cluster_draft import ClusterDraft, ClusterReading
 from experiments.models.cluster_use import ClusterUse, GPUMonth
 from experiments.models.credential import Credential, Origin
 from experiments.models.data_sets import DataCopy, DataSet
+from experiments.models.definition_text import DefinitionText
 from experiments.models.experiment import Experiment
 from experiments.models.extension import Extension
 from experiments.models.images import Image, ImageImport, StagedImage
@@ -66,6 +67,7 @@ __all__ = [
     "Credential",
     "DataCopy",
     "DataSet",
+    "DefinitionText",
     "Deposit",
     "DepositToken",
     "Environment",

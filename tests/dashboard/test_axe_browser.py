@@ -44,7 +44,10 @@ SETTLE = """async () => {
 # Help of Django's own lists of rights, made by its own script.
 NOT_OURS = {"exclude": [[".selector .help-tooltip"]]}
 # Whoever has not logged in sees these.
-WITHOUT_LOGGING_IN = ("/login/", "/client/", "/docs/", "/glossary/", "/no-such-page/")
+WITHOUT_LOGGING_IN = (
+    *("/login/", "/client/", "/docs/", "/docs/administration/"),
+    *("/glossary/", "/no-such-page/"),
+)
 ERRORS = (400, 403, 404, 409, 500, 503)
 PARTS_OF_PAGES = ("/search/results/",)
 

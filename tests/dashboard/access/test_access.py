@@ -33,6 +33,7 @@ FOR_MEMBERS = (
     "experiment_new",
     "experiment_import",
     "bundle_import",
+    "definition_import",
     "compare",
     "runs",
     "catalogue",

@@ -243,6 +243,7 @@ ADDRESSES_NOT_LOGGED = {
     **dict.fromkeys(("own_preset_use", "reproduce"), DRAFT),
     **dict.fromkeys(("experiment_jobs", "experiment_results"), CARRIED),
     "bundle_import": OF_BUNDLES,
+    "definition_import": "a draft; workloads that it makes have tests of their own",
     "deposit": DEPOSIT,
     **dict.fromkeys(("data_copy_check", "data_copy_read"), OPERATION),
     **dict.fromkeys(("recurring_launch", "recurring_trigger"), LAUNCH),

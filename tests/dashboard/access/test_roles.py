@@ -76,6 +76,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     # address: method, what it names, least role
     "healthz": (GET, "", NOBODY),
     "glossary": (GET, "", NOBODY),
+    "experiment_schema": (GET, "", NOBODY),
     "docs": (GET, "", NOBODY),
     "client_packages": (GET, "", NOBODY),
     "client_package": (GET, "wheel", NOBODY),
@@ -194,6 +195,9 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "experiment_new": (GET, "", Role.RESEARCHER),
     "experiment_import": (GET, "", Role.RESEARCHER),
     "bundle_import": (GET, "", Role.RESEARCHER),
+    "definition_import": (GET, "", Role.RESEARCHER),
+    "definition_yaml": (GET, "draft", Role.VIEWER),
+    "definition_json": (GET, "draft", Role.VIEWER),
     "experiment_edit": (GET, "draft", Role.RESEARCHER),
     "experiment_script": (POST, "", Role.RESEARCHER),
     "experiment_keep_new": (POST, "", Role.RESEARCHER),

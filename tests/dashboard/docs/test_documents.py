@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterator
 from functools import cache
 from urllib.parse import urldefrag, urlsplit
 
@@ -17,7 +18,14 @@ from markdown_it import MarkdownIt
 
 from dashboard.docs import documents
 from dashboard.docs.contents import list_decisions, list_groups
-from dashboard.docs.documents import GLOSSARY, map_files, map_pictures, read_document
+from dashboard.docs.documents import (
+    GLOSSARY,
+    START,
+    find_address,
+    map_files,
+    map_pictures,
+    read_document,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -48,9 +56,40 @@ def find_anchors(address: str) -> set[str]:
     return {str(tag["id"]) for tag in read_page(address).find_all(id=True)}
 
 
+def list_links(name: str) -> Iterator[str]:
+    """Yield where the links and pictures of a document lead, as they are written."""
+    for token in documents.parse_document(name)[0]:
+        for part in token.children or []:
+            target = part.attrGet("href" if part.type == "link_open" else "src")
+            if part.type in ("link_open", "image"):
+                yield str(target)
+
+
+def test_all_links_of_all_documents_lead_somewhere() -> None:
+    anchors = {name: {h.anchor for h in documents.parse_document(name)[1]} for name in map_files()}
+    names = {find_address(name): name for name in anchors}
+    pictures = {reverse("document_picture", args=[name]) for name in map_pictures()}
+    wrong = []
+    for name in anchors:
+        for href in list_links(name):
+            parts = urlsplit(href)
+            if parts.scheme or parts.netloc:
+                leads = parts.scheme == "https" and "." in parts.netloc
+            else:
+                address, anchor = urldefrag(documents.lead_link(href, name) or "")
+                target = names.get(address, name if href.startswith("#") else "")
+                is_file = address == "" and (map_files()[name].parent / parts.path).exists()
+                leads = address in pictures or (
+                    (not anchor or anchor in anchors[target]) if target else is_file
+                )
+            if not leads:
+                wrong.append(f"{name}: {href}")
+    assert wrong == []
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_link_and_anchor_of_a_document_leads_somewhere(name: str) -> None:
-    address = reverse("document", args=[name])
+    address = find_address(name)
     article = read_page(address).article
     assert article
     missing = []
@@ -72,7 +111,7 @@ def test_every_link_and_anchor_of_a_document_leads_somewhere(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_has_one_title_and_anchors_of_its_own(name: str) -> None:
-    page = read_page(reverse("document", args=[name]))
+    page = read_page(find_address(name))
     assert [title.get_text() for title in page.find_all("h1")] == [read_document(name).title]
     anchors = [str(tag["id"]) for tag in page.find_all(id=True)]
     assert len(anchors) == len(set(anchors))
@@ -81,6 +120,12 @@ def test_a_page_has_one_title_and_anchors_of_its_own(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_header_of_a_table_has_a_text(name: str) -> None:
     assert not re.search(r"<th[^>]*>\s*</th>", read_document(name).html)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_keyboard_can_scroll_tables_and_code(name: str) -> None:
+    page = BeautifulSoup(read_document(name).html, "html.parser")
+    assert [str(box) for box in page.select("pre, .scroll") if box.get("tabindex") != "0"] == []
 
 
 @pytest.mark.parametrize("name", map_files())
@@ -108,7 +153,7 @@ def test_raw_html_and_scripts_are_shown_as_text() -> None:
 def test_the_list_names_every_document_once_and_links_to_it() -> None:
     lines = [line for _, group in list_groups() for line in group]
     named = [line.name for line in lines] + [line.name for line in list_decisions()]
-    assert sorted(named) == sorted(NAMES)
+    assert sorted(named) == sorted(set(map_files()) - {START})
     links = {str(link["href"]) for link in read_page(reverse("docs")).find_all("a")}
     assert {line.get_absolute_url() for line in lines} <= links
     decisions = read_page(reverse("document", args=["decisions"])).find_all("a")
@@ -169,8 +214,28 @@ def test_a_nul_in_a_name_is_refused() -> None:
     assert Client().get("/docs/%00/").status_code == 400
 
 
-def test_the_glossary_has_one_address() -> None:
-    assert Client().get("/docs/words/")["Location"] == reverse("glossary")
+@pytest.mark.parametrize(("name", "address"), [(GLOSSARY, "glossary"), (START, "docs")])
+def test_a_document_with_a_page_of_its_own_has_one_address(name: str, address: str) -> None:
+    assert Client().get(f"/docs/{name}/")["Location"] == reverse(address)
+
+
+def test_each_kind_of_reader_is_led_to_their_first_page() -> None:
+    article = read_page(reverse("docs")).article
+    assert article
+    rows = [row.get_text(" ") for row in article.select("tbody tr")]
+    links = [str(row.select("a")[0]["href"]) for row in article.select("tbody tr")]
+    readers = ("researcher", "administrator", "referee", "contributor")
+    assert [reader in row for reader, row in zip(readers, rows, strict=True)] == [True] * 4
+    first = ("quick-start", "administration", "statistics-for-referees", "contributing")
+    assert links == [f"/docs/{name}/" for name in first]
+
+
+def test_pages_that_stood_before_the_sections_have_their_addresses() -> None:
+    earlier = """architecture bring-your-own-benchmark clusters comparison-page compose confounders
+    data-sets experiments exports formats how-runs-end images imports life-of-a-run lists
+    measurements mutants newcomer notifications operations parity permissions published-tables
+    publishing reliability reproducing runtimes statistics words workloads decisions"""
+    assert set(earlier.split()) <= set(map_files())
 
 
 def test_pictures_are_sent_with_their_type() -> None:

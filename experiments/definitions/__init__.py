@@ -1,0 +1,1 @@
+"""Experiments as files: reading, writing, and the JSON schema of the format `tare: 1`."""

@@ -1,0 +1,122 @@
+"""The environments of a cluster that files mean: by runtime, image and settings, then by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from experiments.definitions.definition import EnvironmentDefinition
+from experiments.definitions.definition_problems import shorten, suggest_near
+from experiments.definitions.described_experiments import list_own_lines
+from experiments.models import Cluster, Environment, Image, User
+
+
+@dataclass(frozen=True)
+class Why:
+    """Why a row was not found, and which part of its entry says so."""
+
+    text: str = ""
+    part: str = ""
+
+
+class EnvironmentFinder:
+    """Finds the environments of one cluster that a person may view."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        user: User,
+        names: Mapping[str, str],
+        digests: Mapping[str, str],
+    ) -> None:
+        rows = Environment.objects.visible_to(user).originals().filter(cluster=cluster)
+        self.rows = list(rows.select_related("runtime", "staged_image__image").order_by("name"))
+        self.cluster, self.user, self.names, self.digests = cluster, user, names, digests
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return tuple(row.name for row in self.rows)
+
+    def find(self, wanted: EnvironmentDefinition) -> tuple[Environment | None, Why]:
+        """Return the environment that an entry means, or why there is none."""
+        if here := self.names.get(wanted.name):
+            mapped = next((row for row in self.rows if row.name == here), None)
+            if mapped:
+                return mapped, Why()
+            near = suggest_near(here, self.choices) if self.rows else "It has none."
+            return None, Why(f"{self.cluster} has no environment “{shorten(here)}”. {near}")
+        wanted = replace(wanted, image=self.digests.get(wanted.image, wanted.image))
+        same = [row for row in self.rows if not list_differences(row, wanted)]
+        of_name = [row for row in same if wanted.name == _name_of(row, is_copy=wanted.is_copy)]
+        if len(same) == 1 or of_name:
+            return (of_name or same)[0], Why()
+        if same:
+            names = ", ".join(row.name for row in same)
+            return None, Why(
+                f"Several environments of {self.cluster} are like this: {names}. Map "
+                "the name to one of them.",
+                "name",
+            )
+        return None, self._explain(wanted)
+
+    def _explain(self, wanted: EnvironmentDefinition) -> Why:
+        """Return what to do about an environment that is not here."""
+        images = Image.objects.visible_to(self.user)
+        image = images.filter(digest=wanted.image).first() if wanted.image else None
+        if wanted.image and image is None:
+            return Why(
+                f"No image {wanted.image[:19]}… is here: import it first, or map the environment "
+                "to one of this site.",
+                "image",
+            )
+        kinds = {row.kind for row in self.cluster.runtimes.all()}
+        if wanted.image and wanted.runtime not in kinds:
+            known = ", ".join(sorted(kinds)) or "none"
+            return Why(
+                f"{self.cluster} has no runtime {wanted.runtime}; it has {known}. Map the "
+                "environment to another.",
+                "runtime",
+            )
+        named = next((row for row in self.rows if row.name == wanted.name), None)
+        if named:
+            differences = list_differences(named, wanted)
+            return Why(
+                f"“{shorten(wanted.name)}” is another one on {self.cluster}: its "
+                f"{' and '.join(differences)} {'differ' if len(differences) > 1 else 'differs'}. "
+                "Map the name to it if it is meant all the same.",
+                differences[0],
+            )
+        with_what = f"{wanted.runtime} and {image}" if image else "bare metal"
+        return Why(
+            f"No environment of {self.cluster} is like this: make one with {with_what} and these "
+            "settings, or map the name to another.",
+            "name",
+        )
+
+
+def _name_of(row: Environment, *, is_copy: bool) -> str:
+    """Return the name of an environment, or of its A/A copy."""
+    if not is_copy:
+        return row.name
+    copy = Environment.objects.filter(copy_of=row.pk).only("name").first()
+    return copy.name if copy else f"{row.name} again"
+
+
+def list_differences(row: Environment, wanted: EnvironmentDefinition) -> list[str]:
+    """Return the names of the settings in which a row is not what an entry describes."""
+    staged = row.staged_image
+    here: dict[str, Any] = {
+        "runtime": "recorded" if row.recorded_tool else row.kind,
+        "image": staged.image.digest if staged else "",
+        "format": staged.format if staged and wanted.format else "",
+        "mode": row.mode,
+        "python": row.python,
+        "binds": tuple(row.binds),
+        "variables": dict(row.variables),
+        "setup_lines": list_own_lines(row.setup_lines),
+    }
+    of_file = {name: getattr(wanted, name) for name in here}
+    of_file["setup_lines"] = list_own_lines(wanted.setup_lines)
+    of_file["variables"] = dict(wanted.variables)
+    return [name for name, value in here.items() if value != of_file[name]]

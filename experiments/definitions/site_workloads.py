@@ -1,0 +1,133 @@
+"""The workloads of this site that files mean, by kind, parameters and data; made on request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from experiments.access import audit
+from experiments.access.permissions import may_add
+from experiments.definitions.definition import WorkloadDefinition
+from experiments.definitions.definition_problems import shorten, suggest_near
+from experiments.definitions.site_environments import Why
+from experiments.models import DataSet, SentFile, User, Workload
+from experiments.models.visibility import Visibility
+from experiments.planning.free_names import save_under_free_name
+from runners.workloads import WORKLOADS, ParameterError
+
+MOST_CHOICES = 200
+
+
+class WorkloadFinder:
+    """Finds, or makes, the workloads that a person may launch."""
+
+    def __init__(self, user: User, names: Mapping[str, str], *, make_missing: bool) -> None:
+        self.user, self.names, self.make_missing = user, names, make_missing
+        self.rows = Workload.objects.visible_to(user).originals().launchable()
+
+    def list_choices(self, wanted: WorkloadDefinition) -> tuple[str, ...]:
+        """Return the names of the workloads of the same kind."""
+        rows = self.rows.filter(kind=wanted.kind).order_by("name")
+        return tuple(rows.values_list("name", flat=True)[:MOST_CHOICES])
+
+    def find(self, wanted: WorkloadDefinition) -> tuple[Workload | None, Why]:
+        """Return the workload that an entry means, or why there is none."""
+        if here := self.names.get(wanted.name):
+            mapped = self.rows.filter(name=here).first()
+            if mapped:
+                return mapped, Why()
+            choices = self.list_choices(wanted)
+            near = suggest_near(here, choices) if choices else f"There is none of {wanted.kind}."
+            return None, Why(f"No workload “{shorten(here)}” is here. {near}", "name")
+        data_set, why = self._find_data_set(wanted)
+        if why.text:
+            return None, why
+        same = self.rows.filter(
+            kind=wanted.kind,
+            time_limit_seconds=wanted.time_limit_seconds,
+            data_set=data_set,
+        )
+        if data_set:
+            same = same.filter(data_proof=wanted.data_proof)
+        of_name = same.filter(name=wanted.name).first()
+        if of_name and _has_parameters(of_name, wanted):
+            return of_name, Why()
+        for row in same.order_by("pk").iterator():
+            if _has_parameters(row, wanted):
+                return row, Why()
+        return self._make(wanted, data_set)
+
+    def _find_data_set(self, wanted: WorkloadDefinition) -> tuple[DataSet | None, Why]:
+        if wanted.data_set is None:
+            return None, Why()
+        rows = DataSet.objects.visible_to(self.user).order_by("pk")
+        name, digest = wanted.data_set.name, wanted.data_set.digest
+        rows = rows.filter(digest=digest) if digest else rows.filter(name=name)
+        named = rows.filter(name=name).first() or rows.first()
+        if named:
+            return named, Why()
+        what = f"with the digest {digest[:19]}…" if digest else f"“{shorten(name)}”"
+        return None, Why(
+            f"No data set {what} is here: register the folder in which it lies.", "data_set"
+        )
+
+    def _make(
+        self, wanted: WorkloadDefinition, data_set: DataSet | None
+    ) -> tuple[Workload | None, Why]:
+        """Return a new workload as the entry describes it, where that was asked for."""
+        if not self.make_missing:
+            return None, Why(
+                f"No {wanted.kind} workload with these parameters is here: have it made of the "
+                "file, or map the name to another.",
+                "name",
+            )
+        if not may_add(self.user, Workload):
+            return None, Why("You may not make workloads here: map the name to another.", "name")
+        if missing := self._list_missing_files(wanted):
+            return None, Why(
+                f"Files of which there is only the check sum are not here: {', '.join(missing)}. "
+                "Write their text into the file, or make the workload on its page.",
+                "parameters.files",
+            )
+        for content in wanted.contents.values():
+            SentFile.objects.keep(content)
+        row = Workload(
+            name=wanted.name,
+            kind=wanted.kind,
+            parameters=dict(wanted.parameters),
+            time_limit_seconds=wanted.time_limit_seconds,
+            data_set=data_set,
+            data_proof=wanted.data_proof,
+            owner=self.user,
+            visibility=Visibility.PRIVATE,
+        )
+
+        def save() -> None:
+            with audit.log_change(self.user, row, why="of the file of an experiment"):
+                row.save()
+
+        if wanted.time_limit_seconds < 10:
+            return None, Why("A workload has at least 10 s.", "time_limit")
+        save_under_free_name(row, save, among=Workload.objects.all())
+        return row, Why()
+
+    def _list_missing_files(self, wanted: WorkloadDefinition) -> list[str]:
+        """Return the files of which neither the text nor a workload that one may view is here.
+
+        A file may state any check sum: of a file that others keep here it opens nothing.
+        """
+        files = wanted.parameters.get("files") or {}
+        open_sums = set(wanted.contents)
+        if files.keys() and not set(files.values()) <= open_sums:
+            for parameters in self.rows.filter(kind=wanted.kind).values_list(
+                "parameters", flat=True
+            ):
+                own = parameters.get("files")
+                open_sums |= set(own.values()) if isinstance(own, dict) else set()
+        return sorted(name for name, sha256 in files.items() if sha256 not in open_sums)
+
+
+def _has_parameters(row: Workload, wanted: WorkloadDefinition) -> bool:
+    try:
+        return WORKLOADS[row.kind].clean(row.parameters) == wanted.parameters
+    except ParameterError:
+        return False

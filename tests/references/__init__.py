@@ -1,0 +1,1 @@
+"""References that are made from the code: `make references` writes them to docs/."""
