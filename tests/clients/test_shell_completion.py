@@ -18,12 +18,13 @@ _tare
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 # zsh completes in its line editor alone: one drives another, which prints what it would complete.
+# “ready” is written so that the line's own echo, which may come first, is not taken for it.
 ZSH = """
 zmodload zsh/zpty
 zpty -b shell zsh -f -i
 zpty -w shell "PS1=; stty -echo; autoload -Uz compinit; compinit -D -u; source $1; cd $2"
 zpty -w shell "compadd () { local -a given; builtin compadd -O given -A given \\"\\$@\\"; \\
-  print -r -- \\"<\\${(j: :)given}>\\"; builtin compadd \\"\\$@\\" }; print ready"
+  print -r -- \\"<\\${(j: :)given}>\\"; builtin compadd \\"\\$@\\" }; print rea''dy"
 zpty -r shell output '*ready*'
 zpty -w -n shell "$3"$'\\t'
 zpty -r shell output '*<*>*'
