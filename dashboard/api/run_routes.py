@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Any
+from http import HTTPStatus
+from typing import Annotated, Any, Literal
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
-from ninja import Path, Query, Router, Schema
+from ninja import Field, Path, Query, Router, Schema
 
 from dashboard.api.document import PLAIN_TEXT
 from dashboard.api.experiment_routes import REFUSED, Key, find_experiment
 from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
-from dashboard.api.problems import ProblemSchema
+from dashboard.api.problems import FieldProblem, Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import READ
+from dashboard.execution.run_listing import RunsInOrder, read_run_list
 from experiments.models import Experiment, Measurement, Run
 
 router = Router(tags=["Runs"])
@@ -113,20 +116,83 @@ def _describe(row: Run, numbers: Sequence[Measurement]) -> dict[str, Any]:
     }
 
 
+class RunFilters(Schema):
+    """The filters and the order of the page Runs."""
+
+    q: str = Field("", description="A part of the experiment's question, or the run's id's start.")
+    state: str = Field("", description="planned, running, succeeded, failed or cancelled.")
+    workload: str = Field("", description="A part of the workload's name.")
+    environment: str = Field("", description="A part of the environment's name.")
+    node: str = Field("", description="The name of a node.")
+    where: list[str] = Field(
+        [],
+        description="A column, a comparison and a value; each further one narrows the list.",
+        examples=[["metric.step_time>=0.19"]],
+    )
+    sort: str = Field(
+        "",
+        description="A column, with - for descending order; usually the newest run comes first.",
+        examples=["-metric.step_time"],
+    )
+
+
+class AllRunFilters(RunFilters):
+    """Those of a list that is not of one experiment."""
+
+    cluster: int | None = Field(None, ge=1, lt=2**63, description="The number of a cluster.")
+    tag: list[str] = Field([], description="A tag of the experiment.")
+    archived: Literal["", "only", "all"] = Field(
+        "", description="Usually runs of archived experiments are left out."
+    )
+
+
 def _send_runs(
-    request: ApiRequest, rows: Any, metrics: str, limit: int, cursor: str, fields: str
+    request: ApiRequest,
+    filters: RunFilters,
+    experiment: int | None,
+    *,
+    metrics: str,
+    limit: int,
+    cursor: str,
+    fields: str,
 ) -> HttpResponse:
-    names = [name.strip() for name in metrics.split(",") if name.strip()][:MOST_METRICS]
-    related = rows.select_related("workload", "environment", "experiment", "job").defer(*UNREAD)
+    names = [name.strip() for name in metrics.split(",") if name.strip()]
+    if len(names) > MOST_METRICS:
+        problems = [FieldProblem("query.metrics", f"At most {MOST_METRICS} can be asked for.")]
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "Too many metrics.", problems)
+    runs = _select_runs(request, filters, experiment)
+    related = runs.rows.select_related("workload", "environment", "experiment", "job")
     return send_list(
         request,
-        related,
+        related.defer(*UNREAD),
         RunSchema,
         lambda shown: describe_runs(shown, names),
         limit=limit,
         cursor=cursor,
         fields=fields,
+        take_keys=runs.list_keys_after if filters.sort else None,
     )
+
+
+def _select_runs(request: ApiRequest, filters: RunFilters, experiment: int | None) -> RunsInOrder:
+    """Return the runs as the page Runs lists them. Raises Problem for what makes no sense."""
+    query = request.GET.copy()
+    if filters.node:
+        query.appendlist("where", f"node={filters.node}")
+    if not filters.sort:
+        query.pop("sort", None)
+    if experiment is not None:
+        query["archived"] = "all"
+    run_list = read_run_list(request, query)  # type: ignore[arg-type]
+    if run_list.problems:
+        # A page leaves such a filter out and says so; a program would take all runs for its answer.
+        sentences = [text.replace("is left out", "makes no sense") for text in run_list.problems]
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "Filters or an order that make no sense.",
+            [FieldProblem("query", sentence) for sentence in sentences],
+        )
+    return replace(run_list, experiment=experiment).runs
 
 
 Limit = Annotated[int, Query(ge=1, le=MOST)]
@@ -136,37 +202,33 @@ Metrics = Annotated[str, Query(description="The names of metrics, by commas; els
 @router.get("runs", auth=READ, response={200: RunList, 401: ProblemSchema, 422: ProblemSchema})
 def list_runs(
     request: ApiRequest,
+    filters: Query[AllRunFilters],
     limit: Limit = USUAL,
     cursor: str = "",
     fields: str = "",
     metrics: Metrics = "",
-    state: str = "",
-    node: str = "",
-    environment: Annotated[str, Query(description="The name of an environment.")] = "",
-    cluster: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
 ) -> HttpResponse:
     """List the runs of all experiments that one may view, the newest first."""
-    rows = Run.objects.filter(experiment__in=Experiment.objects.visible_to(request.user))
-    wanted = {"state": state, "node": node, "environment__name": environment}
-    rows = rows.filter(**{name: value for name, value in wanted.items() if value})
-    rows = rows if cluster is None else rows.filter(job__cluster=cluster)
-    return _send_runs(request, rows, metrics, limit, cursor, fields)
+    return _send_runs(
+        request, filters, None, metrics=metrics, limit=limit, cursor=cursor, fields=fields
+    )
 
 
 @router.get("experiments/{pk}/runs", auth=READ, response={200: RunList, **REFUSED})
 def list_experiment_runs(
     request: ApiRequest,
     pk: Key,
+    filters: Query[RunFilters],
     limit: Limit = USUAL,
     cursor: str = "",
     fields: str = "",
     metrics: Metrics = "",
-    state: str = "",
 ) -> HttpResponse:
     """List the runs of an experiment, the last one planned first."""
-    rows = Run.objects.filter(experiment=find_experiment(request, pk))
-    rows = rows.filter(state=state) if state else rows
-    return _send_runs(request, rows, metrics, limit, cursor, fields)
+    experiment = find_experiment(request, pk).pk
+    return _send_runs(
+        request, filters, experiment, metrics=metrics, limit=limit, cursor=cursor, fields=fields
+    )
 
 
 def find_run(request: ApiRequest, uid: str) -> Run:
