@@ -342,10 +342,15 @@ class RunList:
         return bool(self.conditions or self.search_text or self.tags or self.archived)
 
 
-def read_run_list(request: Request, query: QueryDict | None = None) -> RunList:
-    """Return the list of this state, that of the request's address if none is given."""
+def read_run_list(
+    request: Request, query: QueryDict | None = None, offered: Columns | None = None
+) -> RunList:
+    """Return the list of this state, that of the request's address if none is given.
+
+    `offered` are the columns that it may name, usually all that have a meaning for the reader.
+    """
     query = request.GET if query is None else query
-    offered = list_columns(request.user)
+    offered = list_columns(request.user) if offered is None else offered
     columns, problems = choose_columns(query.getlist("column"), offered)
     conditions, more_problems = read_conditions(query.getlist("where"), offered)
     older, older_problems = _read_older_filters(request.user, query, offered)
