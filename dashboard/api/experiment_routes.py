@@ -21,7 +21,7 @@ from dashboard.execution.experiment_list_views import select_experiments
 from dashboard.lists import ExperimentFilter, list_keys_after
 from experiments.comparisons import read_kept_verdicts
 from experiments.execution.progress import measure_progress
-from experiments.models import Event, Experiment
+from experiments.models import Event, Experiment, User
 
 router = Router(tags=["Experiments"])
 Key = Annotated[int, Path(ge=1, lt=2**63, description="The number in the address of its page.")]
@@ -90,7 +90,7 @@ class ExperimentFilters(Schema):
     )
     cluster: int | None = Field(None, ge=1, lt=2**63, description="The number of a cluster.")
     mine: str = Field("", description="me, or the name of an owner.")
-    tag: str = ""
+    tag: str = Field("", description="A tag.")
     archived: Literal["", "only", "all"] = Field(
         "", description="Usually archived experiments are left out."
     )
@@ -101,9 +101,12 @@ class ExperimentFilters(Schema):
     )
 
 
-def describe_experiments(rows: Sequence[Experiment]) -> Iterable[ExperimentSchema]:
-    """Return what the API says of experiments; four queries for all of them."""
+def describe_experiments(rows: Sequence[Experiment], user: User) -> Iterable[ExperimentSchema]:
+    """Return what the API says of experiments to this person; some queries for all of them."""
     all_progress, all_verdicts = measure_progress(rows), read_kept_verdicts(rows)
+    sources = {row.copied_from_id for row in rows} - {None}
+    visible = Experiment.objects.visible_to(user).filter(pk__in=sources)
+    known = set(visible.values_list("pk", flat=True)) if sources else set()
     for row in rows:
         progress = all_progress[row.pk]
         yield ExperimentSchema(
@@ -128,7 +131,7 @@ def describe_experiments(rows: Sequence[Experiment]) -> Iterable[ExperimentSchem
             created_at=row.created_at,
             launched_at=row.launched_at,
             plan_hash=row.plan_hash,
-            copied_from=row.copied_from_id,
+            copied_from=row.copied_from_id if row.copied_from_id in known else None,
             page=row.get_absolute_url(),
         )
 
@@ -178,7 +181,7 @@ def list_experiments(
         request,
         rows.select_related("cluster", "partition", "owner"),
         ExperimentSchema,
-        describe_experiments,
+        lambda shown: describe_experiments(shown, request.user),
         limit=limit,
         cursor=cursor,
         fields=fields,
@@ -189,7 +192,8 @@ def list_experiments(
 @router.get("experiments/{pk}", auth=READ, response={200: ExperimentSchema, **REFUSED})
 def read_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
     """Return one experiment."""
-    row = next(iter(describe_experiments([find_experiment(request, pk)])))
+    rows = [find_experiment(request, pk)]
+    row = next(iter(describe_experiments(rows, request.user)))
     return send_row(request, row.model_dump(mode="json"))
 
 

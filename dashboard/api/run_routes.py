@@ -24,7 +24,15 @@ from dashboard.execution.run_listing import RunsInOrder, read_run_list
 from experiments.models import Experiment, Measurement, Run
 
 router = Router(tags=["Runs"])
-Uid = Annotated[str, Path(min_length=32, max_length=32, pattern="^[0-9a-f]+$")]
+Uid = Annotated[
+    str,
+    Path(
+        min_length=32,
+        max_length=32,
+        pattern="^[0-9a-f]+$",
+        description="The id of a run, which stands in the address of its page.",
+    ),
+]
 MOST_METRICS = 20
 READ_COLUMNS = (
     *("pk", "uid", "experiment", "workload__name", "environment", "environment__name"),

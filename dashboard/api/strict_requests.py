@@ -70,9 +70,8 @@ def answer_strictly(views: Sequence[View], find_methods: Methods) -> View:
     the address does not have are refused, with the name of a similar one.
     """
 
+    @conditional_page
     def answer(request: HttpRequest, **values: Any) -> HttpResponseBase:
-        if request.method == "HEAD":
-            request.method = "GET"
         methods, method = find_methods(), request.method or ""
         try:
             _refuse_method(method, methods)
@@ -86,7 +85,16 @@ def answer_strictly(views: Sequence[View], find_methods: Methods) -> View:
                 break
         return response
 
-    return conditional_page(answer)
+    def answer_head(request: HttpRequest, **values: Any) -> HttpResponseBase:
+        if request.method != "HEAD":
+            return answer(request, **values)
+        request.method = "GET"
+        try:
+            return answer(request, **values)
+        finally:
+            request.method = "HEAD"  # by which the server leaves the content out
+
+    return answer_head
 
 
 def _refuse_method(method: str, methods: Collection[str]) -> None:
