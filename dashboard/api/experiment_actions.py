@@ -16,6 +16,7 @@ from dashboard.api.experiment_routes import (
     read_experiment,
 )
 from dashboard.api.idempotency import idempotent
+from dashboard.api.limits import HEAVY
 from dashboard.api.problems import Problem, ProblemSchema, refuse
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import EXPERIMENTS
@@ -30,6 +31,7 @@ router = Router(tags=["Experiments"])
 @router.post(
     "experiments/{pk}/launch",
     auth=EXPERIMENTS,
+    throttle=HEAVY,
     response={200: ExperimentSchema, 409: ProblemSchema, 422: ProblemSchema, **REFUSED},
 )
 @idempotent
