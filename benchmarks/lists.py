@@ -1,6 +1,8 @@
 """Lists of a site with 100,000 runs: server time, queries and bytes, sorted by a metric or not.
 
-python benchmarks/lists.py [RUNS]
+python benchmarks/lists.py [RUNS] [PART]
+
+PART: of all addresses those alone that have it, such as /api/.
 """
 
 from __future__ import annotations
@@ -82,7 +84,8 @@ def measure(runs: int) -> None:
     print(f"{runs:,} runs made in {time.perf_counter() - began:.1f} s")
     heads = ("median", "p95", "own CPU", "queries", "sent", "page")
     print(f"{f'of {TIMES}, in ms':58}" + "".join(f"{head:>10}" for head in heads))
-    for address in ADDRESSES if len(sys.argv) < 3 else [a for a in ADDRESSES if sys.argv[2] in a]:
+    part = sys.argv[2] if len(sys.argv) > 2 else ""
+    for address in (address for address in ADDRESSES if part in address):
         answer = client.get(address)  # what is read once a process
         assert answer.status_code == 200, address
         took, own = [], []

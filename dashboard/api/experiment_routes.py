@@ -104,7 +104,7 @@ class ExperimentFilters(Schema):
 def describe_experiments(rows: Sequence[Experiment], user: User) -> Iterable[ExperimentSchema]:
     """Return what the API says of experiments to this person; some queries for all of them."""
     all_progress, all_verdicts = measure_progress(rows), read_kept_verdicts(rows)
-    sources = {row.copied_from_id for row in rows} - {None}
+    sources = {row.copied_from_id for row in rows if row.copied_from_id is not None}
     visible = Experiment.objects.visible_to(user).filter(pk__in=sources)
     known = set(visible.values_list("pk", flat=True)) if sources else set()
     for row in rows:

@@ -108,8 +108,8 @@ def describe_runs(
     numbers: dict[int, list[tuple[str, float, str]]] = {}
     stored = Measurement.objects.filter(run__in=[row["pk"] for row in rows]).order_by()
     stored = stored.filter(metric__in=metrics) if metrics else stored
-    for key, *number in stored.values_list("run", "metric", "value", "unit"):
-        numbers.setdefault(key, []).append((number[0], number[1], number[2]))
+    for key, metric, value, unit in stored.values_list("run", "metric", "value", "unit"):
+        numbers.setdefault(key, []).append((metric, value, unit))
     pattern = reverse("run", args=[NO_RUN])
     for row in rows:
         measured = sorted(numbers.get(row["pk"], []))

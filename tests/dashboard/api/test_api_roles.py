@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -82,14 +83,15 @@ def list_operations() -> list[tuple[str, str, str, str]]:
     ]
 
 
+def find_row(name: str, own: dict[str, list[Any]]) -> Any:
+    """Return the key of the row that an operation's page is about."""
+    what = "partition" if name == "read_partition" else RULES[PAGES[name]][1]
+    return own[what][0]
+
+
 def fill(address: str, name: str, own: dict[str, list[Any]]) -> str:
-    """Return the address of the row that the operation's page is about."""
-    if name == "read_partition":
-        return address.replace("{pk}", str(own["partition"][0]))
-    for parameter in ("{pk}", "{uid}"):
-        if parameter in address:
-            address = address.replace(parameter, str(own[RULES[PAGES[name]][1]][0]))
-    return address
+    """Return the address of that row."""
+    return re.sub(r"{\w+}", lambda _: str(find_row(name, own)), address)
 
 
 def judge(status: int) -> str:
@@ -117,7 +119,7 @@ def test_the_document_lists_these_operations() -> None:
 
 @pytest.mark.parametrize("whose", ["own", "public", "private"])
 @pytest.mark.parametrize("role", Role)
-def test_a_program_may_what_its_owner_may_on_pages(role: Role, whose: str, site: Site) -> None:
+def test_a_program_may_what_its_owner_may(role: Role, whose: str, site: Site) -> None:
     user = person(role)
     own = make_rows(site, user if whose == "own" else person(Role.SITE_ADMINISTRATOR))
     if whose == "private":

@@ -71,6 +71,7 @@ def test_more_than_is_read_is_refused_before_it_is_read(client: Client) -> None:
 def test_odd_numbers_in_addresses(client: Client, text: str) -> None:
     headers = log_in(UserFactory())
     check_problem(client.get(f"/api/v1/runs?limit={text}", headers=headers), 422)
+    check_problem(client.get(f"/api/v1/experiments/{2**63 - 1}", headers=headers), 404)
     if text:
         check_problem(client.get(f"/api/v1/experiments/{text}", headers=headers), 422)
 
