@@ -52,7 +52,7 @@ BODY: dict[str, Any] = {
         "required": True,
         "content": {
             YAML: TEXT,
-            JSON: {"schema": {"type": "object"}},
+            JSON: {"schema": {}},  # what is wrong in it is said by line, not refused as a whole
             PARTS: {
                 "schema": {
                     "type": "object",
@@ -240,7 +240,7 @@ def _send_file(request: ApiRequest, pk: int, ending: str, kind: str) -> HttpResp
     "experiments/{pk}/definition.yaml",
     auth=READ,
     response={200: None, 409: ProblemSchema, **REFUSED},
-    openapi_extra=describe_content(YAML, "The file."),
+    openapi_extra=describe_content(YAML, "The file.", is_text=False),
 )
 def read_definition_yaml(request: ApiRequest, pk: Key) -> HttpResponse:
     """Return an experiment as a YAML file, with its comments where it came from one."""
@@ -251,7 +251,7 @@ def read_definition_yaml(request: ApiRequest, pk: Key) -> HttpResponse:
     "experiments/{pk}/definition.json",
     auth=READ,
     response={200: None, 409: ProblemSchema, **REFUSED},
-    openapi_extra=describe_content(JSON, "The file."),
+    openapi_extra=describe_content(JSON, "The file.", is_text=False),
 )
 def read_definition_json(request: ApiRequest, pk: Key) -> HttpResponse:
     """Return an experiment as a JSON file."""

@@ -76,7 +76,7 @@ def pause_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
     return read_experiment(request, pk)
 
 
-@router.post("experiments/{pk}/continue", auth=EXPERIMENTS, response=CHANGED)
+@router.post("experiments/{pk}/continue", auth=EXPERIMENTS, throttle=HEAVY, response=CHANGED)
 @idempotent
 def continue_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
     """Have the jobs of a paused experiment sent again."""
