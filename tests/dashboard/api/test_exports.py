@@ -110,7 +110,7 @@ def test_what_one_may_not_view_is_in_no_file(
     assert len(table) == 0
     assert not [name for name in table.column_names if "(" in name]  # nor a metric's name
     assert client.get(f"/api/v1/export/{what}.csv").status_code == 401
-    shown = visitor(link_to(recorded))
+    shown = visitor(link_to(recorded, hides_names=True))
     assert shown.get(f"/api/v1/export/{what}.csv").status_code == 401
 
 

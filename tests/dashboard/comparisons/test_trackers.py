@@ -84,7 +84,7 @@ def test_page_and_api_send_the_same_to_those_who_may_view(
 def test_a_link_with_hidden_names_shows_none(results: Experiment) -> None:
     results.environments.filter(pk=results.baseline_id).update(name=f"of {results.owner.username}")
     for name in NAMES:
-        shown = fetch(visitor(link_to(results)), results, name).decode()
+        shown = fetch(visitor(link_to(results, hides_names=True)), results, name).decode()
         assert results.owner.username not in shown
 
 
