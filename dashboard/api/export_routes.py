@@ -22,6 +22,7 @@ from dashboard.comparisons.copied_runs import (
 )
 from dashboard.comparisons.export_limit import RETRY_SECONDS, send_within_limit
 from experiments.models import Experiment, Run
+from experiments.models.states import RunState
 
 router = Router(tags=["Exports"])
 MOST_METRICS = 100
@@ -34,7 +35,7 @@ class ExportFilter(Schema):
 
     experiment: Key = None
     cluster: Key = None
-    state: Run.State | None = None
+    state: RunState | None = None
     node: str | None = None
     environment: Annotated[str | None, Field(description="The name of an environment.")] = None
     workload: Annotated[str | None, Field(description="The name of a workload.")] = None

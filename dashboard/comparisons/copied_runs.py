@@ -173,7 +173,7 @@ def _name_columns(
             place = F(path + place)
         places[f"column_{column.name}"] = place
     places |= {f"column_{name}": F(name) for name in own}
-    keyed = rows.annotate(row_key=F(f"{path}pk"), **places)
+    keyed: QuerySet[Any] = rows.annotate(row_key=F(f"{path}pk"), **places)
     return keyed.order_by().values_list("row_key", *places)
 
 

@@ -73,7 +73,7 @@ def _collect(experiment: Experiment) -> list[Measured]:
     """Return the groups in the order of the plan, as the runs reported them."""
     numbers = Measurement.objects.filter(run__experiment=experiment).order_by("metric", "unit")
     metrics = list(numbers.values_list("metric", "unit").distinct())
-    groups: dict[tuple[str, ...], list[float]] = {}
+    groups: dict[tuple[str, str, str, str, str], list[float]] = {}
     for row in list_run_rows(experiment):
         if row["state"] != Run.State.SUCCEEDED:
             continue

@@ -110,8 +110,9 @@ def test_what_one_may_not_view_is_in_no_file(
     assert len(table) == 0
     assert not [name for name in table.column_names if "(" in name]  # nor a metric's name
     assert client.get(f"/api/v1/export/{what}.csv").status_code == 401
-    shown = visitor(link_to(recorded, hides_names=True))
-    assert shown.get(f"/api/v1/export/{what}.csv").status_code == 401
+    for hides_names, status in ((False, 401), (True, 404)):
+        shown = visitor(link_to(recorded, hides_names=hides_names))
+        assert shown.get(f"/api/v1/export/{what}.csv").status_code == status
 
 
 def test_odd_texts_come_back_and_formulas_do_not_run(recorded: Experiment, client: Client) -> None:
