@@ -7,8 +7,10 @@ from django.urls import URLPattern, URLResolver
 from dashboard.api import (
     account_routes,
     catalogue_routes,
+    definition_routes,
     experiment_actions,
     experiment_routes,
+    file_routes,
     limits,
     result_routes,
     run_routes,
@@ -32,7 +34,9 @@ answer_problems(api)
 for routes in (
     account_routes,
     experiment_routes,
+    definition_routes,
     experiment_actions,
+    file_routes,
     result_routes,
     run_routes,
     catalogue_routes,

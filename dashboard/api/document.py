@@ -26,8 +26,10 @@ ERRORS = {
     HTTPStatus.NOT_FOUND: "There is no such row, or the owner of the token may not view it.",
     HTTPStatus.CONFLICT: "Not in this state: somebody or something was faster.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "More was sent than is read.",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The content is of a type that this address does not take.",
     HTTPStatus.UNPROCESSABLE_ENTITY: "Values that are wrong, each with its field in `problems`.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many requests in this minute: wait for `Retry-After`.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Too much at once: try again after `Retry-After`.",
 }
 UNCHANGED = "What the program has is still right: its `If-None-Match` is the ETag of the answer."
 PARAMETERS: dict[str, tuple[str, Any]] = {
@@ -60,9 +62,12 @@ EXAMPLE: Json = {
 }
 
 
-def describe_content(media_type: str, about: str = "OK") -> Json:
-    """Return what a route says by `openapi_extra` that answers no JSON; its response is None."""
-    content = {media_type: {"schema": {"type": "string"}}}
+def describe_content(media_type: str, about: str = "OK", *, is_text: bool = True) -> Json:
+    """Return what a route says by `openapi_extra` that has no schema of ours; its response is None.
+
+    What programs read as more than a text, such as YAML, has no type here.
+    """
+    content = {media_type: {"schema": {"type": "string"} if is_text else {}}}
     return {"responses": {200: {"description": about, "content": content}}}
 
 

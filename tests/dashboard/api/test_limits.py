@@ -21,8 +21,13 @@ from tests.factories import ExperimentFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
 
-LAUNCHING = {"launch", "check", "reproduce", "extend", "continue", "clone"}
-"""Last parts of addresses that launch or compute."""
+HEAVY = {
+    *(("POST", end) for end in ("launch", "check", "reproduce", "extend", "continue", "clone")),
+    *(("POST", "experiments"), ("PUT", "definition")),
+    *(("GET", f"comparison.{ending}") for ending in ("csv", "tex", "parquet")),
+    ("GET", "bundle.zip"),
+}
+"""Methods and last parts of addresses that launch or compute."""
 
 
 def use_up(key: str, requests: int) -> None:
@@ -109,7 +114,8 @@ def test_what_launches_or_computes_has_the_lower_limit() -> None:
     for bound in api._get_bound_routers():
         for path, view in bound.path_operations.items():
             for operation in view.operations:
-                if "POST" in operation.methods and path.rsplit("/", 1)[-1] in LAUNCHING:
+                ends = path.rsplit("/", 1)[-1]
+                if (operation.methods[0], ends) in HEAVY:
                     assert operation.throttle_objects == limits.HEAVY, path
                 else:
                     assert operation.throttle_objects[:1] == limits.USUAL, path
