@@ -45,7 +45,7 @@ WRONG_KIND = (
 )
 INVALID = "The file is not valid."
 FROZEN = "A launched experiment is frozen."
-TEXT = {"schema": {"type": "string", "description": f"At most {MOST_BYTES:,} bytes."}}
+TEXT = {"schema": {"description": f"At most {MOST_BYTES:,} bytes."}}
 PART = {"type": "string", "format": "binary"}
 BODY: dict[str, Any] = {
     "requestBody": {
