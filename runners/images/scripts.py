@@ -121,7 +121,8 @@ READ_FOLDER = 'exec python3 payload/survey.py "$1" --output "$2"'
 READ_UDOCKER = """root=$("$0" inspect -p "$1") || exit
 exec python3 payload/survey.py "$root" --output "$2"
 """
-READ_PODMAN = """exec "$0" unshare sh -c 'root=$("$0" image mount "$1") || exit
+READ_PODMAN = """# shellcheck disable=SC2016 # the shell in the user namespace expands these
+exec "$0" unshare sh -c 'root=$("$0" image mount "$1") || exit
 python3 payload/survey.py "$root" --output "$2"
 code=$?
 "$0" image unmount "$1" >/dev/null

@@ -1,16 +1,17 @@
 #!/bin/sh
 # All that runs inside an environment beside the program, where outside.py records the run on the
-# node: inside.sh MARKS GO DIRECTORY PROGRAM [ARGUMENT...], by any POSIX shell. MARKS is a pipe to
-# the recorder, to which each mark is written as "@NAME TEXT" and a NUL; the recorder has the clock.
-# GO is a pipe from it, to be waited for before the program starts, or empty.
+# node: inside.sh START, by any POSIX shell. START sets variables, and the program with its arguments:
+# not every runtime passes on an argument that is empty. `marks` is a pipe to the recorder, to which
+# each mark is written as "@NAME TEXT" and a NUL; the recorder has the clock. `go` is a pipe from it,
+# to be waited for before the program starts, or empty; `own` is where it starts.
 
-exec 9>"$1"
+marks='' go='' own=''
+# shellcheck source=/dev/null
+. "$1" || exit
+exec 9>"$marks"
 mark() { printf '@%s\0' "$*" >&9; }
 
 mark started
-go=$2
-own=$3
-shift 3
 if [ -r /etc/os-release ]; then
     while IFS= read -r line || [ -n "$line" ]; do
         case $line in PRETTY_NAME=*) mark "os ${line#*=}" ;; esac

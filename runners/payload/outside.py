@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -131,7 +132,12 @@ class Run:
 
         What it computed stays in the recorder, and what is known of it in `facts`.
         """
-        inside_argv = [*shell, self.marks, self.go, self.process.own_directory, *self.argv]
+        start = write_start(
+            os.path.join(self.process.own_directory, ".start.sh"),
+            {"marks": self.marks, "go": self.go, "own": self.process.own_directory},
+            self.argv,
+        )
+        inside_argv = [*shell, start]
         tree = Tree(inside_argv)
         inside = Inside(self.marks)
         known: Dict[str, List[str]] = {}
@@ -162,8 +168,8 @@ class Run:
             inside.stop()
             raise
         finally:
-            for pipe in filter(None, (self.marks, self.go)):
-                os.unlink(pipe)
+            for path in filter(None, (self.marks, self.go, start)):
+                os.unlink(path)
         if code is None and not inside.code:
             raise StartError("the environment's shell left no mark of the program's end")
         self.facts["memory"] = tree.describe()
@@ -208,6 +214,15 @@ def describe_node(spec: Dict[str, Any]) -> Dict[str, Any]:
     if spec.get("data_set"):
         facts["data_set"] = main.describe_data_set(spec["data_set"])
     return facts
+
+
+def write_start(path: str, variables: Dict[str, str], argv: List[str]) -> str:
+    """Write what `inside.sh` is to start, as a script that it reads."""
+    lines = ["%s=%s" % (name, shlex.quote(value)) for name, value in variables.items()]
+    lines.append("set -- " + " ".join(map(shlex.quote, argv)))
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write("\n".join(lines) + "\n")
+    return path
 
 
 def make_pipe(path: str) -> str:

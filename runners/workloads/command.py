@@ -187,7 +187,7 @@ class Command(Workload):
 
     @classmethod
     def is_recorded_outside(cls, parameters: Mapping[str, Any]) -> bool:
-        return parameters.get("recorded", INSIDE) == OUTSIDE
+        return bool(parameters.get("recorded", INSIDE) == OUTSIDE)
 
     @classmethod
     def needs_python(cls, parameters: Mapping[str, Any]) -> bool:
