@@ -90,6 +90,7 @@ def _download(folder: Path, mirror: str) -> None:
         f"-oDir::State::lists={folder}/lists",
         f"-oDir::Cache={folder}/cache",
         "-oAcquire::Check-Valid-Until=false",
+        "-oDir::State::status=/dev/null",  # or what is installed here would be chosen
         "-oAPT::Sandbox::User=root",
     ]
     for words in (["update"], ["download", *DEBIAN_11]):

@@ -118,10 +118,10 @@ printf '%s|' "$@"
 """
     speed = [{"name": "speed", "unit": "1", "better": "lower", "find": "", "take": "last"}]
     given = {"files": {"go.sh": "0" * 64}, "read": "recorder", "metrics": speed}
-    parameters = clean("go.sh", "{run} it's", "", "two\nlines", **given)
+    parameters = clean("go.sh", "{run} it's", "", "two  words", **given)
     ran = Ran(tmp_path, parameters, sent={"go.sh": script}, ODD="a b", MY_TOKEN="hidden")
     assert ran.wait() == 0, ran.output
-    assert ran.output == f"{ran.folder}\n{ran.folder} it's||two\nlines|"
+    assert ran.output == f"{ran.folder}\n{ran.folder} it's||two  words|"
     assert COMMAND.read(ran.files, parameters).measurements["speed"] == (3.0, "1")
     assert "MY_TOKEN" in ran.inside["other_variables"]
     assert "hidden" not in json.dumps(ran.inside)
