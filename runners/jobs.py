@@ -30,10 +30,6 @@ class Resources:
     side_by_side: bool = False  # jobs that find enough free GPUs run while others do
 
 
-NO_PYTHON = "none"
-"""The interpreter of an environment that has no Python 3.8 or later."""
-
-
 @dataclass(frozen=True)
 class EnvironmentSpec:
     """The software of a run: a runtime with an image, or bare metal."""

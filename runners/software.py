@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from runners.jobs import NO_PYTHON, EnvironmentSpec, Step
+from runners.interpreters import NO_PYTHON
+from runners.jobs import EnvironmentSpec, Step
 from runners.runtimes import RUNTIMES
 from runners.scripts import wrap_program
 

@@ -21,7 +21,8 @@ from experiments.models.images import ARCHIVE
 from runners.errors import Refused
 from runners.images.formats import FORMATS
 from runners.images.staging_steps import Source
-from runners.jobs import NO_PYTHON, EnvironmentSpec, Step
+from runners.interpreters import NO_PYTHON
+from runners.jobs import EnvironmentSpec, Step
 from runners.records import Record
 from runners.runtimes import RUNTIMES, Inside
 from runners.shapes import FORM

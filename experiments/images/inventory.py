@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from runners.jobs import NO_PYTHON
+from runners.interpreters import NO_PYTHON
 from runners.shapes import SURVEY
 from runners.untrusted import clean_text, validate
 

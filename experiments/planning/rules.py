@@ -16,7 +16,7 @@ from experiments.statistics import numbers
 from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS
 from experiments.statistics.interim_analyses import count_most_analyses
 from experiments.statistics.verdicts import FEWEST
-from runners.jobs import NO_PYTHON
+from runners.interpreters import NO_PYTHON
 from runners.schedulers import SCHEDULERS
 from runners.workloads import WORKLOADS
 from runners.workloads.run_metrics import OF_JOB

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from runners.jobs import NO_PYTHON, EnvironmentSpec, JobSpec, Resources
+from runners.interpreters import NO_PYTHON
+from runners.jobs import EnvironmentSpec, JobSpec, Resources
 from runners.preflight.checks import PartitionSpec, RuntimeSpec, Site
 from runners.preflight.node import OUTPUT_PREFIX
 from runners.probes import Probe, build_command, compute_time_limit, login_node

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from runners.exit_codes import describe_exit_code
-from runners.jobs import NO_PYTHON, EnvironmentSpec
+from runners.interpreters import NO_PYTHON
+from runners.jobs import EnvironmentSpec
 from runners.preflight.checks import ARCHITECTURE, MESSAGE_LIMIT, Check, RuntimeSpec
 from runners.preflight.machine import check_for_silence
 from runners.probes import Answer

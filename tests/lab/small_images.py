@@ -59,6 +59,7 @@ def make_python2_image(folder: Path, mirror: str) -> str:
         whole = package.name.startswith(("libc6", "zlib1g"))
         target = folder if whole else packages / "python"
         subprocess.run(["dpkg", "-x", package, target], check=True, timeout=60)
+    (folder / "opt").mkdir()
     (packages / "python/usr").rename(folder / "opt/python2.7")
     shutil.rmtree(packages)
     return "opt/python2.7/bin"
