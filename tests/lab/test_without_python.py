@@ -3,7 +3,7 @@ up to their verdicts."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 from django.urls import reverse
@@ -38,6 +38,11 @@ CONTAINERS = (
     ("udocker", "udocker", "P1"),
     ("podman", "podman", ""),
 )
+FURTHER = (
+    ("apptainer", "sif", ""),
+    ("udocker", "udocker", "R1"),
+    ("charliecloud", "squashfs", ""),
+)
 # Runs on Python 2.7 and on no other: its print is a statement.
 SCRIPT = b"""
 import sys, time
@@ -48,7 +53,13 @@ print "python", ".".join(map(str, sys.version_info[:2])), "total", total
 """
 
 
-def add_environments(person: Person, cluster: Cluster, archive: str, path: str) -> None:
+def add_environments(
+    person: Person,
+    cluster: Cluster,
+    archive: str,
+    path: str,
+    containers: Sequence[tuple[str, str, str]],
+) -> None:
     """Import and stage the image, and make environments without Python, all by forms.
 
     `path` is where its program is on bare metal.
@@ -60,7 +71,7 @@ def add_environments(person: Person, cluster: Cluster, archive: str, path: str) 
     form.submit().maybe_follow()
     person.workers.work()
     image = Image.objects.exclude(pk__in=known).get()
-    for _, name, mode in CONTAINERS:
+    for _, name, mode in containers:
         where = f"{cluster.pk} {name} {mode}"
         page = person.get("image", image.pk)
         person.send(page, reverse("image_stage", args=[image.pk]), where=where)
@@ -70,12 +81,12 @@ def add_environments(person: Person, cluster: Cluster, archive: str, path: str) 
     page = person.get("environment_new", cluster=cluster.pk)
     lines = f"export PATH={path}:$PATH"
     person.send(page, "", name="small bare", python="none", setup_lines=lines)
-    for kind, name, mode in CONTAINERS:
+    for kind, name, mode in containers:
         staged = StagedImage.objects.get(image=image, format=name, mode=mode)
         runtime = cluster.runtimes.get(kind=kind)
         query = {"cluster": cluster.pk, "runtime": runtime.pk, "staged_image": staged.pk}
         page = person.get("environment_new", **query)
-        person.send(page, "", name=f"small {kind}", python="none")
+        person.send(page, "", name=f"small {kind} {name} {mode}".strip())
 
 
 def finish_operations(cluster: Cluster) -> None:
@@ -114,7 +125,7 @@ def compare(
 
 @pytest.mark.parametrize("software", ["busybox", "python2.7"])
 def test_an_image_without_python_3_is_compared_up_to_verdicts(
-    researcher: Person, registered: Cluster, lab: Lab, tmp_path: Path, software: str
+    researcher: Person, registered: Cluster, lab: Lab, software: str
 ) -> None:
     tree = lab.directory / "scratch" / software / "tree"
     if software == "busybox":
@@ -125,9 +136,12 @@ def test_an_image_without_python_3_is_compared_up_to_verdicts(
     with (tree.parent / "image.tar").open("wb") as file:
         config = {"Env": [f"PATH=/{programs}:/usr/bin:/bin"], "Cmd": ["/bin/sh"]}
         pack.write(file, [pack.Source(str(tree))], config, {}, f"small/{software}:1")
-    inside = f"/scratch/{software}"
-    add_environments(researcher, registered, f"{inside}/image.tar", f"{inside}/tree/{programs}")
+    archive, place = f"/scratch/{software}/image.tar", f"/scratch/{software}/tree/{programs}"
+    containers = CONTAINERS + FURTHER * (software == "busybox")
+    add_environments(researcher, registered, archive, place, containers)
     environments = list(registered.environments.filter(name__startswith="small").order_by("pk"))
+    assert {row.python for row in environments} == {"none"}, "the form has suggested it"
+    assert len(environments) == 1 + len(containers)
     inspect(environments)
     for row in environments[1:]:
         facts = EnvironmentInspection.objects.get(environment=row).facts
@@ -162,5 +176,4 @@ def test_an_image_without_python_3_is_compared_up_to_verdicts(
         assert row.name in page
     verdicts = {each.get_text(strip=True) for each in page.html.select(".verdict")}
     assert verdicts, "five repeats are enough for one"
-    print(software, verdicts)
     assert verdicts <= {"EQUIVALENT", "SLOWER", "FASTER", "INCONCLUSIVE"}
