@@ -150,8 +150,8 @@ ROOMS = {
         "probes": "errors transports untrusted",
         "gate": "claims directories live_files probes runner runtimes schedulers submissions "
         "transports",
-        "preflight": "errors exit_codes gate interpreters jobs probes runtimes schedulers transports "
-        "untrusted",
+        "preflight": "errors exit_codes gate interpreters jobs probes runtimes schedulers "
+        "transports untrusted",
         "cluster_reading": "errors jobs preflight probes runtimes schedulers transports untrusted",
     },
     "experiments": {

@@ -86,7 +86,9 @@ def add_environments(
         runtime = cluster.runtimes.get(kind=kind)
         query = {"cluster": cluster.pk, "runtime": runtime.pk, "staged_image": staged.pk}
         page = person.get("environment_new", **query)
-        person.send(page, "", name=f"small {kind} {name} {mode}".strip())
+        # Charliecloud starts a squashfs file without the variables of its image.
+        lacks = {"variables": "PATH=/opt/sorting/bin:/usr/bin:/bin"} if name == "squashfs" else {}
+        person.send(page, "", name=f"small {kind} {name} {mode}".strip(), **lacks)
 
 
 def finish_operations(cluster: Cluster) -> None:
