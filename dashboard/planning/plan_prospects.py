@@ -37,7 +37,7 @@ class PlanProspects:
             for sentence in self.unready_data
         ]
         waiting += describe_missing_programs(
-            self.planned_workloads, list(self.cleaned_data["environments"])
+            self.planned_workloads, list(self.cleaned_data.get("environments") or ())
         )
         nodes = warn_of_nodes(
             self.cleaned_data.get("estimand") or "",

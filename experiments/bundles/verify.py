@@ -18,8 +18,9 @@ In order:
 5. facts of snapshots: what may not be put down to the container
 6. many pairs: Holm's correction, and several decisive metrics
 7. the study: which runs are judged, when, and with which values
-8. what is printed, beside what was computed
-9. the signature (SSHSIG by Ed25519, as `ssh-keygen -Y verify` reads it)
+8. second jobs, rejected runs, and whether environments trained alike
+9. what is printed, beside what was computed
+10. the signature (SSHSIG by Ed25519, as `ssh-keygen -Y verify` reads it)
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ import os
 import posixpath
 import re
 import statistics
+import struct
 import sys
 import zipfile
 from functools import lru_cache
@@ -457,6 +459,8 @@ class Arms:
 
 # -- 4. The verdict and its stamps ----------------------------------------------------------------
 
+KEPT_PARTS = ("n_", "facts_", "loss_", "accuracy_")
+"""What a pair keeps that the plan does not judge."""
 FEWEST = 5
 """Below this many values the verdict is provisional."""
 PROVED = {"equivalence": "EQUIVALENT", "not slower": "NOT SLOWER"}
@@ -464,9 +468,9 @@ COMPUTED_STAMPS = {
     *("PROVISIONAL", "FEW NODES", "OUTLIER-SENSITIVE", "TAIL", "NO STEADY STATE"),
     *("NOT AFTER HOLM", "EXTENDED", "STOPPED EARLY", "TRIED AGAIN AFTER A VERDICT"),
     *("COLLECTED AFTER A VERDICT", "DIFFERENCES WAIVED", "EXCLUDED BY HAND"),
-    *("EXCLUDED AFTER A VERDICT", "CONFOUNDED"),
+    *("EXCLUDED AFTER A VERDICT", "CONFOUNDED", "PAIRED ACROSS JOBS", "REJECTIONS DIFFER"),
+    "TRAINED DIFFERENTLY",
 }
-OTHER_STAMPS = "PAIRED ACROSS JOBS, TRAINED DIFFERENTLY, REJECTIONS DIFFER"
 
 
 class Question(NamedTuple):
@@ -1161,7 +1165,7 @@ def correct(rows: List[List[Optional[Dict[str, Any]]]], rule: str, goal: str) ->
                 take_adjusted(pair, differences[i * width + k], adjusted[i][k], goal)
             elif pair is not None:
                 kept = ("ratio", "log_se", "df", "ci95", "ci90", "ci_difference", "alpha")
-                for name in [name for name in pair if not name.startswith(("n_", "facts_"))]:
+                for name in [name for name in pair if not name.startswith(KEPT_PARTS)]:
                     if name not in kept and not name.endswith(("_mean", "_sd")):
                         del pair[name]
                 pair.update(verdict="NOT JUDGED BY THE PLAN", stamps=set(), detail="")
@@ -1419,6 +1423,37 @@ class Study:
         ratio = 1.0 if mean is None else mean / measured
         return reported * ratio if metric["unit"] == "s" else reported / ratio
 
+    def read_parameters(self, run: Any) -> Dict[str, Any]:
+        """Return the parameters of a run's workload by the plan, with the seed of its repeat."""
+        workload = ((self.plan or {}).get("workloads") or {}).get(run["workload_key"]) or {}
+        parameters = dict(workload.get("parameters") or {})
+        seed = parameters.get("seed")
+        if parameters.get("seeds") == OTHER_SEEDS and isinstance(seed, int):
+            parameters["seed"] = (seed + run["repeat"] - 1) % 2**32
+        return parameters
+
+    def has_labels(self, place: Place, parameters: Dict[str, Any]) -> bool:
+        """Return whether an accuracy means something: not on made-up data.
+
+        Of imported logs, which have no plan, the printed comparison alone says it.
+        """
+        if self.plan is not None:
+            return "synthetic" not in "%s %s" % (parameters.get("data"), parameters.get("dataset"))
+        named = self.workloads[place[0]], place[1]
+        return any(
+            row.get("accuracy_trained")
+            for row in self.comparison["comparison"]
+            if (row["workload"], row["scale"]) == named
+        )
+
+    def read_losses(self, run: Any) -> List[float]:
+        """Return the losses of a run, step by step; none where they were not summarised."""
+        known = run["steps"].get("loss")
+        if not known or not known.get("summarised", True):
+            return []
+        steps = self.bundle.read_json("data/runs/%s/steps.json" % run["run"])
+        return [float(value) for value in steps["loss"]["values"]]
+
     def read_mean(self, run: Any, series: str, block: Optional[int]) -> Optional[float]:
         """Return the mean of the steps from a block on; None: after the run's own warm-up."""
         key = (run["run"], series, block)
@@ -1483,7 +1518,11 @@ def compute_pairs(study: Study, with_excluded: bool) -> Dict[Key, Dict[str, Any]
                         facts[key] = study.compare_facts(place, name, with_excluded, key[-1])
                     stamp_confounded(study, pair, samples.get(place, []), facts[key])
                     attribute(pair, facts[key], name, study.baseline)
+                    if was_paired_across_jobs(study, samples.get(place, []), name):
+                        pair["stamps"].add("PAIRED ACROSS JOBS")
                     pairs[(rank, *place, name)] = pair
+    stamp_rejections(study, pairs, extended)
+    stamp_trainings(study, pairs, with_excluded)
     places = list(dict.fromkeys(key[1:] for key in pairs))
     ranks = range(1, len(study.metrics) + 1)
     rows = [[pairs.get((rank, *place)) for rank in ranks] for place in places]
@@ -1631,7 +1670,380 @@ def stamp_exclusions(study: Study, pairs: Any, before: Any) -> None:
             pair["before_exclusion_" + column] = known.get(column)
 
 
-# -- 8. What is printed, beside what was computed -------------------------------------------------
+# -- 8. Second jobs, rejected runs, and whether environments trained alike -------------------------
+
+OTHER_SEEDS = "another in each repeat"
+TRAINING_LEVEL, FLOOR, MOST_DECIMALS = 0.02, 0.001, 6
+LEARNT, FEWEST_SEEDS, FAR = 0.1, 3, 0.1
+BEYOND, WORSE = "beyond the noise between seeds", "worse by far"
+TRAINING_COLUMNS = (
+    *("trained", "runs_compared", "runs_equal", "difference_rms", "difference_mean"),
+    *("seeds", "sd_between_seeds", "apart", "p", "p_holm"),
+)
+
+
+def was_paired_across_jobs(study: Study, samples: List[Sample], name: str) -> bool:
+    """Return whether runs of one block are of two jobs, as a second job ran the rest of it."""
+    if study.definition["design"] != "paired":
+        return False
+    second = {run["run"]: run["job"] for run in study.runs if run["repairs_job"]}
+    runs = {(sample.block, sample.environment): sample.run for sample in samples}
+    return any(
+        environment == name
+        and (block, study.baseline) in runs
+        and second.get(run) != second.get(runs[block, study.baseline])
+        for (block, environment), run in runs.items()
+    )
+
+
+def compute_fisher_p(first: Tuple[int, int], second: Tuple[int, int]) -> float:
+    """Return the two-sided p of "as often" by Fisher's exact test; each: rejected, of how many."""
+
+    def log_choose(total: int, chosen: int) -> float:
+        logs = (math.lgamma(part + 1) for part in (chosen, total - chosen))
+        return math.lgamma(total + 1) - math.fsum(logs)
+
+    rejected = first[0] + second[0]
+    low, high = max(0, rejected - second[1]), min(rejected, first[1])
+    logs = [
+        log_choose(first[1], count) + log_choose(second[1], rejected - count)
+        for count in range(low, high + 1)
+    ]
+    most = max(logs)
+    weights = [math.exp(log - most) for log in logs]
+    seen = weights[first[0] - low]
+    kept = [weight for weight in weights if weight <= seen * (1 + 1e-7)]
+    return min(math.fsum(kept) / math.fsum(weights), 1.0)
+
+
+def is_unequal(first: Tuple[int, int], second: Tuple[int, int]) -> bool:
+    """Return whether rejections differ at 5 %, or have left nothing of one of both sides."""
+    if not (first[1] and second[1]):
+        return False
+    if (first[0] == first[1]) != (second[0] == second[1]):
+        return True
+    return compute_fisher_p(first, second) < ALPHA
+
+
+def stamp_rejections(study: Study, pairs: Dict[Key, Dict[str, Any]], extended: Any) -> None:
+    """Stamp pairs of which rules of the plan have rejected one side more often than the other."""
+    if not (study.plan or {}).get("reject"):
+        return
+    by_uid = {run["run"]: run for run in study.runs}
+    rejected = [r for r in study.runs if r["state"] == "failed" and r["reason"] == "rejected"]
+    again = "rejected, tried again by rule"
+    rejected += [by_uid[e["run"]] for e in study.events if e["what"] == again and e["run"]]
+    passed = [run for run in study.runs if run["state"] in ("succeeded", "excluded")]
+    if not rejected:
+        return
+    places = {(run["workload_key"], run["scale"]) for run in rejected}
+
+    def count(name: str, repeats: Optional[int], place: Optional[Place]) -> Tuple[int, int]:
+        found = [
+            sum(
+                study.environments[run["environment_key"]] == name
+                and (repeats is None or run["repeat"] <= repeats)
+                and (run["workload_key"], run["scale"]) in ([place] if place else places)
+                for run in runs
+            )
+            for runs in (rejected, passed)
+        ]
+        return found[0], found[0] + found[1]
+
+    for (_, workload, scale, name), pair in pairs.items():
+        place = (workload, scale)
+        repeats = study.find_repeats(pair, place in extended)
+        if repeats is None and study.added and place not in extended:
+            repeats = study.definition["repeats"]
+        sides = [
+            [count(one, repeats, where) for one in (study.baseline, name)]
+            for where in (place, None)
+        ]
+        excess = [side[1][0] * side[0][1] - side[0][0] * side[1][1] for side in sides]
+        if is_unequal(*sides[0]) or (is_unequal(*sides[1]) and excess[0] * excess[1] > 0):
+            pair["stamps"].add("REJECTIONS DIFFER")
+
+
+class End(NamedTuple):
+    """The end of one run's training; runs of one draw have the same seed, where that is known."""
+
+    environment: str
+    draw: str
+    last: float
+    first: Optional[float] = None
+    digest: str = ""
+
+    def equals(self, other: "End") -> bool:
+        if self.digest and other.digest:
+            return self.digest == other.digest
+        return self.last == other.last
+
+
+class Training:
+    """An environment's training against the baseline's."""
+
+    def __init__(self, name: str, what: str, is_relative: bool) -> None:
+        self.name, self.what, self.is_relative = name, what, is_relative
+        self.values: Dict[str, Any] = {"trained": "nothing to compare with"}
+        self.values.update(runs_compared=0, runs_equal=0)
+
+    def scale(self, value: float) -> float:
+        return math.log(value) if self.is_relative else value
+
+
+def find_f_tail(first: float, second: float, f: float) -> float:
+    """Return P(F > f) of the F distribution with so many degrees of freedom."""
+    if f <= 0:
+        return 1.0
+    inside, outside = first * f / (first * f + second), second / (first * f + second)
+    a, b = second / 2, first / 2
+    front = math.exp(
+        math.lgamma(a + b)
+        - math.lgamma(a)
+        - math.lgamma(b)
+        + a * math.log(outside)
+        + b * math.log(inside)
+    )
+    if outside < (a + 1) / (a + b + 2):
+        return front / continued_fraction(a, b, outside, inside)
+    return 1 - front / continued_fraction(b, a, inside, outside)
+
+
+def stamp_trainings(study: Study, pairs: Dict[Key, Dict[str, Any]], with_excluded: bool) -> None:
+    """Compare the ends of all trainings, and stamp the pairs of environments that trained worse."""
+    trainings: Dict[Place, List[Training]] = {}
+    for place, by_what in read_ends(study, with_excluded).items():
+        for what, (ends, seeds_known) in by_what.items():
+            trainings.setdefault(place, []).extend(
+                compare_trainings(study, what, ends, seeds_known)
+            )
+    adjust_trainings([training for group in trainings.values() for training in group])
+    for (_, workload, scale, name), pair in pairs.items():
+        for training in trainings.get((workload, scale), ()):
+            if training.name == name:
+                if training.values["trained"] in (BEYOND, WORSE):
+                    pair["stamps"].add("TRAINED DIFFERENTLY")
+                for column in TRAINING_COLUMNS:
+                    pair["%s_%s" % (training.what, column)] = training.values.get(column)
+
+
+def read_ends(study: Study, with_excluded: bool) -> Dict[Place, Dict[str, Tuple[List[End], bool]]]:
+    """Return the ends of losses and, beside them, of accuracies on real data, in the plan's order.
+
+    With each, whether the seeds of all its runs are known.
+    """
+    ends: Dict[Place, Dict[str, Tuple[List[End], bool]]] = {}
+    for run in study.list_counted(with_excluded):
+        place = (run["workload_key"], run["scale"])
+        parameters = study.read_parameters(run)
+        seed = parameters.get("seed")
+        draw = "repeat %s" % run["repeat"] if seed is None else "seed %s" % seed
+        environment = study.environments[run["environment_key"]]
+        loss = study.read_losses(run)
+        if loss:
+            packed = struct.pack(">%dd" % len(loss), *(value + 0.0 for value in loss))
+            end = End(environment, draw, loss[-1], loss[0], hashlib.sha256(packed).hexdigest())
+            add_end(ends, place, "loss", end, seed is not None)
+        if study.has_labels(place, parameters):
+            for name in ("accuracy", "top_1_accuracy"):
+                measured = run["measurements"].get(name)
+                if measured and measured["unit"] == "1":
+                    end = End(environment, draw, float(measured["value"]))
+                    add_end(ends, place, "accuracy", end, seed is not None)
+    return {place: by_what for place, by_what in ends.items() if "loss" in by_what}
+
+
+def add_end(ends: Any, place: Place, what: str, end: End, is_known: bool) -> None:
+    of_place = ends.setdefault(place, {})
+    known, are_known = of_place.get(what, ([], True))
+    known.append(end)
+    of_place[what] = (known, are_known and is_known)
+
+
+def group_by_draw(ends: Iterable[End]) -> Dict[str, List[End]]:
+    groups: Dict[str, List[End]] = {}
+    for end in ends:
+        groups.setdefault(end.draw, []).append(end)
+    return groups
+
+
+def compare_trainings(
+    study: Study, what: str, ends: List[End], seeds_known: bool
+) -> List[Training]:
+    """Compare the training of each environment that has runs with that of the baseline."""
+    is_relative = what == "loss" and all(end.last > 0 for end in ends)
+    baseline = group_by_draw(end for end in ends if end.environment == study.baseline)
+    if not baseline:
+        return []
+    scale = Training("", what, is_relative).scale
+    means = [statistics.fmean(scale(end.last) for end in group) for group in baseline.values()]
+    seed_sd = statistics.stdev(means) if len(means) >= FEWEST_SEEDS else 0.0
+    least = find_least_difference([end.last for end in ends], is_relative)
+    trainings = []
+    for name in dict.fromkeys(study.environments.values()):
+        of_name = group_by_draw(end for end in ends if end.environment == name)
+        if name == study.baseline or not of_name:
+            continue
+        training = Training(name, what, is_relative)
+        training.values.update(seeds=len(baseline), sd_between_seeds=seed_sd or None)
+        compare_ends = compare_by_seed if seeds_known else compare_unpaired
+        compare_ends(training, baseline, of_name, seed_sd, least)
+        trainings.append(training)
+    return trainings
+
+
+def compare_by_seed(
+    training: Training,
+    baseline: Dict[str, List[End]],
+    ends: Dict[str, List[End]],
+    seed_sd: float,
+    least: float,
+) -> None:
+    """Compare each run with the baseline's first run of the same seed."""
+    shared = [draw for draw in ends if draw in baseline]
+    pairs = [(end, baseline[draw][0]) for draw in shared for end in ends[draw]]
+    if not pairs:
+        return
+
+    def average_of(group: List[End]) -> float:
+        if len(group) == 1:
+            return training.scale(group[0].last)
+        return statistics.fmean(training.scale(end.last) for end in group)
+
+    differences = [average_of(ends[draw]) - average_of(baseline[draw]) for draw in shared]
+    n, equal = len(differences), sum(end.equals(other) for end, other in pairs)
+    rms, shift = (
+        math.sqrt(statistics.fmean(d * d for d in differences)),
+        statistics.fmean(differences),
+    )
+    training.values.update(
+        runs_compared=len(pairs), runs_equal=equal, difference_rms=rms, difference_mean=shift
+    )
+    p = None
+    if seed_sd:
+        training.values["apart"] = rms / (math.sqrt(2) * seed_sd)
+        if equal < len(pairs):
+            beyond = [take_beyond(d, least) for d in differences]
+            squares = statistics.fmean(d * d for d in beyond) / (2 * seed_sd**2)
+            se = statistics.stdev(differences) / math.sqrt(n) if n > 1 else math.inf
+            p_shift = find_shift_p(take_beyond(shift, least), seed_sd, se, n - 1)
+            seeds = training.values["seeds"]
+            p = min(1.0, 2 * min(find_f_tail(n, seeds - 1, squares), p_shift))
+    of_baseline = [end for draw in shared for end in baseline[draw]]
+    decide_without_p(
+        training, of_baseline, [end for draw in shared for end in ends[draw]], baseline, p
+    )
+
+
+def compare_unpaired(
+    training: Training,
+    baseline: Dict[str, List[End]],
+    ends: Dict[str, List[End]],
+    seed_sd: float,
+    least: float,
+) -> None:
+    """Compare all runs with all of the baseline: a repeat says nothing about a seed."""
+    first, second = ([end for group in side.values() for end in group] for side in (baseline, ends))
+    values = [[training.scale(end.last) for end in side] for side in (first, second)]
+    m, n, centre = len(first), len(second), statistics.fmean(values[0])
+    differences = [value - centre for value in values[1]]
+    digests = {end.digest for end in first if end.digest}
+    lasts = {end.last for end in first}
+    equal = sum(
+        end.digest in digests if end.digest and digests else end.last in lasts for end in second
+    )
+    shift = statistics.fmean(differences)
+    training.values.update(
+        runs_compared=n,
+        runs_equal=equal,
+        difference_rms=math.sqrt(statistics.fmean(d * d for d in differences)),
+        difference_mean=shift,
+    )
+
+    def sum_squares(numbers: List[float]) -> float:
+        return math.fsum(d * d for d in numbers) - math.fsum(numbers) ** 2 / (len(numbers) + m)
+
+    p = None
+    if seed_sd:
+        training.values["apart"] = math.sqrt(sum_squares(differences) / n) / seed_sd
+        if equal < n:
+            squares = sum_squares([take_beyond(d, least) for d in differences]) / n / seed_sd**2
+            mean = statistics.fmean(values[1])
+            within = (m - 1) * seed_sd**2 + math.fsum((value - mean) ** 2 for value in values[1])
+            se = math.sqrt(within / (n + m - 2) * (1 / n + 1 / m))
+            p_shift = find_shift_p(take_beyond(shift, least), seed_sd, se, n + m - 2)
+            p = min(1.0, 2 * min(find_f_tail(n, m - 1, squares), p_shift))
+    decide_without_p(training, first, second, baseline, p)
+
+
+def find_least_difference(values: List[float], is_relative: bool) -> float:
+    """Return the size up to which a difference is none: rounding, or too small to matter."""
+    for decimals in range(MOST_DECIMALS + 1):
+        if all(abs(round(value, decimals) - value) <= 1e-12 * abs(value) for value in values):
+            return max(FLOOR, 10.0**-decimals / (min(map(abs, values)) if is_relative else 1.0))
+    return FLOOR
+
+
+def take_beyond(difference: float, least: float) -> float:
+    return math.copysign(max(abs(difference) - least, 0.0), difference)
+
+
+def find_shift_p(shift: float, seed_sd: float, se: float, df: float) -> float:
+    """Return the p of no shift, by Student's t; 1 where the shift is within the noise."""
+    if abs(shift) <= seed_sd or se == math.inf:
+        return 1.0
+    return 0.0 if se == 0 else 2 * find_tail(abs(shift) / se, df)
+
+
+def decide_without_p(
+    training: Training,
+    baseline: List[End],
+    ends: List[End],
+    all_of_baseline: Dict[str, List[End]],
+    p: Optional[float],
+) -> None:
+    """Say how it trained as far as that is known without p, and keep the p."""
+    lacks = find_missing_share(baseline, ends) if training.what == "loss" else None
+    values = training.values
+    if values["runs_equal"] == values["runs_compared"]:
+        values.update(trained="equal to the bit", p=None)
+        return
+    values["p"] = p
+    if p is not None:
+        return
+    worst = max(end.last for group in all_of_baseline.values() for end in group)
+    is_worse = lacks is not None and lacks > FAR
+    is_worse = is_worse and statistics.fmean(end.last for end in ends) > worst
+    values["trained"] = WORSE if is_worse else "noise between seeds unknown"
+
+
+def find_missing_share(baseline: List[End], ends: List[End]) -> Optional[float]:
+    """Return which share of the baseline's fall is missing; None where it learnt nothing."""
+    firsts = [end.first for end in baseline if end.first is not None]
+    if not firsts:
+        return None
+    lasts = [end.last for end in baseline]
+    first, last = statistics.fmean(firsts), statistics.fmean(lasts)
+    fall = first - last
+    if fall <= LEARNT * abs(first) or fall <= max(lasts) - min(lasts):
+        return None
+    return (statistics.fmean(end.last for end in ends) - last) / fall
+
+
+def adjust_trainings(trainings: List[Training]) -> None:
+    """Correct the p of all trainings for each other by Holm, and decide by them."""
+    ordered = sorted(
+        (t.values["p"], i) for i, t in enumerate(trainings) if t.values.get("p") is not None
+    )
+    largest = 0.0
+    for rank, (p, i) in enumerate(ordered):
+        largest = max(largest, min(1.0, p * (len(ordered) - rank)))
+        is_beyond = largest < TRAINING_LEVEL
+        trained = BEYOND if is_beyond else "within the noise between seeds"
+        trainings[i].values.update(p_holm=largest, trained=trained)
+
+
+# -- 9. What is printed, beside what was computed -------------------------------------------------
 
 P_COLUMNS = (
     *("p_difference", "p_equivalence", "p_difference_holm", "p_equivalence_holm"),
@@ -1649,6 +2061,7 @@ COLUMNS = (
     *("before_exclusion_" + name for name in ("verdict", "ratio", "ci_difference", *P_COLUMNS)),
     *("overall_verdict", "overall_p", "overall_p_holm"),
     *("facts_compared", "facts_of", *("facts_" + grade for grade in GRADES)),
+    *("%s_%s" % (what, name) for what in ("loss", "accuracy") for name in TRAINING_COLUMNS),
 )
 
 
@@ -1936,7 +2349,7 @@ def add_overalls(study: Study, pairs: Dict[Key, Dict[str, Any]]) -> None:
             pair.update(overall_verdict=verdict, overall_p=p, overall_p_holm=p_holm)
 
 
-# -- 9. The signature -----------------------------------------------------------------------------
+# -- 10. The signature -----------------------------------------------------------------------------
 
 ALLOWED_SIGNERS = "allowed_signers"
 NAMESPACE = b"tare-bundle"
@@ -2086,9 +2499,12 @@ def check(path: str, show_all: bool, signer: str = "") -> int:
     check_pairs(study, report)
     for wrong in check_signature(bundle, signer):
         report.fail(wrong)
-    print("\nNot recomputed: which steps are warm-up (each mean after it is); the stamps")
-    print("  %s; sentences, of some all" % OTHER_STAMPS)
-    print("  but the beginning; summaries over configurations; verdicts and curves of training;")
+    print(
+        "\nNot recomputed: which steps are warm-up (each mean after it is); sentences, of some all"
+    )
+    print(
+        "  but the beginning; summaries over configurations; margins and whole curves of training;"
+    )
     print("  error rates of an extension; the figure; files that runs left on the cluster. That")
     print(
         "  nobody made up the runs themselves no check sum can show: compare the hash of the plan"

@@ -41,6 +41,15 @@ def test_the_form_warns_of_a_program_that_is_missing_or_not_known(
     assert "random reads starts" not in ask()
 
 
+def test_a_preview_with_environments_that_are_refused_is_no_error(
+    as_owner: Client, site: Site
+) -> None:
+    """One environment alone is nothing to compare: it is said at the field, once that is asked."""
+    sent = asked(site, environments=[site.bare.pk])
+    answer = as_owner.post(reverse("experiment_new"), sent, headers={"HX-Request": "true"})
+    assert answer.status_code == 200
+
+
 def keep(environment: Environment, path: str) -> None:
     facts = {"programs": {"fio": path}}
     inspections.keep_inspection(environment, facts, inspections.compute_fingerprint(environment))

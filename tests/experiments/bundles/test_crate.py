@@ -222,5 +222,5 @@ def test_the_program_is_one_for_python_3_8() -> None:
             "json",
             "math",
         ),
-        *("os", "posixpath", "re", "statistics", "sys", "typing", "zipfile"),
+        *("os", "posixpath", "re", "statistics", "struct", "sys", "typing", "zipfile"),
     }
