@@ -1,6 +1,8 @@
 """Lists of a site with 100,000 runs: server time, queries and bytes, sorted by a metric or not.
 
-python benchmarks/lists.py [RUNS]
+python benchmarks/lists.py [RUNS] [PART]
+
+PART: of all addresses those alone that have it, such as /api/.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from benchmarks.large_site import RUNS, fill_large_site
 from benchmarks.servers import run_servers
 
 TIMES = 25
+METRICS = "step_time,step_time_sd,container_start,import_time,time_to_first_step"
+"""Of a list of runs by the API."""
 ADDRESSES = (
     "/runs/",
     "/runs/?sort=node",
@@ -30,6 +34,13 @@ ADDRESSES = (
     "/runs/?where=parameter.seed=7",
     "/runs/?state=failed",
     "/runs/?page=20",
+    f"/api/v1/runs?limit=100&metrics={METRICS}",
+    f"/api/v1/runs?limit=100&metrics={METRICS}&sort=-metric.step_time",
+    f"/api/v1/runs?limit=100&metrics={METRICS}&sort=node&where=metric.step_time>=0.19",
+    f"/api/v1/runs?limit=100&metrics={METRICS}&cursor=NTAwMDA=",
+    f"/api/v1/runs?limit=100&metrics={METRICS}&sort=-metric.step_time&cursor=NTAwMDA=",
+    "/api/v1/experiments",
+    "/api/v1/experiments?sort=-launched&state=ended",
     "/experiments/",
     "/experiments/?state=ended",
     "/compare/",
@@ -73,7 +84,8 @@ def measure(runs: int) -> None:
     print(f"{runs:,} runs made in {time.perf_counter() - began:.1f} s")
     heads = ("median", "p95", "own CPU", "queries", "sent", "page")
     print(f"{f'of {TIMES}, in ms':58}" + "".join(f"{head:>10}" for head in heads))
-    for address in ADDRESSES:
+    part = sys.argv[2] if len(sys.argv) > 2 else ""
+    for address in (address for address in ADDRESSES if part in address):
         answer = client.get(address)  # what is read once a process
         assert answer.status_code == 200, address
         took, own = [], []

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from django import forms
 from django.core.exceptions import FieldDoesNotExist
 from django.core.paginator import Page, Paginator
-from django.db.models import Exists, Expression, F, OuterRef, Q, QuerySet
+from django.db.models import Exists, Expression, F, OuterRef, Q, QuerySet, Subquery
 from django.http import QueryDict
 
 from dashboard.typed_requests import OpenRequest, parse_whole_number
@@ -73,6 +73,49 @@ def order_rows(
     if descending:
         return rows.order_by(expression.desc(**last), "-pk")
     return rows.order_by(expression.asc(**last), "pk")
+
+
+class RowGone(LookupError):
+    """The row after which a list should go on is not there, or not for this person."""
+
+
+def list_keys_after(
+    rows: QuerySet[Any],
+    visible: QuerySet[Any],
+    expression: F | Expression,
+    path: str,
+    *,
+    descending: bool,
+    after: int | None,
+    count: int,
+) -> list[int]:
+    """Return `count` keys of `rows` in the order of `order_rows`: those behind the row `after`.
+
+    Where a list begins is found by an index, however many rows come before it. Raises RowGone if
+    `after` is none of `visible`, which are rows without filters.
+    """
+    ordered = order_rows(rows, expression, path, descending=descending)
+    if after is None:
+        return list(ordered.values_list("pk", flat=True)[:count])
+    last = visible.filter(pk=after).annotate(sort_value=expression)
+    value = last.order_by().values("sort_value")
+    row = value.first()
+    if row is None:
+        raise RowGone
+    ordered = ordered.alias(sort_value=expression)
+    side = "lt" if descending else "gt"
+    behind = Q(**{f"pk__{side}": after})
+    keys: list[int] = []
+    if row["sort_value"] is not None:
+        limit = Subquery(value)
+        further = Q(**{f"sort_value__{side}": limit}) | Q(sort_value=limit) & behind
+        part = ordered.filter(further, **{f"sort_value__{side}e": limit})
+        keys = list(part.values_list("pk", flat=True)[:count])
+        behind = Q()
+    if len(keys) < count and (not path or _may_be_null(rows.model, path)):
+        part = ordered.filter(behind, sort_value__isnull=True)
+        keys += part.values_list("pk", flat=True)[: count - len(keys)]
+    return keys
 
 
 def _may_be_null(model: Any, path: str) -> bool:

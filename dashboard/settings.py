@@ -46,6 +46,7 @@ MIDDLEWARE = [
     "dashboard.middleware.forbid_storing",
     # With random bytes in each answer, so that its length tells nothing of a secret in it (BREACH).
     "django.middleware.gzip.GZipMiddleware",
+    "dashboard.api.page_errors.send_errors_to_programs",
     "csp.middleware.CSPMiddleware",
     "dashboard.middleware.refuse_charsets",
     "dashboard.middleware.refuse_nul",
@@ -125,6 +126,13 @@ CACHES = {
         "LOCATION": str(Path(FIGURE_FOLDER) / "drawn"),
         "TIMEOUT": 30 * 24 * 3600,
         "OPTIONS": {"MAX_ENTRIES": 2000},  # for each figure the file, and which request asks for it
+    },
+    # Requests of the API, counted for all web processes together; a request waits no longer for it.
+    "limits": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "limits",
+        "OPTIONS": {"socket_timeout": 0.25},
     },
 }
 

@@ -449,7 +449,7 @@ urlpatterns = [
         name="link_withdraw",
     ),
     path("visibility/<slug:kind>/<int:pk>/", visibility_views.change_visibility, name="visibility"),
-    path("api/v1/", include((list_urls(), "api"), namespace="api")),
+    path("api/", include(list_urls())),
     path("admin/", admin.site.urls),
     # Pages that somebody may have linked to under an older word.
     path(

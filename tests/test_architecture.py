@@ -82,7 +82,7 @@ MAY_IMPORT = {
         "xstatic",
         "plotly",
     },
-    "dashboard.api": {"dashboard", "experiments", "django", "ninja", "pydantic"},
+    "dashboard.api": {"dashboard", "experiments", "django", "ninja", "pydantic", "redis"},
     "dashboard.charts": {
         "dashboard.charts",
         "dashboard.numbers",
@@ -238,7 +238,7 @@ ROOMS = {
         "reproductions": "access typed_requests",
         "glossary_views": "typed_requests",
         "overview_views": "comparisons execution live_parts typed_requests",
-        "api": "comparisons execution lists",
+        "api": "access comparisons execution lists middleware planning",
         "settings": "environment",
         "apps": "access",
         "urls": "access api catalogue clusters comparisons data_sets docs execution glossary_views "

@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver
-from ninja import NinjaAPI
 
 from dashboard.api import (
     account_routes,
     catalogue_routes,
+    definition_routes,
     experiment_actions,
     experiment_routes,
+    file_routes,
+    limits,
     result_routes,
     run_routes,
 )
+from dashboard.api.addresses import list_addresses
+from dashboard.api.document import DocumentedApi
 from dashboard.api.problems import answer_problems
+from dashboard.api.strict_requests import StrictParser
 
-api = NinjaAPI(
+api = DocumentedApi(
     title="Tare",
     version="1",
     description="What does a container cost? Experiments, their runs and their verdicts.",
     urls_namespace="api",
     docs_url=None,
     openapi_url="openapi.json",
+    parser=StrictParser(),
+    throttle=limits.USUAL,
 )
 answer_problems(api)
 for routes in (
     account_routes,
     experiment_routes,
+    definition_routes,
     experiment_actions,
+    file_routes,
     result_routes,
     run_routes,
     catalogue_routes,
@@ -36,9 +45,5 @@ for routes in (
 
 
 def list_urls() -> list[URLPattern | URLResolver]:
-    """Return the addresses of the API; tokens take the place of the log-in that pages ask for."""
-    patterns: list[URLPattern | URLResolver] = api.urls[0]
-    for pattern in patterns:
-        if isinstance(pattern, URLPattern):
-            pattern.callback.login_required = False  # type: ignore[attr-defined]
-    return patterns
+    """Return the addresses below /api/."""
+    return list_addresses(api)

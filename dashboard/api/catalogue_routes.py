@@ -18,6 +18,7 @@ from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
 from dashboard.api.problems import ProblemSchema
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import READ
+from dashboard.execution.run_columns import list_columns
 from experiments.models import Cluster, DataSet, Environment, Image, Partition, Workload
 
 router = Router(tags=["Catalogue"])
@@ -28,6 +29,8 @@ Limit = Annotated[int, Query(ge=1, le=MOST)]
 class PartitionSchema(Schema):
     """A partition of a cluster."""
 
+    id: int
+    cluster: int
     name: str
     nodes: int
     gpus_per_node: int
@@ -121,12 +124,19 @@ def _describe_cluster(row: Cluster) -> ClusterSchema:
         enabled=row.enabled,
         last_seen_at=row.last_seen_at,
         last_error=row.last_error,
-        partitions=[
-            PartitionSchema(**{name: getattr(part, name) for name in PartitionSchema.model_fields})
-            for part in row.partitions.all()
-        ],
+        partitions=[_describe_partition(part) for part in row.partitions.all()],
         page=reverse("cluster", args=[row.pk]),
     )
+
+
+def _select_partitions(user: Any) -> QuerySet[Any]:
+    return Partition.objects.filter(cluster__in=Cluster.objects.visible_to(user))
+
+
+def _describe_partition(row: Partition) -> PartitionSchema:
+    names = PartitionSchema.model_fields.keys() - {"id", "cluster"}
+    columns = {name: getattr(row, name) for name in names}
+    return PartitionSchema(id=row.pk, cluster=row.cluster_id, **columns)
 
 
 def _describe_environment(row: Environment) -> EnvironmentSchema:
@@ -166,6 +176,7 @@ def _describe_data_set(row: DataSet) -> DataSetSchema:
 
 KINDS: dict[str, tuple[type[Schema], Select, Callable[[Any], Schema]]] = {
     "clusters": (ClusterSchema, _select_clusters, _describe_cluster),
+    "partitions": (PartitionSchema, _select_partitions, _describe_partition),
     "environments": (EnvironmentSchema, _select_environments, _describe_environment),
     "workloads": (
         WorkloadSchema,
@@ -200,7 +211,7 @@ def _add_routes(
 
     name = word.replace("-", "_")
     list_rows.__doc__ = f"List the {noun} that one may view, the newest first."
-    read_row.__doc__ = f"Return one of the {noun}."
+    read_row.__doc__ = f"Return one {noun.removesuffix('s')}."
     columns: Any = {"items": (list[schema], ...), "next": (str | None, ...)}  # type: ignore[valid-type]
     page = create_model(f"{schema.__name__}List", __base__=Schema, **columns)
     router.get(
@@ -212,10 +223,41 @@ def _add_routes(
     router.get(
         f"{word}/{{pk}}",
         auth=READ,
-        operation_id=f"read_{name}",
+        operation_id=f"read_{name.removesuffix('s')}",
         response={200: schema, **REFUSED},
     )(read_row)
 
 
 for _word, _kind in KINDS.items():
     _add_routes(_word, *_kind)
+
+
+class MetricSchema(Schema):
+    """A metric that workloads of experiments report."""
+
+    name: str
+    label: str
+    unit: str
+    other_units: list[str]
+
+
+class MetricList(Schema):
+    """All metrics."""
+
+    items: list[MetricSchema]
+
+
+@router.get("metrics", auth=READ, response={200: MetricList, 401: ProblemSchema})
+def list_metrics(request: ApiRequest) -> MetricList:
+    """List the metrics of the workloads of all experiments that one may view."""
+    groups = dict(list_columns(request.user).groups)
+    items = [
+        MetricSchema(
+            name=column.name,
+            label=column.help or column.label,
+            unit=column.unit,
+            other_units=list(column.other_units),
+        )
+        for column in groups.get("Metrics", [])
+    ]
+    return MetricList(items=items)

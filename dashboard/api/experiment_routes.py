@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from http import HTTPStatus
+from typing import Annotated, Any, Literal
 
-from django.http import HttpResponse
+from django.db.models import F
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404
-from ninja import Path, Query, Router, Schema
+from ninja import Field, Path, Query, Router, Schema
 
 from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
-from dashboard.api.problems import ProblemSchema
+from dashboard.api.problems import FieldProblem, Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import READ
-from dashboard.lists import ExperimentFilter
+from dashboard.execution.experiment_columns import SORTS
+from dashboard.execution.experiment_list_views import select_experiments
+from dashboard.lists import ExperimentFilter, list_keys_after
 from experiments.comparisons import read_kept_verdicts
 from experiments.execution.progress import measure_progress
-from experiments.models import Event, Experiment
+from experiments.models import Event, Experiment, User
 
 router = Router(tags=["Experiments"])
 Key = Annotated[int, Path(ge=1, lt=2**63, description="The number in the address of its page.")]
@@ -77,9 +81,32 @@ class EventList(Schema):
     next: str | None
 
 
-def describe_experiments(rows: Sequence[Experiment]) -> Iterable[ExperimentSchema]:
-    """Return what the API says of experiments; four queries for all of them."""
+class ExperimentFilters(Schema):
+    """The filters and the order of the page Experiments."""
+
+    q: str = Field("", description="A part of the question.")
+    state: Literal["", "draft", "alive", "ended", "imported"] = Field(
+        "", description="alive: waiting, queued or running."
+    )
+    cluster: int | None = Field(None, ge=1, lt=2**63, description="The number of a cluster.")
+    mine: str = Field("", description="me, or the name of an owner.")
+    tag: str = Field("", description="A tag.")
+    archived: Literal["", "only", "all"] = Field(
+        "", description="Usually archived experiments are left out."
+    )
+    sort: str = Field(
+        "",
+        description="A column, with - for descending order; usually the newest one comes first.",
+        examples=["-launched"],
+    )
+
+
+def describe_experiments(rows: Sequence[Experiment], user: User) -> Iterable[ExperimentSchema]:
+    """Return what the API says of experiments to this person; some queries for all of them."""
     all_progress, all_verdicts = measure_progress(rows), read_kept_verdicts(rows)
+    sources = {row.copied_from_id for row in rows if row.copied_from_id is not None}
+    visible = Experiment.objects.visible_to(user).filter(pk__in=sources)
+    known = set(visible.values_list("pk", flat=True)) if sources else set()
     for row in rows:
         progress = all_progress[row.pk]
         yield ExperimentSchema(
@@ -104,7 +131,7 @@ def describe_experiments(rows: Sequence[Experiment]) -> Iterable[ExperimentSchem
             created_at=row.created_at,
             launched_at=row.launched_at,
             plan_hash=row.plan_hash,
-            copied_from=row.copied_from_id,
+            copied_from=row.copied_from_id if row.copied_from_id in known else None,
             page=row.get_absolute_url(),
         )
 
@@ -120,35 +147,53 @@ def find_experiment(request: ApiRequest, pk: int) -> Experiment:
 )
 def list_experiments(
     request: ApiRequest,
+    filters: Query[ExperimentFilters],
     limit: Annotated[int, Query(ge=1, le=MOST)] = USUAL,
     cursor: str = "",
     fields: str = "",
-    q: Annotated[str, Query(description="A part of the question.")] = "",
-    state: Annotated[str, Query(description="draft, alive, ended or imported.")] = "",
-    cluster: Annotated[str, Query(description="The number of a cluster.")] = "",
-    mine: Annotated[str, Query(description="me, or the name of an owner.")] = "",
-    tag: str = "",
-    archived: Annotated[str, Query(description="only, or all; else those that are not.")] = "",
 ) -> HttpResponse:
     """List the experiments that one may view, the newest first."""
-    rows = ExperimentFilter(request).apply(  # type: ignore[arg-type]
-        Experiment.objects.visible_to(request.user).without_plan()
-    )
+    asked = ExperimentFilter(request)  # type: ignore[arg-type]
+    problems = [
+        FieldProblem(f"query.{name}", str(message))
+        for name, messages in asked.errors.items()
+        for message in messages
+    ]
+    path = SORTS.get(filters.sort.removeprefix("-"), "")
+    if filters.sort and not path:
+        message = f"There is no column “{filters.sort[:60]}” to sort by; there are: "
+        problems.append(FieldProblem("query.sort", message + ", ".join(SORTS)))
+    if problems:
+        detail = "Filters or an order that make no sense."
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, problems)
+    rows = select_experiments(request, asked)  # type: ignore[arg-type]
+
+    def take_keys(after: int | None, count: int) -> list[int]:
+        query = QueryDict("archived=all")
+        everything = ExperimentFilter(request, query=query)  # type: ignore[arg-type]
+        visible = select_experiments(request, everything)  # type: ignore[arg-type]
+        is_descending = filters.sort.startswith("-")
+        return list_keys_after(
+            rows, visible, F(path), path, descending=is_descending, after=after, count=count
+        )
+
     return send_list(
         request,
         rows.select_related("cluster", "partition", "owner"),
         ExperimentSchema,
-        describe_experiments,
+        lambda shown: describe_experiments(shown, request.user),
         limit=limit,
         cursor=cursor,
         fields=fields,
+        take_keys=take_keys if path else None,
     )
 
 
 @router.get("experiments/{pk}", auth=READ, response={200: ExperimentSchema, **REFUSED})
 def read_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
     """Return one experiment."""
-    row = next(iter(describe_experiments([find_experiment(request, pk)])))
+    rows = [find_experiment(request, pk)]
+    row = next(iter(describe_experiments(rows, request.user)))
     return send_row(request, row.model_dump(mode="json"))
 
 

@@ -10,7 +10,7 @@ from hashlib import sha256
 from http import HTTPStatus
 from typing import Any
 
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpResponse, JsonResponse
 from django.utils.cache import get_conditional_response
 from django.utils.http import quote_etag
@@ -18,8 +18,11 @@ from ninja import Schema
 
 from dashboard.api.problems import FieldProblem, Problem
 from dashboard.api.requests import ApiRequest
+from dashboard.lists import RowGone
 
 USUAL, MOST = 100, 1000
+Take = Callable[[int | None, int], list[int]]
+"""Returns so many keys, those behind the row with the given key."""
 
 
 def read_cursor(text: str) -> int | None:
@@ -60,27 +63,58 @@ def send_list(
     request: ApiRequest,
     rows: QuerySet[Any],
     schema: type[Schema],
-    describe: Callable[[Sequence[Any]], Iterable[Schema]],
+    describe: Callable[[Sequence[Any]], Iterable[Schema | Mapping[str, Any]]],
     *,
     limit: int,
     cursor: str,
     fields: str,
+    take_keys: Take | None = None,
 ) -> HttpResponse:
-    """Return a part of a list, the newest row first, and the address of the next part."""
+    """Return a part of a list and the address of the next one.
+
+    `take_keys` returns the keys in another order than that of the newest row first. What
+    `describe` returns as dictionaries is not checked by the schema once more.
+    """
     names, after = choose_fields(schema, fields), read_cursor(cursor)
-    ordered = rows.order_by("-pk")
-    if after is not None:
-        ordered = ordered.filter(pk__lt=after)
-    found: list[Model] = list(ordered[: limit + 1])
-    shown = found[:limit]
+    if take_keys is None:
+        ordered = rows.order_by("-pk")
+        ordered = ordered if after is None else ordered.filter(pk__lt=after)
+        found: list[Any] = list(ordered[: limit + 1])
+        shown, last = found[:limit], found[limit - 1 : limit]
+        next_key = _get_key(last[0]) if len(found) > limit else None
+    else:
+        keys = _take(take_keys, after, limit + 1)
+        by_key = {_get_key(row): row for row in rows.filter(pk__in=keys[:limit])}
+        shown = [by_key[key] for key in keys[:limit] if key in by_key]
+        next_key = keys[limit - 1] if len(keys) > limit else None
     include = set(names) if names else None
-    items = [row.model_dump(mode="json", include=include) for row in describe(shown)]
+    items = [_cut(row, include) for row in describe(shown)]
     following = None
-    if len(found) > limit:
+    if next_key is not None:
         query = request.GET.copy()
-        query["cursor"] = write_cursor(shown[-1].pk)
+        query["cursor"] = write_cursor(next_key)
         following = f"{request.path}?{query.urlencode()}"
     return JsonResponse({"items": items, "next": following})
+
+
+def _get_key(row: Any) -> int:
+    key: int = row["pk"] if isinstance(row, dict) else row.pk
+    return key
+
+
+def _cut(row: Schema | Mapping[str, Any], include: set[str] | None) -> Mapping[str, Any]:
+    if isinstance(row, Schema):
+        return row.model_dump(mode="json", include=include)
+    return row if include is None else {name: row[name] for name in row if name in include}
+
+
+def _take(take_keys: Take, after: int | None, count: int) -> list[int]:
+    try:
+        return take_keys(after, count)
+    except RowGone as error:
+        message = "The row after which the list should go on is no longer there."
+        problems = [FieldProblem("query.cursor", message)]
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "Begin the list anew.", problems) from error
 
 
 def send_row(request: ApiRequest, content: Mapping[str, Any]) -> HttpResponse:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationError
@@ -111,7 +111,14 @@ def answer_problems(api: NinjaAPI) -> None:
 
     @api.exception_handler(HttpError)
     def answer_http(request: HttpRequest, error: HttpError) -> HttpResponse:
+        if isinstance(error.__cause__, Problem):  # of the parser
+            return send_problem(error.__cause__)
         return send_problem(Problem(HTTPStatus(error.status_code), str(error)))
+
+    @api.exception_handler(RequestDataTooBig)
+    def answer_too_big(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
+        detail = f"What was sent is too large: {error}"
+        return send_problem(Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail))
 
     @api.exception_handler(ValidationError)
     def answer_invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:

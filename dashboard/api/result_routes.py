@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from django.core.cache import cache
 from django.core.serializers.json import DjangoJSONEncoder
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
@@ -20,13 +21,21 @@ from dashboard.comparisons.panels import collect_exported_rows
 from dashboard.execution.experiment_parts import read_paces_for_part
 from dashboard.execution.live_run import describe_live_run
 from dashboard.execution.matrix import estimate_seconds_left
-from experiments.comparisons import ExperimentComparison, read_comparison
+from experiments.comparisons import (
+    ExperimentComparison,
+    find_latest,
+    read_comparison,
+    read_latest,
+)
+from experiments.comparisons.comparison_keys import identify_inputs
 from experiments.execution.live_readings import watch
 from experiments.execution.progress import explain_waiting, measure_progress
 from experiments.models import Experiment, Job, Run
 from experiments.statistics.values import Verdict
 
 router = Router(tags=["Results"])
+REMEMBERED_SECONDS = 3600
+BEING_COMPUTED = "All runs have ended; the comparison is being computed: ask again in some seconds."
 MOST_WATCHED = 4
 """Running runs of which more is read from the cluster while somebody asks."""
 WORST_FIRST = (Verdict.SLOWER, Verdict.INCONCLUSIVE, Verdict.NOT_SHOWN)
@@ -90,13 +99,27 @@ def choose_exit_word(verdicts: dict[str, int], *, is_alive: bool) -> str:
 
 
 def _judge(experiment: Experiment, *, is_alive: bool) -> tuple[dict[str, int], str, str]:
-    """Return the verdicts, the word for programs and the sentence of the page."""
+    """Return the verdicts, the word for programs and the sentence of the page.
+
+    As on the page, what takes long is computed by a worker, and what was read of a comparison is
+    remembered: programs ask every few seconds.
+    """
     if experiment.is_draft:
         return {}, "unfinished", "It has not been launched."
-    comparison = read_comparison(experiment)
-    verdicts = dict(comparison.verdicts)
-    word = choose_exit_word(verdicts, is_alive=is_alive)
-    return verdicts, word, _write_sentence(comparison)
+    inputs = identify_inputs([experiment])[experiment.pk]
+    latest = find_latest(experiment, inputs)
+    kept_at = latest.row.kept_at.timestamp() if latest.row else "now"
+    name = f"api-verdict-{experiment.pk}-{latest.key}-{kept_at}"
+    summary: tuple[dict[str, int], str] | None = cache.get(name) if latest.key else None
+    if summary is None:
+        comparison, latest = read_latest(experiment, inputs)
+        summary = dict(comparison.verdicts), _write_sentence(comparison)
+        if latest.key:
+            cache.set(name, summary, REMEMBERED_SECONDS)
+    verdicts, sentence = summary
+    if latest.is_behind and not is_alive:
+        return verdicts, "unfinished", latest.problem or BEING_COMPUTED
+    return verdicts, choose_exit_word(verdicts, is_alive=is_alive), sentence
 
 
 def _write_sentence(comparison: ExperimentComparison) -> str:
@@ -163,10 +186,10 @@ def read_experiment_comparison(request: ApiRequest, pk: Key) -> HttpResponse:
     row = get_object_or_404(rows.select_related("cluster", "owner", "baseline"), pk=pk)
     comparison = read_comparison(row)
     is_alive = not row.is_draft and measure_progress([row])[row.pk].tally.alive
-    _, word, sentence = _judge(row, is_alive=is_alive)
+    word = choose_exit_word(dict(comparison.verdicts), is_alive=is_alive or row.is_draft)
     content = {
         "exit_word": word,
-        "sentence": sentence,
+        "sentence": _write_sentence(comparison),
         **describe_comparison(row, comparison),
         **collect_exported_rows(comparison),
     }

@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Any
+from http import HTTPStatus
+from typing import Annotated, Any, Literal
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
-from ninja import Path, Query, Router, Schema
+from django.urls import reverse
+from ninja import Field, Path, Query, Router, Schema
 
+from dashboard.api.document import PLAIN_TEXT
 from dashboard.api.experiment_routes import REFUSED, Key, find_experiment
 from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
-from dashboard.api.problems import ProblemSchema
+from dashboard.api.problems import FieldProblem, Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import READ
+from dashboard.execution.run_columns import OWN, Columns
+from dashboard.execution.run_listing import RunsInOrder, read_run_list
 from experiments.models import Experiment, Measurement, Run
 
 router = Router(tags=["Runs"])
-Uid = Annotated[str, Path(min_length=32, max_length=32, pattern="^[0-9a-f]+$")]
+Uid = Annotated[
+    str,
+    Path(
+        min_length=32,
+        max_length=32,
+        pattern="^[0-9a-f]+$",
+        description="The id of a run, which stands in the address of its page.",
+    ),
+]
 MOST_METRICS = 20
-UNREAD = ("spec", "command", "output_tail", "message", "phases", "experiment__plan", "job__script")
+READ_COLUMNS = (
+    *("pk", "uid", "experiment", "workload__name", "environment", "environment__name"),
+    *("experiment__baseline", "scale", "repeat", "job__block", "position", "state", "reason"),
+    *("exit_code", "node", "began_at", "ended_at"),
+)
+NO_RUN = "0" * 32
 
 
 class RunSchema(Schema):
@@ -79,53 +98,121 @@ class SeriesList(Schema):
     items: list[SeriesSchema]
 
 
-def describe_runs(rows: Sequence[Run], metrics: Sequence[str] = ()) -> Iterable[RunSchema]:
-    """Return what the API says of runs, with those `metrics`, or all; one query for all numbers."""
-    numbers: dict[int, list[Measurement]] = {}
-    stored = Measurement.objects.filter(run__in=[row.pk for row in rows])
-    for number in stored.filter(metric__in=metrics) if metrics else stored:
-        numbers.setdefault(number.run_id, []).append(number)
+def describe_runs(
+    rows: Sequence[Mapping[str, Any]], metrics: Sequence[str] = ()
+) -> Iterable[dict[str, Any]]:
+    """Return what the API says of runs, with those `metrics`, or all; one query for all numbers.
+
+    `rows` have READ_COLUMNS alone, without a model or a schema between: a list has hundreds.
+    """
+    numbers: dict[int, list[tuple[str, float, str]]] = {}
+    stored = Measurement.objects.filter(run__in=[row["pk"] for row in rows]).order_by()
+    stored = stored.filter(metric__in=metrics) if metrics else stored
+    for key, metric, value, unit in stored.values_list("run", "metric", "value", "unit"):
+        numbers.setdefault(key, []).append((metric, value, unit))
+    pattern = reverse("run", args=[NO_RUN])
     for row in rows:
-        yield RunSchema(**_describe(row, numbers.get(row.pk, [])))
+        measured = sorted(numbers.get(row["pk"], []))
+        yield {
+            "id": row["uid"],
+            "experiment": row["experiment"],
+            "workload": row["workload__name"],
+            "environment": row["environment__name"],
+            "is_baseline": row["environment"] == row["experiment__baseline"],
+            "scale": row["scale"],
+            "repeat": row["repeat"],
+            "block": row["job__block"] + 1,
+            "position": row["position"],
+            "state": row["state"],
+            "reason": row["reason"],
+            "exit_code": row["exit_code"],
+            "node": row["node"],
+            "began_at": row["began_at"],
+            "ended_at": row["ended_at"],
+            "metrics": {metric: value for metric, value, _ in measured},
+            "units": {metric: unit for metric, _, unit in measured},
+            "page": pattern.replace(NO_RUN, row["uid"]),
+        }
 
 
-def _describe(row: Run, numbers: Sequence[Measurement]) -> dict[str, Any]:
-    return {
-        "id": row.uid,
-        "experiment": row.experiment_id,
-        "workload": str(row.workload),
-        "environment": str(row.environment),
-        "is_baseline": row.environment_id == row.experiment.baseline_id,
-        "scale": row.scale,
-        "repeat": row.repeat,
-        "block": row.job.number,
-        "position": row.position,
-        "state": row.state,
-        "reason": row.reason,
-        "exit_code": row.exit_code,
-        "node": row.node,
-        "began_at": row.began_at,
-        "ended_at": row.ended_at,
-        "metrics": {number.metric: number.value for number in numbers},
-        "units": {number.metric: number.unit for number in numbers},
-        "page": row.get_absolute_url(),
-    }
+class RunFilters(Schema):
+    """The filters and the order of the page Runs."""
+
+    q: str = Field("", description="A part of the experiment's question, or the run's id's start.")
+    state: str = Field("", description="planned, running, succeeded, failed or cancelled.")
+    workload: str = Field("", description="A part of the workload's name.")
+    environment: str = Field("", description="A part of the environment's name.")
+    node: str = Field("", description="The name of a node.")
+    where: list[str] = Field(
+        [],
+        description="A column, a comparison and a value; each further one narrows the list.",
+        examples=[["metric.step_time>=0.19"]],
+    )
+    sort: str = Field(
+        "",
+        description="A column, with - for descending order; usually the newest run comes first.",
+        examples=["-metric.step_time"],
+    )
+
+
+class AllRunFilters(RunFilters):
+    """Those of a list that is not of one experiment."""
+
+    cluster: int | None = Field(None, ge=1, lt=2**63, description="The number of a cluster.")
+    tag: list[str] = Field([], description="A tag of the experiment.")
+    archived: Literal["", "only", "all"] = Field(
+        "", description="Usually runs of archived experiments are left out."
+    )
 
 
 def _send_runs(
-    request: ApiRequest, rows: Any, metrics: str, limit: int, cursor: str, fields: str
+    request: ApiRequest,
+    filters: RunFilters,
+    experiment: int | None,
+    *,
+    metrics: str,
+    limit: int,
+    cursor: str,
+    fields: str,
 ) -> HttpResponse:
-    names = [name.strip() for name in metrics.split(",") if name.strip()][:MOST_METRICS]
-    related = rows.select_related("workload", "environment", "experiment", "job").defer(*UNREAD)
+    names = [name.strip() for name in metrics.split(",") if name.strip()]
+    if len(names) > MOST_METRICS:
+        problems = [FieldProblem("query.metrics", f"At most {MOST_METRICS} can be asked for.")]
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "Too many metrics.", problems)
+    runs = _select_runs(request, filters, experiment)
     return send_list(
         request,
-        related,
+        runs.rows.values(*READ_COLUMNS),
         RunSchema,
         lambda shown: describe_runs(shown, names),
         limit=limit,
         cursor=cursor,
         fields=fields,
+        take_keys=runs.list_keys_after if filters.sort else None,
     )
+
+
+def _select_runs(request: ApiRequest, filters: RunFilters, experiment: int | None) -> RunsInOrder:
+    """Return the runs as the page Runs lists them. Raises Problem for what makes no sense."""
+    query = request.GET.copy()
+    if filters.node:
+        query.appendlist("where", f"node={filters.node}")
+    if not filters.sort:
+        query.pop("sort", None)
+    if experiment is not None:
+        query["archived"] = "all"
+    # What metrics and parameters there are is read where they are asked for alone.
+    offered = None if filters.sort or filters.where else Columns(OWN.values())
+    run_list = read_run_list(request, query, offered)  # type: ignore[arg-type]
+    if run_list.problems:
+        # A page leaves such a filter out and says so; a program would take all runs for its answer.
+        sentences = [text.replace("is left out", "makes no sense") for text in run_list.problems]
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "Filters or an order that make no sense.",
+            [FieldProblem("query", sentence) for sentence in sentences],
+        )
+    return replace(run_list, experiment=experiment).runs
 
 
 Limit = Annotated[int, Query(ge=1, le=MOST)]
@@ -135,37 +222,33 @@ Metrics = Annotated[str, Query(description="The names of metrics, by commas; els
 @router.get("runs", auth=READ, response={200: RunList, 401: ProblemSchema, 422: ProblemSchema})
 def list_runs(
     request: ApiRequest,
+    filters: Query[AllRunFilters],
     limit: Limit = USUAL,
     cursor: str = "",
     fields: str = "",
     metrics: Metrics = "",
-    state: str = "",
-    node: str = "",
-    environment: Annotated[str, Query(description="The name of an environment.")] = "",
-    cluster: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
 ) -> HttpResponse:
     """List the runs of all experiments that one may view, the newest first."""
-    rows = Run.objects.filter(experiment__in=Experiment.objects.visible_to(request.user))
-    wanted = {"state": state, "node": node, "environment__name": environment}
-    rows = rows.filter(**{name: value for name, value in wanted.items() if value})
-    rows = rows if cluster is None else rows.filter(job__cluster=cluster)
-    return _send_runs(request, rows, metrics, limit, cursor, fields)
+    return _send_runs(
+        request, filters, None, metrics=metrics, limit=limit, cursor=cursor, fields=fields
+    )
 
 
 @router.get("experiments/{pk}/runs", auth=READ, response={200: RunList, **REFUSED})
 def list_experiment_runs(
     request: ApiRequest,
     pk: Key,
+    filters: Query[RunFilters],
     limit: Limit = USUAL,
     cursor: str = "",
     fields: str = "",
     metrics: Metrics = "",
-    state: str = "",
 ) -> HttpResponse:
     """List the runs of an experiment, the last one planned first."""
-    rows = Run.objects.filter(experiment=find_experiment(request, pk))
-    rows = rows.filter(state=state) if state else rows
-    return _send_runs(request, rows, metrics, limit, cursor, fields)
+    experiment = find_experiment(request, pk).pk
+    return _send_runs(
+        request, filters, experiment, metrics=metrics, limit=limit, cursor=cursor, fields=fields
+    )
 
 
 def find_run(request: ApiRequest, uid: str) -> Run:
@@ -181,7 +264,7 @@ def read_run(request: ApiRequest, uid: Uid) -> HttpResponse:
     """Return one run, with its command, parameters and snapshot."""
     row = find_run(request, uid)
     details = RunDetails(
-        **_describe(row, list(row.measurements.all())),
+        **next(iter(describe_runs(Run.objects.filter(pk=row.pk).values(*READ_COLUMNS)))),
         message=row.message,
         command=row.command,
         phases=row.phases,
@@ -212,7 +295,9 @@ def read_series(
     return send_row(request, SeriesList(items=items).model_dump(mode="json"))
 
 
-@router.get("runs/{uid}/output", auth=READ, response={200: str, **REFUSED})
+@router.get(
+    "runs/{uid}/output", auth=READ, response={200: None, **REFUSED}, openapi_extra=PLAIN_TEXT
+)
 def read_output(request: ApiRequest, uid: Uid) -> HttpResponse:
     """Return what a run printed: all that is kept or, of older runs, the end."""
     row = find_run(request, uid)

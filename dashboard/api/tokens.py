@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 from typing import Any
 
@@ -9,10 +10,13 @@ from django.http import HttpRequest
 from django.utils import timezone
 from ninja.security import HttpBearer
 
+from dashboard.api.limits import refuse_wrong_tokens
 from dashboard.api.problems import Problem
 from experiments.models import ApiToken, User
-from experiments.models.api_token import Scope
+from experiments.models.api_token import PREFIX, Scope
 
+TOKEN = re.compile(PREFIX + r"[A-Za-z0-9_-]{43}", re.ASCII)
+"""How tokens are spelled: nothing else is looked up."""
 UNKNOWN = (
     "This token opens nothing: it is wrong, expired or withdrawn, or its owner is out of service."
 )
@@ -27,8 +31,9 @@ class TokenAuth(HttpBearer):
 
     def authenticate(self, request: HttpRequest, token: str) -> ApiToken:
         """Return the token. Raises Problem where it opens nothing, or not this."""
-        row = ApiToken.objects.find(token)
+        row = ApiToken.objects.find(token) if TOKEN.fullmatch(token) else None
         if row is None:
+            refuse_wrong_tokens(request)
             headers = {"WWW-Authenticate": 'Bearer realm="Tare", error="invalid_token"'}
             raise Problem(HTTPStatus.UNAUTHORIZED, UNKNOWN, headers=headers)
         if not row.allows(self.scope):

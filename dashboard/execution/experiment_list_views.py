@@ -39,7 +39,9 @@ def experiments(request: Request) -> HttpResponse:
     """List the experiments that the reader may see."""
     filters = ExperimentFilter(request)
     columns, problems = choose_columns(request.GET.getlist("column"))
-    listing = make_listing(request, _filter(request, filters), sorts=SORTS, default=USUAL_SORT)
+    listing = make_listing(
+        request, select_experiments(request, filters), sorts=SORTS, default=USUAL_SORT
+    )
     # Runs are counted of the rows shown, not of all that the filter found.
     shown = _read([row.pk for row in listing.page.object_list], columns)
     all_progress = measure_progress(shown)
@@ -85,7 +87,7 @@ def list_matching_keys(request: Request, query: QueryDict) -> list[int]:
     given = query.get("sort", USUAL_SORT)
     sort = given if given.removeprefix("-") in SORTS else USUAL_SORT
     path = SORTS[sort.removeprefix("-")]
-    rows = _filter(request, ExperimentFilter(request, query=query))
+    rows = select_experiments(request, ExperimentFilter(request, query=query))
     ordered = order_rows(rows, F(path), path, descending=sort.startswith("-"))
     return list(ordered.values_list("pk", flat=True))
 
@@ -109,7 +111,8 @@ def _list_lines(keys: Sequence[int], columns: Sequence[ExperimentColumn]) -> Ite
             yield [row.pk, row.question, *values]
 
 
-def _filter(request: Request, filters: ExperimentFilter) -> ExperimentQuerySet:
+def select_experiments(request: Request, filters: ExperimentFilter) -> ExperimentQuerySet:
+    """Return the experiments that fit the filters, with what they may be sorted by."""
     visible = filters.apply(Experiment.objects.visible_to(request.user)).dated().without_plan()
     return visible.alias(
         changed_at=_find_last_change(),

@@ -28,7 +28,7 @@ from dashboard.execution.run_conditions import (
     make_condition,
     read_conditions,
 )
-from dashboard.lists import order_rows
+from dashboard.lists import RowGone, list_keys_after, order_rows
 from dashboard.typed_requests import Request, parse_whole_number
 from experiments.models import Cluster, Experiment, Measurement, Run, Snapshot, User
 
@@ -121,30 +121,84 @@ class RunsInOrder:
         rows = order_rows(self.rows, expression, path or self.sort.path, descending=self.descending)
         return list(rows.values_list("pk", flat=True)[start:stop])
 
-    def _list_keys_by_metric(self, start: int, stop: int | None) -> list[int]:
-        """Return keys by the index on measurements, then those of runs that have none.
+    def list_keys_after(self, after: int | None, count: int) -> list[int]:
+        """Return the keys of `count` runs, those behind the run with the key `after`.
 
-        One statement for both would read and sort all runs. Conditions on the same metric say
-        where in the index to begin.
+        Raises RowGone if that is not there, or not for this reader.
+        """
+        if self.sort.kind == "metric":
+            return self._list_keys_after_by_metric(after, count)
+        path = self.sort.sort_path
+        return list_keys_after(
+            self.rows,
+            self.visible,
+            F(path) if path else self.sort.expression,
+            path or self.sort.path,
+            descending=self.descending,
+            after=after,
+            count=count,
+        )
+
+    def _list_keys_after_by_metric(self, after: int | None, count: int) -> list[int]:
+        behind_value, behind_run = Q(), Q()
+        is_measured = True
+        if after is not None:
+            if not self.visible.filter(pk=after).exists():
+                raise RowGone
+            side = "lt" if self.descending else "gt"
+            behind_run = Q(**{f"pk__{side}": after})
+            last = Measurement.objects.filter(run=after, metric=self.sort.name)
+            value = last.values_list("value", flat=True).first()
+            is_measured = value is not None
+            if is_measured:
+                further = Q(**{f"sorted_by__value__{side}": value})
+                behind_value = Q(**{f"sorted_by__value__{side}e": value})
+                behind_value &= further | Q(sorted_by__value=value) & behind_run
+                behind_run = Q()
+        keys = list(self._select_measured(behind_value)[:count]) if is_measured else []
+        if len(keys) < count and not self._limits:
+            keys += self._select_unmeasured().filter(behind_run)[: count - len(keys)]
+        return keys
+
+    @property
+    def _limits(self) -> list[Condition]:
+        """Return the conditions on the metric by which runs are sorted."""
+        return [row for row in self.conditions if row.column == self.sort and row.is_limit]
+
+    def _select_measured(self, behind: Q) -> Any:
+        """Return the keys of runs that have the metric, by the index on measurements.
+
+        Conditions on the same metric say where in the index to begin.
         """
         metric = Q(measurements__metric=self.sort.name)
-        limits = [row for row in self.conditions if row.column == self.sort and row.is_limit]
-        others = [row for row in self.conditions if row not in limits]
+        others = [row for row in self.conditions if row not in self._limits]
         measured = apply_conditions(self.visible, others)
         measured = measured.alias(sorted_by=FilteredRelation("measurements", condition=metric))
         # In one call: another one would join measurements once more.
-        limit = [row.compare_metric("sorted_by__") for row in limits]
-        measured = measured.filter(*limit, sorted_by__isnull=False)
+        limit = [row.compare_metric("sorted_by__") for row in self._limits]
+        measured = measured.filter(behind, *limit, sorted_by__isnull=False)
         order = ("-sorted_by__value", "-pk") if self.descending else ("sorted_by__value", "pk")
-        keys = list(measured.order_by(*order).values_list("pk", flat=True)[start:stop])
-        if limits or (stop is not None and len(keys) == stop - start):
+        return measured.order_by(*order).values_list("pk", flat=True)
+
+    def _select_unmeasured(self) -> Any:
+        """Return the keys of runs that do not have the metric."""
+        has_value = Measurement.objects.filter(run=OuterRef("pk"), metric=self.sort.name)
+        unmeasured = self.rows.filter(~Exists(has_value))
+        return unmeasured.order_by("-pk" if self.descending else "pk").values_list("pk", flat=True)
+
+    def _list_keys_by_metric(self, start: int, stop: int | None) -> list[int]:
+        """Return keys by the index on measurements, then those of runs that have none.
+
+        One statement for both would read and sort all runs.
+        """
+        measured = self._select_measured(Q())
+        keys = list(measured[start:stop])
+        if self._limits or (stop is not None and len(keys) == stop - start):
             return keys
         passed = start + len(keys) if keys or not start else measured.count()
-        has_value = Measurement.objects.filter(run=OuterRef("pk"), metric=self.sort.name)
-        unmeasured = self.rows.filter(~Exists(has_value)).order_by(order[-1])
         begin = max(start - passed, 0)
         end = None if stop is None else stop - passed
-        return keys + list(unmeasured.values_list("pk", flat=True)[begin:end])
+        return keys + list(self._select_unmeasured()[begin:end])
 
     def _list_keys_by_fact(self, start: int, stop: int | None) -> list[int]:
         """Return keys by a fact, which is read once a snapshot: many runs share one."""
@@ -215,6 +269,8 @@ class RunList:
     problems: list[str]
     picked: frozenset[str] | None = None
     """The uids of the only runs of it; None for all."""
+    experiment: int | None = None
+    """The key of the only experiment whose runs are listed; None for all."""
 
     @property
     def search_text(self) -> str:
@@ -240,6 +296,8 @@ class RunList:
         if self.archived != "all":
             visible = visible.filter(archived_at__isnull=self.archived != "only")
         rows = Run.objects.filter(experiment__in=visible)
+        if self.experiment is not None:
+            rows = rows.filter(experiment=self.experiment)
         if self.picked is not None:
             rows = rows.filter(uid__in=self.picked)
         if text := self.search_text:
@@ -284,10 +342,15 @@ class RunList:
         return bool(self.conditions or self.search_text or self.tags or self.archived)
 
 
-def read_run_list(request: Request, query: QueryDict | None = None) -> RunList:
-    """Return the list of this state, that of the request's address if none is given."""
+def read_run_list(
+    request: Request, query: QueryDict | None = None, offered: Columns | None = None
+) -> RunList:
+    """Return the list of this state, that of the request's address if none is given.
+
+    `offered` are the columns that it may name, usually all that have a meaning for the reader.
+    """
     query = request.GET if query is None else query
-    offered = list_columns(request.user)
+    offered = list_columns(request.user) if offered is None else offered
     columns, problems = choose_columns(query.getlist("column"), offered)
     conditions, more_problems = read_conditions(query.getlist("where"), offered)
     older, older_problems = _read_older_filters(request.user, query, offered)

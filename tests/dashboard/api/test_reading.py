@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
+from dashboard.api import result_routes
 from dashboard.api.result_routes import choose_exit_word
+from experiments.comparisons import kept
 from experiments.models import Experiment, Run, Series, StoredRecord
 from tests.dashboard.api.requests_by_token import get, log_in
 from tests.experiments.bundles.studies import end_runs, launch
@@ -104,3 +106,24 @@ def test_of_others_nothing_is_seen(client: Client, study: Experiment) -> None:
 def test_one_word_for_programs(verdicts: dict[str, int], word: str) -> None:
     assert choose_exit_word(verdicts, is_alive=False) == word
     assert choose_exit_word({}, is_alive=True) == "unfinished"
+
+
+def test_progress_asks_no_more_of_a_comparison_that_it_knows(
+    client: Client, study: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headers, path = log_in(study.owner), f"experiments/{study.pk}/progress"
+    first = get(client, path, headers)
+    monkeypatch.setattr(result_routes, "read_latest", pytest.fail)
+    assert get(client, path, headers) == first
+
+
+def test_a_comparison_that_a_worker_has_to_compute_is_unfinished(
+    client: Client, study: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept, "MANY_RUNS", 1)
+    progress = get(client, f"experiments/{study.pk}/progress", log_in(study.owner))
+    assert (progress["exit_word"], progress["verdicts"]) == ("unfinished", {})
+    assert "being computed" in progress["sentence"]
+    kept.keep_comparison(study.pk)
+    progress = get(client, f"experiments/{study.pk}/progress", log_in(study.owner))
+    assert progress["exit_word"] == "equivalent"

@@ -1,0 +1,182 @@
+"""Each operation of the API is open to the people to whom its page is, and to nobody else."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.test import Client
+from django.urls import reverse
+
+from dashboard.api.api import api
+from experiments.models import Role, User
+from experiments.models.api_token import Scope
+from experiments.models.visibility import SharedInside
+from tests.dashboard.access.test_roles import NOBODY, RULES, logged_in, make_own_rows, person
+from tests.dashboard.api.requests_by_token import log_in
+from tests.dashboard.conftest import Site
+from tests.factories import PartitionFactory
+
+pytestmark = pytest.mark.django_db
+
+
+def make_rows(site: Site, owner: User) -> dict[str, list[Any]]:
+    """Make rows of a person, and a partition of their cluster."""
+    own = make_own_rows(site, owner)
+    own["partition"] = [PartitionFactory(cluster_id=own["cluster"][0]).pk]
+    return own
+
+
+# Operation: the page with the same content or the same button. "": it is about oneself.
+PAGES = {
+    "read_me": "",
+    "list_experiments": "experiments",
+    "read_experiment": "experiment",
+    "list_events": "experiment",
+    "launch_experiment": "experiment_launch",
+    "cancel_experiment": "experiment_cancel",
+    "pause_experiment": "experiment_pause",
+    "continue_experiment": "experiment_continue",
+    "delete_draft": "experiment_delete",
+    "check_definition": "definition_import",
+    "make_experiment": "definition_import",
+    "replace_definition": "experiment_edit",
+    "read_definition_yaml": "definition_yaml",
+    "read_definition_json": "definition_json",
+    "read_bundle_zip": "bundle_zip",
+    "read_comparison_csv": "comparison_csv",
+    "read_comparison_tex": "comparison_tex",
+    "read_comparison_parquet": "comparison_parquet",
+    "read_methods": "comparison",
+    "read_progress": "experiment",
+    "read_experiment_comparison": "comparison_json",
+    "list_runs": "runs",
+    "list_experiment_runs": "experiment",
+    "read_run": "run",
+    "read_series": "run",
+    "read_output": "run_output",
+    "list_clusters": "clusters",
+    "read_cluster": "cluster",
+    "list_partitions": "clusters",
+    "read_partition": "cluster",
+    "list_environments": "catalogue",
+    "read_environment": "environment",
+    "list_workloads": "catalogue",
+    "read_workload": "workload",
+    "list_images": "catalogue",
+    "read_image": "image",
+    "list_data_sets": "catalogue",
+    "read_data_set": "dataset",
+    "list_metrics": "runs",
+}
+OPEN, REFUSED, HIDDEN = "open", "refused", "hidden"
+
+
+def list_operations() -> list[tuple[str, str, str, str]]:
+    """Return the id, the method, the address and the scope of each operation."""
+    return [
+        (operation["operationId"], method, address, operation["security"][0]["token"][0])
+        for address, methods in api.get_openapi_schema()["paths"].items()
+        for method, operation in methods.items()
+    ]
+
+
+def find_row(name: str, own: dict[str, list[Any]]) -> Any:
+    """Return the key of the row that an operation's page is about."""
+    what = "partition" if name == "read_partition" else RULES[PAGES[name]][1]
+    return own[what][0]
+
+
+def fill(address: str, name: str, own: dict[str, list[Any]]) -> str:
+    """Return the address of that row."""
+    return re.sub(r"{\w+}", lambda _: str(find_row(name, own)), address)
+
+
+def judge(status: int) -> str:
+    """Return what a status says about a person's rights: what follows them is another matter."""
+    return {403: REFUSED, 404: HIDDEN}.get(status, OPEN)
+
+
+def send(client: Client, method: str, address: str, **sent: Any) -> int:
+    """Send a request whose changes are taken back; return its status."""
+    with transaction.atomic():
+        status: int = getattr(client, method)(address, **sent).status_code
+        transaction.set_rollback(True)
+    assert status < 500, address
+    return status
+
+
+def hide_all(own: dict[str, list[Any]]) -> None:
+    for model in SharedInside.__subclasses__():
+        model._default_manager.update(visibility="private")
+
+
+def test_the_document_lists_these_operations() -> None:
+    assert {name for name, *_ in list_operations()} == set(PAGES)
+
+
+@pytest.mark.parametrize("whose", ["own", "public", "private"])
+@pytest.mark.parametrize("role", Role)
+def test_a_program_may_what_its_owner_may(role: Role, whose: str, site: Site) -> None:
+    user = person(role)
+    own = make_rows(site, user if whose == "own" else person(Role.SITE_ADMINISTRATOR))
+    if whose == "private":
+        hide_all(own)
+    client, headers = logged_in(user), log_in(user, *Scope.values)
+    for name, method, address, _ in list_operations():
+        status = send(Client(), method, fill(address, name, own), headers=headers)
+        page = PAGES[name]
+        if not page:
+            assert status == 200
+            continue
+        page_method, what, _ = RULES[page]
+        args = own[what] if what else []
+        shown = send(client, page_method, reverse(page, args=args))
+        assert judge(status) == judge(shown), (name, status, shown)
+
+
+def test_without_a_token_nothing_opens(site: Site) -> None:
+    own = make_rows(site, person(Role.SITE_ADMINISTRATOR))
+    for name, method, address, _ in list_operations():
+        assert send(Client(), method, fill(address, name, own)) == 401, name
+
+
+def test_a_token_opens_what_its_scopes_name(site: Site) -> None:
+    user = person(Role.SITE_ADMINISTRATOR)
+    own = make_rows(site, user)
+    for scope in Scope.values:
+        headers = log_in(user, scope)
+        for name, method, address, needed in list_operations():
+            status = send(Client(), method, fill(address, name, own), headers=headers)
+            assert (status == 403) == (needed not in (scope, Scope.READ)), (name, scope, status)
+
+
+def test_a_session_opens_what_reads_and_nothing_else(site: Site) -> None:
+    user = person(Role.SITE_ADMINISTRATOR)
+    own, client = make_rows(site, user), logged_in(user)
+    for name, method, address, _ in list_operations():
+        status = send(client, method, fill(address, name, own))
+        assert (status == 401) == (method != "get"), (name, status)
+
+
+def test_lists_have_the_rows_that_single_addresses_open(site: Site) -> None:
+    own = make_rows(site, person(Role.SITE_ADMINISTRATOR))
+    hide_all(own)
+    user: User = person(Role.RESEARCHER)
+    make_rows(site, user)
+    headers = log_in(user)
+    addresses = {name: address for name, _, address, _ in list_operations()}
+    for word in ("experiments", "clusters", "environments", "workloads", "images", "data_sets"):
+        listed = Client().get(addresses[f"list_{word}"], headers=headers).json()["items"]
+        assert listed, word
+        for item in listed:
+            address = f"{addresses[f'list_{word}']}/{item['id']}"
+            assert Client().get(address, headers=headers).status_code == 200, address
+
+
+def test_documents_are_open_to_everybody() -> None:
+    assert NOBODY not in PAGES
+    for address in ("/api/", "/api/v1/", "/api/v1/openapi.json"):
+        assert Client().get(address).status_code == 200, address
