@@ -23,6 +23,8 @@ from runners.workloads.command import Command
 from runners.workloads.given import OURS, why_no_file_name
 
 TEMPLATE = Path(__file__).with_name("job.sh.template")
+NODE_PYTHON = ("python3", "-B", "-E", "-s")
+"""The node's own, which neither variables nor the user's packages change. It writes no bytecode."""
 PROCESSES_TEMPLATE = Path(__file__).with_name("gpu_processes.sh.template")
 PROOF_TEMPLATE = Path(__file__).with_name("data_proof.sh.template")
 
@@ -46,6 +48,7 @@ def render_own_files(job: JobSpec, scheduler: Scheduler) -> dict[str, bytes]:
             "run": run.uid,
             "environment": run.environment.label,
             "workload": run.workload,
+            **_name_interpreter(run),
             "parameters": dict(run.parameters),
             "nodes": job.launch.nodes,
             "gpus": job.resources.gpus_per_node // job.launch.instances,  # of a node
@@ -55,6 +58,12 @@ def render_own_files(job: JobSpec, scheduler: Scheduler) -> dict[str, bytes]:
         text = json.dumps(spec, ensure_ascii=False, indent=2)
         files[f"runs/{run.directory_name}/spec.json"] = text.encode()
     return files
+
+
+def _name_interpreter(run: RunSpec) -> dict[str, str]:
+    """Return what {python} stands for: where no payload runs inside, none can tell."""
+    outside = WORKLOADS[run.workload].is_recorded_outside(run.parameters)
+    return {"python": run.environment.python} if outside else {}
 
 
 def render(job: JobSpec, scheduler: Scheduler) -> str:
@@ -135,9 +144,13 @@ def _render_run(job: JobSpec, run: RunSpec, number: int) -> str:
     data = run.data.path if run.data else ""
     inside = Inside(environment, directory, binds=(job.directory,), gpus=gpus, data=data)
     container_command = runtime.wrap(inside)
-    program = WORKLOADS[run.workload].build_argv(
-        environment.python, f"{job.directory}/payload", directory
-    )
+    workload, payload = WORKLOADS[run.workload], f"{job.directory}/payload"
+    if workload.is_recorded_outside(run.parameters):
+        recorder = [*NODE_PYTHON, f"{payload}/outside.py", f"{directory}/spec.json"]
+        container_command = [*recorder, *container_command]
+        program = ["/bin/sh", f"{payload}/inside.sh"]
+    else:
+        program = workload.build_argv(environment.python, payload, directory)
     several = launching.is_several(job)
     home = job.launch.instances == 1
     settings = _quote_all(_list_variables(environment, directory, home=home, data=data))

@@ -143,6 +143,7 @@ SOFTWARE: Shape = Table(
         "mark": Text(100),
         "python": VERSIONS,
         "packages": VERSIONS,
+        "system_packages": VERSIONS,
         "os": Text(),
         "libc": Text(),
         "machine": Text(),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from runners.interpreters import NO_PYTHON
 from runners.jobs import EnvironmentSpec, Step
 from runners.runtimes import RUNTIMES
 from runners.scripts import wrap_program
@@ -15,20 +16,36 @@ def inspect_software(
 ) -> tuple[Step, ...]:
     """Return the steps that write the result.json of payload/software.py, with `mark` in it.
 
+    Without Python inside it is that of payload/software_files.py.
+
     It is written into `directory`, the operation's. The environment's set-up lines must be the
     job's. `look_for` are programs and absolute paths of which it says whether they are there.
     """
-    program = [environment.python, f"{directory}/payload/software.py", f"--mark={mark}"]
-    program.append(f"--output={directory}/result.json")
-    program += [f"--look-for={word}" for word in look_for]
-    inspection = Step(
-        f"Reading what {environment.python} finds inside",
-        tuple(wrap_program(environment, directory, program)),
-    )
+    payload = f"{directory}/payload"
+    output = [f"--mark={mark}", f"--output={directory}/result.json"]
+    if environment.python == NO_PYTHON:
+        shell = ["/bin/sh", f"{payload}/software.sh", f"{directory}/inside", *look_for]
+        reading = ["python3", f"{payload}/software_files.py", f"{directory}/inside", *output]
+        inspection: tuple[Step, ...] = (
+            Step(
+                "Copying lists of packages from inside",
+                tuple(wrap_program(environment, directory, shell)),
+            ),
+            Step("Reading them", tuple(reading)),
+        )
+    else:
+        program = [environment.python, f"{payload}/software.py", *output]
+        program += [f"--look-for={word}" for word in look_for]
+        inspection = (
+            Step(
+                f"Reading what {environment.python} finds inside",
+                tuple(wrap_program(environment, directory, program)),
+            ),
+        )
     if not environment.image_path:
-        return (inspection,)
+        return inspection
     present = RUNTIMES[environment.runtime]().build_presence_command(environment)
     presence_check = Step(
         "Looking for the image", ("sh", "-c", LOOK, environment.image_path, *present)
     )
-    return presence_check, inspection
+    return presence_check, *inspection

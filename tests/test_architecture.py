@@ -116,6 +116,7 @@ ROOMS = {
         "ends": "",
         "errors": "",
         "exit_codes": "",
+        "interpreters": "",
         "jobs": "",
         "data_sets": "jobs",
         "payload": "",
@@ -140,7 +141,7 @@ ROOMS = {
         "images": "errors jobs payload runtimes",
         "launching": "jobs schedulers",
         "scripts": "data_sets jobs launching node_samples payload runtimes schedulers workloads",
-        "software": "jobs runtimes scripts",
+        "software": "interpreters jobs runtimes scripts",
         "recipes": "images jobs scripts software",
         "removals": "jobs untrusted",
         "submissions": "errors jobs payload schedulers scripts transports",
@@ -156,7 +157,8 @@ ROOMS = {
         "probes": "errors transports untrusted",
         "gate": "claims directories live_files probes runner runtimes schedulers submissions "
         "transports",
-        "preflight": "errors exit_codes gate jobs probes runtimes schedulers transports untrusted",
+        "preflight": "errors exit_codes gate interpreters jobs probes runtimes schedulers "
+        "transports untrusted",
         "cluster_reading": "errors jobs preflight probes runtimes schedulers transports untrusted",
     },
     "experiments": {

@@ -46,7 +46,7 @@ KEPT = {
     "tests/dashboard/api/test_api_roles.py::test_a_program_may_what_its_owner_may[viewer-pr": (
         "no operation of the API is open to whom its page is closed"
     ),
-    "tests/dashboard/api/test_schemathesis.py::test_answers_are_as_documented[GET /api/v1/m": (
+    "tests/dashboard/api/test_schemathesis.py::test_answers_are_as_documented[GET-/api/v1/m": (
         "the API answers as its document says"
     ),
     "tests/dashboard/test_query_counts.py::test_no_page": "how often pages ask the database",

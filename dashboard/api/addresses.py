@@ -5,17 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache, partial
-from http import HTTPStatus
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.urls import URLPattern, URLResolver, include, path, re_path, reverse
+from django.urls import URLPattern, URLResolver, include, path, reverse
 from ninja import NinjaAPI
 
-from dashboard.api.problems import Problem, send_problem
 from dashboard.api.strict_requests import View, answer_strictly
 
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
-NOWHERE = "The API has no such address. /api/v1/openapi.json lists all of them."
 
 
 def list_addresses(api: NinjaAPI) -> list[URLPattern | URLResolver]:
@@ -36,9 +33,8 @@ def list_addresses(api: NinjaAPI) -> list[URLPattern | URLResolver]:
         path(route, _open(_make_view(api, route, views[route])), name=names[route])
         for route in sorted(views, key=_sort_fixed_first)
     ]
-    nowhere, index = re_path(r"", _open(answer_nowhere)), path("", _open(answer_index))
-    version = include(([*addresses, nowhere], "api"), namespace="api")
-    return [path("v1/", version), index, nowhere]
+    version = include((addresses, "api"), namespace="api")
+    return [path("v1/", version), path("", _open(answer_index))]
 
 
 def _sort_fixed_first(route: str) -> tuple[bool, ...]:
@@ -81,8 +77,3 @@ def answer_index(request: HttpRequest) -> HttpResponse:
             "tokens": reverse("api_tokens"),
         }
     )
-
-
-def answer_nowhere(request: HttpRequest) -> HttpResponse:
-    """Answer 404 to an address that is not there, as problem+json."""
-    return send_problem(Problem(HTTPStatus.NOT_FOUND, NOWHERE))

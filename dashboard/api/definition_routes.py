@@ -45,14 +45,15 @@ WRONG_KIND = (
 )
 INVALID = "The file is not valid."
 FROZEN = "A launched experiment is frozen."
-TEXT = {"schema": {"type": "string", "maxLength": MOST_BYTES}}
+ANY: dict[str, Any] = {"schema": {}}
+"""What is wrong in a file is said by line and column, not refused as a whole."""
 PART = {"type": "string", "format": "binary"}
 BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "content": {
-            YAML: TEXT,
-            JSON: {"schema": {}},  # what is wrong in it is said by line, not refused as a whole
+            YAML: ANY,
+            JSON: ANY,
             PARTS: {
                 "schema": {
                     "type": "object",

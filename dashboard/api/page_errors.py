@@ -13,6 +13,7 @@ ROOT = "/api/"
 DETAILS = {
     HTTPStatus.BAD_REQUEST: "The request cannot be read: its address, headers and content have to "
     "be UTF-8 without NUL, and its host one of this site.",
+    HTTPStatus.NOT_FOUND: "The API has no such address. /api/v1/openapi.json lists all of them.",
     HTTPStatus.INTERNAL_SERVER_ERROR: "The site has failed, which is a mistake in Tare: it stands "
     "in the log of the web server.",
 }

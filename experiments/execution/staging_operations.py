@@ -21,6 +21,7 @@ from experiments.models.images import ARCHIVE
 from runners.errors import Refused
 from runners.images.formats import FORMATS
 from runners.images.staging_steps import Source
+from runners.interpreters import NO_PYTHON
 from runners.jobs import EnvironmentSpec, Step
 from runners.records import Record
 from runners.runtimes import RUNTIMES, Inside
@@ -145,9 +146,17 @@ def find_runtime(row: StagedImage) -> Runtime:
 
 
 def plan_inspection(operation: Operation, row: StagedImage) -> tuple[Step, ...]:
-    """Return the step that reads the form's files from inside a container, as programs see them."""
+    """Return the step that reads the form's files from inside a container, as programs see them.
+
+    Of an image without Python the node's own reads them, from outside.
+    """
     runtime = find_runtime(row)
     directory = name_operation_directory(operation)
+    doing, script = "Comparing its files with the image's", FORMATS[row.format].read_outside
+    interpreter = find_interpreter(row.image.facts)
+    if interpreter == NO_PYTHON and script:
+        executable = runtime.executable or RUNTIMES[runtime.kind].command
+        return (Step(doing, ("sh", "-c", script, executable, row.path, RESULT)),)
     environment = EnvironmentSpec(
         label=str(row),
         runtime=runtime.kind,
@@ -159,12 +168,12 @@ def plan_inspection(operation: Operation, row: StagedImage) -> tuple[Step, ...]:
     )
     inside = Inside(environment, directory, binds=(directory,))
     program = (
-        *("/usr/bin/env", "PYTHONDONTWRITEBYTECODE=1", find_interpreter(row.image.facts)),
+        *("/usr/bin/env", "PYTHONDONTWRITEBYTECODE=1", interpreter),
         *(f"{directory}/payload/survey.py", "/", "--output", f"{directory}/{RESULT}"),
         *("--exclude", directory),
     )
     launcher = RUNTIMES[runtime.kind]().wrap(inside)
-    return (Step("Comparing its files with the image's", (*launcher, *program)),)
+    return (Step(doing, (*launcher, *program)),)
 
 
 def store_inventory(image: Image, inventory: dict[str, object]) -> None:

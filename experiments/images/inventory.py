@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from runners.interpreters import NO_PYTHON
 from runners.shapes import SURVEY
 from runners.untrusted import clean_text, validate
 
@@ -47,9 +49,21 @@ def make_storable(value: Any) -> Any:
 
 
 def find_interpreter(facts: Mapping[str, Any]) -> str:
-    """Return the path of the image's main Python: the one with most packages."""
-    path = _python(facts).get("path", "")
-    return f"/{path.lstrip('/')}" if path else "python3"
+    """Return the path of the image's main Python: of 3.8 or later, the one with most packages.
+
+    NO_PYTHON where its files are known and have none; "python3" where they are not.
+    """
+    if not facts.get("tree"):
+        path = _python(facts).get("path", "")
+        return f"/{path.lstrip('/')}" if path else "python3"
+    pythons = [row for row in facts.get("pythons") or () if _is_new_enough(row)]
+    path = _python({"pythons": pythons}).get("path", "")
+    return f"/{path.lstrip('/')}" if path else NO_PYTHON
+
+
+def _is_new_enough(python: Mapping[str, Any]) -> bool:
+    match = re.match(r"(\d+)\.(\d+)", str(python.get("version", "")))
+    return not match or (int(match[1]), int(match[2])) >= (3, 8)
 
 
 def _python(survey: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -16,6 +16,7 @@ from experiments.statistics import numbers
 from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS
 from experiments.statistics.interim_analyses import count_most_analyses
 from experiments.statistics.verdicts import FEWEST
+from runners.interpreters import NO_PYTHON
 from runners.schedulers import SCHEDULERS
 from runners.workloads import WORKLOADS
 from runners.workloads.run_metrics import OF_JOB
@@ -130,6 +131,9 @@ def list_refusals(
     for workload in [row for row in workloads if row.kind not in WORKLOADS]:
         messages["workloads"].append(f"{workload} is only known from imported logs.")
     workloads = [row for row in workloads if row.kind in WORKLOADS]
+    messages["environments"] += list_without_python(workloads, environments)
+    if not messages["environments"]:
+        del messages["environments"]
     _check_scales(messages, cluster, partition, workloads, environments, scales)
     _check_metric(messages, workloads, primary_metric, paired=paired)
     for name, message in decisive_metrics.list_refusals(
@@ -179,6 +183,21 @@ def list_refusals(
                 "the independent design."
             )
     return dict(messages)
+
+
+def list_without_python(
+    workloads: Sequence[Workload], environments: Sequence[Environment]
+) -> list[str]:
+    """Return a sentence for each environment without Python that a workload needs."""
+    needing = [row for row in workloads if WORKLOADS[row.kind].needs_python(row.parameters)]
+    names = ", ".join(str(row) for row in needing)
+    return [
+        f"{environment} has no Python 3.8 or later (its interpreter is {NO_PYTHON!r}), which "
+        f"{names} need{'s' * (len(needing) == 1)}: choose another environment, or a program of "
+        "yours with Recorded: outside and without {python} in its command."
+        for environment in environments
+        if needing and environment.python == NO_PYTHON
+    ]
 
 
 def describe_unready_images(environments: Sequence[Environment]) -> list[str]:

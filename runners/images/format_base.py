@@ -33,6 +33,8 @@ class Format(ABC):
     made_by: ClassVar[tuple[str, ...]] = ()  # kinds of runtimes that can make it, the best first
     by_mode: ClassVar[bool] = False  # each mode of the runtime changes it and needs its own form
     on_node: ClassVar[bool] = False  # each node stores it for itself
+    read_outside: ClassVar[str] = ""
+    """The script by which the node's Python reads its files; empty: only the image's own can."""
     by_site: ClassVar[str] = ""  # why Tare does not make it; then making and removing it is refused
 
     @abstractmethod

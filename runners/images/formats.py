@@ -25,6 +25,7 @@ class Sif(File):
     label = "A SIF file"
     made_by = ("apptainer", "singularity")
     suffix = ".sif"
+    read_outside = scripts.READ_SIF
 
     def list_making_steps(
         self, source: Source, location: str, executable: str, mode: str
@@ -60,6 +61,7 @@ class Sandbox(File):
 
     label = "A sandbox"
     suffix = ".sandbox"
+    read_outside = scripts.READ_FOLDER
 
     def list_making_steps(
         self, source: Source, location: str, executable: str, mode: str
@@ -85,6 +87,7 @@ class Sandbox(File):
 class Squashfs(File):
     label = "A squashfs file"
     suffix = ".sqfs"
+    read_outside = scripts.READ_SQUASHFS
 
     def list_making_steps(
         self, source: Source, location: str, executable: str, mode: str
@@ -115,6 +118,7 @@ class UDockerContainer(Named):
 
     label = "A container of udocker"
     made_by = ("udocker",)
+    read_outside = scripts.READ_UDOCKER
     by_mode = True
 
     def list_making_steps(
@@ -139,6 +143,7 @@ class PodmanImage(Named):
 
     label = "Podman's image"
     made_by = ("podman",)
+    read_outside = scripts.READ_PODMAN
     on_node = True
     pattern = r"localhost/tare/[0-9a-f]{16}(@sha256:[0-9a-f]{64}|:rootfs)"
     script = scripts.PODMAN_LOAD

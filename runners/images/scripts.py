@@ -115,6 +115,28 @@ container=$("$0" create --userns=keep-id --network=none "$2" true) || exit
 exec "$0" rm "$container"
 """
 
+# How the node's Python reads the files of a form whose image has none: EXECUTABLE FORM RESULT. The
+# job's directory is the working directory.
+READ_FOLDER = 'exec python3 payload/survey.py "$1" --output "$2"'
+READ_UDOCKER = """root=$("$0" inspect -p "$1") || exit
+exec python3 payload/survey.py "$root" --output "$2"
+"""
+READ_PODMAN = """# shellcheck disable=SC2016 # the shell in the user namespace expands these
+exec "$0" unshare sh -c 'root=$("$0" image mount "$1") || exit
+python3 payload/survey.py "$root" --output "$2"
+code=$?
+"$0" image unmount "$1" >/dev/null
+exit "$code"' "$0" "$1" "$2"
+"""
+_READ_UNPACKED = """@unpack@ && python3 payload/survey.py unpacked --output "$2"
+code=$?
+chmod -R u+rwX unpacked
+rm -rf unpacked
+exit "$code"
+"""
+READ_SIF = _READ_UNPACKED.replace("@unpack@", '"$0" build --sandbox unpacked "$1"')
+READ_SQUASHFS = _READ_UNPACKED.replace("@unpack@", 'unsquashfs -quiet -d unpacked "$1"')
+
 # EXECUTABLE NAME. The same image may have another name, given by somebody else: then it stays.
 PODMAN_REMOVE = """"$0" image exists "$1" || exit 0
 id=$("$0" image inspect --format '{{.Id}}' "$1") || exit

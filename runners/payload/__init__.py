@@ -19,8 +19,8 @@ def read_payload_files() -> Mapping[str, bytes]:
     return MappingProxyType(
         {
             path.relative_to(this_file.parent).as_posix(): path.read_bytes()
-            for path in sorted(this_file.parent.rglob("*.py"))
-            if path != this_file
+            for path in sorted(this_file.parent.rglob("*"))
+            if path.suffix in (".py", ".sh") and path != this_file
         }
     )
 

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from time import perf_counter
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Mapping
 
 from .executables import find_executable
 from .frameworks import Failure
@@ -43,9 +43,7 @@ def run(parameters: dict[str, Any], recorder: Recorder, process: RunProcess) -> 
     files = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "files")
     variables = make_variables(parameters, files, process)
     argv = expand_placeholders(parameters, files, process)
-    if parameters["argv"][0] in parameters["files"]:
-        with contextlib.suppress(OSError):  # sent files have lost the right to be executed
-            os.chmod(argv[0], 0o755)
+    let_be_executed(parameters, argv)
     program = find_executable(argv[0], path=variables.get("PATH"))
     if program is None:
         raise explain_missing_program(argv[0], sorted(parameters["files"]), variables["PATH"])
@@ -72,15 +70,32 @@ def run(parameters: dict[str, Any], recorder: Recorder, process: RunProcess) -> 
     }
 
 
-def expand_placeholders(parameters: dict[str, Any], files: str, process: RunProcess) -> List[str]:
-    """Return the command with values for its placeholders; other braces stay as they are."""
+def let_be_executed(parameters: dict[str, Any], argv: List[str]) -> None:
+    """Give a sent file the right to be executed, which it has lost, if it is the program."""
+    if parameters["argv"][0] in parameters["files"]:
+        with contextlib.suppress(OSError):
+            os.chmod(argv[0], 0o755)
+
+
+def expand_placeholders(
+    parameters: dict[str, Any],
+    files: str,
+    process: RunProcess,
+    *,
+    python: str = sys.executable,
+    variables: Mapping[str, str] = os.environ,
+) -> List[str]:
+    """Return the command with values for its placeholders; other braces stay as they are.
+
+    `python` and `variables` are the environment's.
+    """
     values = {
-        "{python}": sys.executable,
+        "{python}": python,
         "{files}": files,
         "{run}": process.own_directory,
         "{gpus}": str(process.gpus // max(1, min(process.gpus, process.local_size))),
         "{nodes}": str(process.nodes),
-        "{data}": os.environ.get("TARE_DATA", "{data}"),
+        "{data}": variables.get("TARE_DATA", "{data}"),
     }
     argv = []
     for argument in parameters["argv"]:
@@ -96,9 +111,7 @@ def make_variables(parameters: dict[str, Any], files: str, process: RunProcess) 
     variables = dict(os.environ)
     python_path = variables.get("PYTHONPATH")
     variables["PYTHONPATH"] = os.pathsep.join([files, python_path] if python_path else [files])
-    variables["TARE_FILES"] = files
-    variables["TARE_RESULT"] = os.path.join(process.own_directory, "tare-result.json")
-    variables["TARE_BURN_IN"] = str(parameters["burn_in"])
+    variables.update(name_places(parameters, files, process))
     python_folder = os.path.dirname(sys.executable)
     path = variables.get("PATH", os.defpath)
     if find_executable(os.path.basename(sys.executable), path=path) != sys.executable:
@@ -106,6 +119,15 @@ def make_variables(parameters: dict[str, Any], files: str, process: RunProcess) 
         path = os.pathsep.join([python_folder, path])
     variables["PATH"] = path
     return variables
+
+
+def name_places(parameters: dict[str, Any], files: str, process: RunProcess) -> Dict[str, str]:
+    """Return the variables that tell a program where its files are, and where to report."""
+    return {
+        "TARE_FILES": files,
+        "TARE_RESULT": os.path.join(process.own_directory, "tare-result.json"),
+        "TARE_BURN_IN": str(parameters["burn_in"]),
+    }
 
 
 def wait_for(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import resource
 import time
-from typing import Any, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 from .loaded import Readings
 
@@ -29,7 +29,9 @@ class Tree:
     Some of them are readings of what the descendants have loaded, too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, find_root: Callable[[], int] = os.getpid) -> None:
+        """`find_root` returns the process that waits for the program; 0 if there is none yet."""
+        self._find_root = find_root
         self.can_be_seen = os.path.exists(CHILDREN % (os.getpid(), os.getpid()))
         self.highest = 0
         self.samples = 0
@@ -53,8 +55,8 @@ class Tree:
                 pause = max(LEAST_PAUSE, PAUSES * took)
             time.sleep(pause)
             began = time.perf_counter()
-            root = os.getpid()
-            tree = walk_tree(root)
+            root = self._find_root()
+            tree = walk_tree(root) if root else []
             sizes = [size for _, size in tree]
             self.highest = max(self.highest, sum(sizes))
             self.most_processes = max(self.most_processes, len(sizes))
@@ -95,8 +97,13 @@ def measure_largest_child() -> int:
 
 def measure_own_peak() -> int:
     """Return the most bytes that this process held at any time; 0 if the kernel does not tell."""
+    return measure_peak("self")
+
+
+def measure_peak(process: Any) -> int:
+    """Return the most bytes that a process has held; 0 if the kernel does not tell."""
     try:
-        with open("/proc/self/status", encoding="utf-8", errors="replace") as file:
+        with open("/proc/%s/status" % process, encoding="utf-8", errors="replace") as file:
             for line in file:
                 if line.startswith("VmHWM:"):
                     return int(line.split()[1]) * 1024

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from runners.interpreters import NO_PYTHON
 from runners.jobs import EnvironmentSpec, JobSpec, Resources
 from runners.preflight.checks import PartitionSpec, RuntimeSpec, Site
 from runners.preflight.node import OUTPUT_PREFIX
@@ -49,6 +50,14 @@ try:
 except (ImportError, OSError, AttributeError) as problem:
     facts["driver"] = str(problem)
 print("{OUTPUT_PREFIX}" + json.dumps(facts))"""
+
+
+# The same by a shell, for an environment without Python: how many GPUs have a device there.
+SHELL_INSIDE = """if [ -r /etc/os-release ]; then . /etc/os-release; fi
+gpus=0
+for file in /dev/nvidia[0-9]*; do if [ -e "$file" ]; then gpus=$((gpus + 1)); fi; done
+printf '%s{"python": "%s", "os": "%s", "gpus": %d}\\n' "$1" "$2" "$PRETTY_NAME" "$gpus"
+"""
 
 
 def list_login_node_probes(site: Site, scheduler: Scheduler) -> list[Probe]:
@@ -188,9 +197,12 @@ def _build_modes_command(runtime: RuntimeSpec) -> list[str]:
 
 
 def _start_command(spec: EnvironmentSpec, directory: str, gpus: bool) -> list[str]:
-    """Return the command that starts the environment's Python inside, as a job would."""
+    """Return the command that starts the environment's Python, else its shell, as a job would."""
     variables = [f"{name}={value}" for name, value in spec.variables]
-    program = ["/usr/bin/env", *variables, spec.python, "-c", INSIDE]
+    has_none = spec.python == NO_PYTHON
+    by_shell = ["/bin/sh", "-c", SHELL_INSIDE, "inside", OUTPUT_PREFIX, NO_PYTHON]
+    starter = by_shell if has_none else [spec.python, "-c", INSIDE]
+    program = ["/usr/bin/env", *variables, *starter]
     container_command = RUNTIMES[spec.runtime]().wrap(
         Inside(spec, directory, binds=(directory,), gpus=gpus)
     )

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from runners.exit_codes import describe_exit_code
+from runners.interpreters import NO_PYTHON
 from runners.jobs import EnvironmentSpec
 from runners.preflight.checks import ARCHITECTURE, MESSAGE_LIMIT, Check, RuntimeSpec
 from runners.preflight.machine import check_for_silence
@@ -121,7 +122,9 @@ def check_environment(
     if output is None:
         message, cure = _explain_failed_start(answer, spec)
         return make_check("failed", message, cure, error_text)
-    value = f"Python {output['python']}, {output.get('os') or 'no name of its system'}"
+    has_none = output["python"] == NO_PYTHON
+    python = "no Python" if has_none else f"Python {output['python']}"
+    value = f"{python}, {output.get('os') or 'no name of its system'}"
     if not gpus_asked:
         return make_check("ok", f"Starts: {value}.", value=value)
     seen = output.get("gpus")

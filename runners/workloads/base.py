@@ -139,6 +139,16 @@ class Workload:
         return "one"
 
     @classmethod
+    def is_recorded_outside(cls, parameters: Mapping[str, Any]) -> bool:
+        """Return whether the node's Python records a run, and none is needed inside."""
+        return False
+
+    @classmethod
+    def needs_python(cls, parameters: Mapping[str, Any]) -> bool:
+        """Return whether a run cannot be had in an environment without Python."""
+        return not cls.is_recorded_outside(parameters)
+
+    @classmethod
     def list_refusals(
         cls, parameters: Mapping[str, Any], *, nodes: int, gpus: int, processes: int
     ) -> list[str]:

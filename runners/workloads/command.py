@@ -21,6 +21,7 @@ BY_STEPS = tuple(
 )
 """Metrics of steps, which the recorder reports."""
 ALWAYS = (WALL_TIME, CONTAINER_START)
+INSIDE, OUTSIDE = "inside", "outside"
 BEFORE = ("container start", "start", "snapshot")
 """Phases of the payload before the program starts."""
 
@@ -52,6 +53,16 @@ class Command(Workload):
             default={},
             group="The program",
             help="Files that travel to the cluster with the job, at most 1 MB each.",
+        ),
+        Parameter(
+            name="recorded",
+            type="choice",
+            default=INSIDE,
+            choices=(INSIDE, OUTSIDE),
+            group="The program",
+            help="inside: by Python 3.8 or later in each environment. outside: by Python on the "
+            "node, for images without it; inside there has to be no more than a shell, /bin/sh. "
+            "The same in all environments, bare metal included.",
         ),
         Parameter(
             name="read",
@@ -173,6 +184,15 @@ class Command(Workload):
     @classmethod
     def choose_processes(cls, parameters: Mapping[str, Any]) -> Processes:
         return cast("Processes", parameters.get("processes", "one"))
+
+    @classmethod
+    def is_recorded_outside(cls, parameters: Mapping[str, Any]) -> bool:
+        return bool(parameters.get("recorded", INSIDE) == OUTSIDE)
+
+    @classmethod
+    def needs_python(cls, parameters: Mapping[str, Any]) -> bool:
+        is_named = any("{python}" in word for word in parameters.get("argv", ()))
+        return is_named or super().needs_python(parameters)
 
     @classmethod
     def clean(cls, parameters: Mapping[str, object]) -> dict[str, Value]:

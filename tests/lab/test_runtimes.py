@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lab.client import Lab
-from runners.jobs import EnvironmentSpec, JobSpec
+from runners.jobs import EnvironmentSpec, JobSpec, Launch
 from runners.records import read_record
 from runners.runtimes import RUNTIMES, Inside
 from runners.schedulers import Slurm
@@ -243,3 +243,49 @@ def test_a_program_is_described_alike_behind_every_wall(cluster, environments):
     assert list(files) == ["timeout", "sort"]
     assert "libc.so.6" in libraries
     assert found == dict.fromkeys(found, (files, libraries))
+
+
+def test_a_program_recorded_outside_ends_in_every_runtime_when_its_time_is_up(
+    cluster, environments
+):
+    mark = "73521"
+    chosen = [replace(row, python="none") for row in environments.values()]
+    parameters = COMMAND.clean(
+        {"argv": ["sh", "-c", f"sleep {mark}; true"], "read": "nothing", "recorded": "outside"}
+    )
+    job = cluster.job(*chosen)
+    runs = (
+        replace(run, workload="command", parameters=parameters, time_limit_seconds=4)
+        for run in job.runs
+    )
+    job = replace(job, runs=tuple(runs))
+    record = cluster.finished(job, cluster.runner.submit(job), 170)
+    for run in job.runs:
+        ran = record.runs[run.uid]
+        assert ran.failure == "time limit reached: the run was ended after 4 s", run.environment
+        assert "python" not in ran.snapshot
+        assert ran.snapshot["os"].startswith("Debian"), run.environment.label
+    assert cluster.lab.execute(["pgrep", "-af", mark]).stdout == ""
+
+
+def test_processes_of_two_nodes_are_recorded_outside(cluster, environments):
+    chosen = [replace(environments[name], python="none") for name in ("bare metal", "Podman")]
+    script = "echo rank $TARE_RANK of $TARE_SIZE; sleep 0.3"
+    parameters = COMMAND.clean(
+        {
+            "argv": ["sh", "-c", script],
+            "read": "nothing",
+            "recorded": "outside",
+            "processes": "node",
+        }
+    )
+    job = cluster.job(*chosen, nodes=2)
+    runs = tuple(replace(run, workload="command", parameters=parameters) for run in job.runs)
+    job = replace(job, runs=runs, launch=Launch("srun", nodes=2, processes_per_node=1))
+    record = cluster.finished(job, cluster.runner.submit(job), 170)
+    for run in job.runs:
+        ran = record.runs[run.uid]
+        assert (ran.exit_code, ran.failure) == (0, ""), ran.output_tail
+        assert "rank 0 of 2" in ran.output_tail
+        assert b"rank 1 of 2" in ran.files["rank-1/output.txt"]
+        assert COMMAND.read(ran.files, parameters).measurements["wall_time"][0] > 0.25

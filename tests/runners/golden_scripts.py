@@ -33,6 +33,7 @@ BARE_METAL = EnvironmentSpec(
     python="/scratch/software/numpy/bin/python",
     setup_lines=("module load gcc", 'export LD_LIBRARY_PATH="$GCC_ROOT/lib64"'),
 )
+WITHOUT_PYTHON = replace(BARE_METAL, python="none")
 UDOCKER = EnvironmentSpec(
     label="NumPy 2.5, udocker P1",
     runtime="udocker",
@@ -105,6 +106,13 @@ def block(*environments: EnvironmentSpec) -> JobSpec:
         setup_lines=("ulimit -s unlimited",),
         cooldown_seconds=30,
     )
+
+
+def outside(job: JobSpec) -> JobSpec:
+    """The job with a program that is recorded by the node's Python: none is needed inside."""
+    parameters = {"argv": ["sorting", "10"], "files": {}, "recorded": "outside"}
+    runs = (replace(run, workload="command", parameters=parameters) for run in job.runs)
+    return replace(job, runs=tuple(runs))
 
 
 def site(kind: str, *directives: str) -> str:
@@ -211,6 +219,7 @@ def scripts() -> dict[str, str]:
             ),
             "slurm.sh": render(block(BARE_METAL, SIF, UDOCKER), slurm),
             "slurm_data.sh": render(reads_data(block(BARE_METAL, SIF)), slurm),
+            "slurm_outside.sh": render(outside(block(WITHOUT_PYTHON, typical("podman"))), slurm),
             "slurm_gpu_processes.sh": render(
                 replace(block(BARE_METAL, SIF), counts_gpu_processes=True), slurm
             ),

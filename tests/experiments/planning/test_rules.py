@@ -39,6 +39,24 @@ def test_what_fits_is_not_refused(asked: dict[str, Any]) -> None:
     assert list_refusals(**asked) == {}
 
 
+def test_what_needs_python_is_refused_in_an_environment_without(asked: dict[str, Any]) -> None:
+    environments = [asked["baseline"], EnvironmentFactory(cluster=asked["cluster"], python="none")]
+    refused = list_refusals(**asked | {"environments": environments})["environments"]
+    assert "has no Python 3.8 or later" in refused[0]
+    assert "which blas needs" in refused[0]
+    kinds = {
+        "outside": {"argv": ["sorting"], "recorded": "outside"},
+        "inside": {"argv": ["sorting"]},
+        "named": {"argv": ["{python}", "x.py"], "recorded": "outside"},
+    }
+    for name, parameters in kinds.items():
+        row = WorkloadFactory(name=name, kind="command", parameters=parameters)
+        found = list_refusals(
+            **asked | {"environments": environments, "workloads": [row], "scales": ["1x1"]}
+        )
+        assert ("environments" in found) == (name != "outside"), name
+
+
 @pytest.mark.parametrize(
     ("change", "field", "words"),
     [
