@@ -70,6 +70,9 @@ PAGES = {
     "list_data_sets": "catalogue",
     "read_data_set": "dataset",
     "list_metrics": "runs",
+    "export": "runs",
+    "read_for_bencher": "bencher_json",
+    "read_for_pytest_benchmark": "bencher_json",
 }
 OPEN, REFUSED, HIDDEN = "open", "refused", "hidden"
 
@@ -91,6 +94,8 @@ def find_row(name: str, own: dict[str, list[Any]]) -> Any:
 
 def fill(address: str, name: str, own: dict[str, list[Any]]) -> str:
     """Return the address of that row."""
+    if name == "export":
+        return address.format(what="runs", ending="parquet")
     return re.sub(r"{\w+}", lambda _: str(find_row(name, own)), address)
 
 
