@@ -8,8 +8,10 @@ from django import forms
 from django.db.models import Model
 
 from dashboard.form_styles import Styled
+from experiments.access import audit
 from experiments.access.visibility_fields import VisibilityFields
-from experiments.models import User
+from experiments.execution import moves
+from experiments.models import Experiment, User
 
 
 class VisibilityForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
@@ -28,3 +30,12 @@ def make_visibility_form(model: type[Model]) -> Any:
         fields=("visibility", "groups"),
         widgets={"visibility": forms.RadioSelect, "groups": forms.CheckboxSelectMultiple},
     )
+
+
+def save_visibility(form: Any, by: User) -> None:
+    """Save a valid form, with entries of the audit log and of the experiment's events."""
+    row = form.instance
+    with audit.log_change(by, row):
+        form.save()
+        if isinstance(row, Experiment):
+            moves.record_event(row, "visibility changed", why=row.visibility_text, by=by)

@@ -12,10 +12,8 @@ from django.views.decorators.http import require_http_methods
 
 from dashboard.access import link_views
 from dashboard.access.rights import changeable_row
-from dashboard.access.visibility_forms import make_visibility_form
+from dashboard.access.visibility_forms import make_visibility_form, save_visibility
 from dashboard.typed_requests import Request
-from experiments.access import audit
-from experiments.execution import moves
 from experiments.models import (
     Cluster,
     DataSet,
@@ -52,7 +50,7 @@ def change_visibility(request: Request, kind: str, pk: int) -> HttpResponse:
         return redirect("visibility", kind, row.parent_id)
     form = make_visibility_form(KINDS[kind])(request.POST or None, instance=row, user=request.user)
     if request.method == "POST" and form.is_valid():
-        _save(request, form)
+        save_visibility(form, request.user)
         messages.success(request, f"Visibility of {row}: {row.visibility_text}.")
         if row.visibility == Visibility.PUBLIC:
             if not ShareLink.objects.of(row).valid().exists():
@@ -62,14 +60,6 @@ def change_visibility(request: Request, kind: str, pk: int) -> HttpResponse:
     context = {"form": form, "row": row, "kind": kind, "home": _home(kind, row)}
     context |= link_views.links_of(request, kind, row)
     return render(request, "access/visibility/form.html", context)
-
-
-def _save(request: Request, form: Any) -> None:
-    row = form.instance
-    with audit.log_change(request.user, row):
-        form.save()
-        if isinstance(row, Experiment):
-            moves.record_event(row, "visibility changed", why=row.visibility_text, by=request.user)
 
 
 def _home(kind: str, row: Any) -> str:

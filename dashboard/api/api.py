@@ -9,12 +9,14 @@ from dashboard.api import (
     catalogue_routes,
     definition_routes,
     experiment_actions,
+    experiment_changes,
     experiment_routes,
     export_routes,
     file_routes,
     integration_routes,
     limits,
     result_routes,
+    run_actions,
     run_routes,
 )
 from dashboard.api.addresses import list_addresses
@@ -38,6 +40,8 @@ for routes in (
     experiment_routes,
     definition_routes,
     experiment_actions,
+    experiment_changes,
+    run_actions,
     file_routes,
     result_routes,
     run_routes,

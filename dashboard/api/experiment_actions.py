@@ -45,7 +45,7 @@ NOT_LAUNCHED = "It has not been launched: there is nothing to cancel. A draft is
 @idempotent
 def launch_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
     """Freeze a draft and start it."""
-    experiment = _find_own(request, pk)
+    experiment = find_own(request, pk)
     try:
         lifecycle.launch(experiment, request.user)
     except lifecycle.NotLaunchable as refusal:
@@ -59,7 +59,7 @@ def launch_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
 @idempotent
 def cancel_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
     """End what is alive; runs that have ended keep their numbers."""
-    experiment = _find_own(request, pk)
+    experiment = find_own(request, pk)
     if experiment.is_draft:
         raise Problem(HTTPStatus.CONFLICT, NOT_LAUNCHED)
     lifecycle.cancel(experiment, request.user)
@@ -71,7 +71,7 @@ def cancel_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
 @idempotent
 def pause_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
     """Have nothing new of an experiment sent; what has been sent goes on."""
-    if not experiment_pauses.pause(_find_own(request, pk), request.user):
+    if not experiment_pauses.pause(find_own(request, pk), request.user):
         raise Problem(HTTPStatus.CONFLICT, "It was paused before, has ended, or is a draft.")
     return read_experiment(request, pk)
 
@@ -80,7 +80,7 @@ def pause_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
 @idempotent
 def continue_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
     """Have the jobs of a paused experiment sent again."""
-    experiment = _find_own(request, pk)
+    experiment = find_own(request, pk)
     if not experiment_pauses.resume(experiment, request.user):
         raise Problem(HTTPStatus.CONFLICT, "It is not paused.")
     transaction.on_commit(lambda: enqueue_tick(experiment.cluster_id))
@@ -92,13 +92,13 @@ def continue_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
 )
 def delete_draft(request: ApiRequest, pk: Key) -> HttpResponse:
     """Delete a draft; what has been launched stays."""
-    experiment = _find_own(request, pk)
+    experiment = find_own(request, pk)
     if not (experiment.is_draft and lifecycle.discard(experiment)):
         raise Problem(HTTPStatus.CONFLICT, "It has been launched, or it is an import: it stays.")
     return HttpResponse(status=HTTPStatus.NO_CONTENT)
 
 
-def _find_own(request: ApiRequest, pk: int) -> Experiment:
+def find_own(request: ApiRequest, pk: int) -> Experiment:
     """Return an experiment that one may change. Raises Http404 or Problem 403."""
     experiment = find_experiment(request, pk)
     refuse(why_not_change(request.user, experiment))

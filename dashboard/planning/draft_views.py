@@ -16,11 +16,16 @@ from dashboard.planning.experiment_forms import ExperimentForm, read_typed_value
 from dashboard.planning.script_views import describe_script
 from dashboard.planning.unsaved_views import make_data, read_page
 from dashboard.typed_requests import Request
-from experiments.access.permissions import why_not_use
 from experiments.execution import lifecycle
 from experiments.imports.imported_runs import forget
 from experiments.models import Experiment, UnsavedForm
 from experiments.notify import enqueue_tick
+from experiments.planning.experiment_copies import (
+    OF_OTHERS,
+    NotCopied,
+    is_copyable,
+    make_copy,
+)
 from experiments.planning.unsaved_forms import (
     Page,
     describe_sweeps,
@@ -32,10 +37,6 @@ from experiments.planning.unsaved_forms import (
     name_key,
     open_page,
 )
-from experiments.planning.variants import copy_workloads
-from experiments.presets.own_presets import SETTINGS
-
-COPIED = ("cluster", "partition", "baseline", *SETTINGS)
 
 SAVED_ELSEWHERE = (
     "This draft was saved in another tab, or by somebody else, since this page was opened. Open it "
@@ -198,15 +199,12 @@ def _draft(request: Request, pk: int) -> Experiment:
 def clone(request: Request, pk: int) -> HttpResponse:
     """Create a draft of one's own with the same definition."""
     source = get_readable(request, pk)
-    if source.imported_at or source.is_from_bundle:
-        raise PermissionDenied("Runs that others have made cannot be launched again.")
-    if reason := why_not_use(request.user, source.cluster):
-        messages.error(request, f"No draft was made of it. {reason}")
+    if not is_copyable(source):
+        raise PermissionDenied(OF_OTHERS)
+    try:
+        draft = make_copy(source, request.user)
+    except NotCopied as refusal:
+        messages.error(request, str(refusal))
         return redirect(source)
-    copied = {name: getattr(source, name) for name in COPIED}
-    with transaction.atomic():
-        draft = Experiment.objects.create(owner=request.user, copied_from_id=source.pk, **copied)
-        copy_workloads(source, draft)
-        draft.environments.set(source.environments.all())
     messages.success(request, "A draft with the same definition. The first one is untouched.")
     return redirect("experiment_edit", pk=draft.pk)

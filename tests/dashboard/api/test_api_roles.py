@@ -40,6 +40,21 @@ PAGES = {
     "pause_experiment": "experiment_pause",
     "continue_experiment": "experiment_continue",
     "delete_draft": "experiment_delete",
+    "change_experiment": "experiment_labels",
+    "pin_experiment": "experiment_pin",
+    "unpin_experiment": "experiment_pin",
+    "archive_experiment": "experiment_archive",
+    "unarchive_experiment": "experiment_archive",
+    "clone_experiment": "experiment_clone",
+    "extend_experiment": "experiment_extend",
+    "stop_experiment": "experiment_stop",
+    "retry_unsent_jobs": "experiment_retry_unsent",
+    "exclude_run": "run_exclude",
+    "include_run": "run_include",
+    "retry_job": "job_retry",
+    "repair_job": "job_repair",
+    "allow_any_node": "job_any_node",
+    "collect_job": "job_collect",
     "check_definition": "definition_import",
     "make_experiment": "definition_import",
     "replace_definition": "experiment_edit",
@@ -74,6 +89,14 @@ PAGES = {
     "read_for_bencher": "bencher_json",
     "read_for_pytest_benchmark": "bencher_json",
 }
+BODIES: dict[str, dict[str, Any]] = {
+    "change_experiment": {},
+    "extend_experiment": {"repeats": 5},
+    "stop_experiment": {"analysis": 1},
+    "exclude_run": {"why": "the node was throttled"},
+    "include_run": {"why": "it was not throttled"},
+}
+"""What is sent: a body that cannot be read is refused before anybody's rights are asked."""
 OPEN, REFUSED, HIDDEN = "open", "refused", "hidden"
 
 
@@ -113,6 +136,13 @@ def send(client: Client, method: str, address: str, **sent: Any) -> int:
     return status
 
 
+def make_body(name: str) -> dict[str, Any]:
+    """Return the body of a request by which an operation is tried."""
+    if name not in BODIES:
+        return {}
+    return {"data": BODIES[name], "content_type": "application/json"}
+
+
 def hide_all() -> None:
     """Let nobody but owners and site administrators view anything."""
     for model in apps.get_models():
@@ -134,7 +164,8 @@ def test_a_program_may_what_its_owner_may(role: Role, whose: str, site: Site) ->
     client, headers = logged_in(user), log_in(user, *Scope.values)
     judged = {}
     for name, method, address, _ in list_operations():
-        status = send(Client(), method, fill(address, name, own), headers=headers)
+        body = make_body(name)
+        status = send(Client(), method, fill(address, name, own), headers=headers, **body)
         page = PAGES[name]
         if not page:
             assert status == 200

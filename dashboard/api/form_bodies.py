@@ -1,0 +1,48 @@
+"""JSON that a form of a page judges: its fields by their names, its errors as problems."""
+
+from __future__ import annotations
+
+import difflib
+from http import HTTPStatus
+from typing import Any
+
+from django.forms import BaseForm
+from ninja import Schema
+from pydantic import ConfigDict, model_validator
+
+from dashboard.api.problems import FieldProblem, Problem
+
+INVALID = "What was sent is not valid."
+
+
+class StrictBody(Schema):
+    """A body whose unknown names are refused, with the name of a similar one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown(cls, values: Any) -> Any:
+        for name in values if isinstance(values, dict) else ():
+            if name not in cls.model_fields:
+                similar = difflib.get_close_matches(str(name)[:50], cls.model_fields, n=1)
+                hint = f" Did you mean “{similar[0]}”?" if similar else ""
+                known = ", ".join(cls.model_fields)
+                raise ValueError(f"There is no field “{str(name)[:50]}”.{hint} There are: {known}.")
+        return values
+
+
+def list_form_problems(form: BaseForm) -> list[FieldProblem]:
+    """Return the errors of a form, in its own sentences; those of the whole have no field."""
+    return [
+        FieldProblem("" if name == "__all__" else name, str(message))
+        for name, messages in form.errors.items()
+        for message in messages
+    ]
+
+
+def require_valid(*forms: BaseForm) -> None:
+    """Raise Problem 422 with all errors of these forms."""
+    problems = [problem for form in forms for problem in list_form_problems(form)]
+    if problems:
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, INVALID, problems)
