@@ -33,9 +33,14 @@ def make_visibility_form(model: type[Model]) -> Any:
 
 
 def save_visibility(form: Any, by: User) -> None:
-    """Save a valid form, with entries of the audit log and of the experiment's events."""
+    """Save a valid form, with entries of the audit log and of the experiment's events.
+
+    No other column is written: a run may end, or labels change, since the row was read.
+    """
     row = form.instance
     with audit.log_change(by, row):
-        form.save()
+        form.save(commit=False)
+        row.save(update_fields=["visibility"])
+        form.save_m2m()
         if isinstance(row, Experiment):
             moves.record_event(row, "visibility changed", why=row.visibility_text, by=by)

@@ -16,7 +16,6 @@ from dashboard.api.experiment_routes import (
     REFUSED,
     ExperimentSchema,
     Key,
-    describe_experiments,
     find_experiment,
     read_experiment,
 )
@@ -31,11 +30,14 @@ from experiments.access.permissions import why_not_add
 from experiments.execution import extending, labels, lifecycle, pins, unsent_jobs
 from experiments.execution.further_attempts import NotDone
 from experiments.models import Experiment
+from experiments.models.visibility import Visibility
 from experiments.notify import enqueue_tick
-from experiments.planning.experiment_copies import OF_OTHERS, NotCopied, is_copyable, make_copy
+from experiments.presets.experiment_copies import OF_OTHERS, NotCopied, is_copyable, make_copy
 
 router = Router(tags=["Experiments"])
 COMMA = "A tag has no comma: send each as a text of its own."
+NO_GROUPS = "You are in no group with which it could be shared."
+NONE_UNSENT = "There is no job to try again that the scheduler has not taken."
 NOT_STOPPED = "Not stopped: that interim analysis is not the last one, or decided nothing."
 Count = Annotated[int, Field(ge=1, lt=2**31)]
 GroupKey = Annotated[int, Field(ge=1, lt=2**63)]
@@ -47,7 +49,7 @@ class ExperimentChange(StrictBody):
     question: str | None = None
     tags: list[str] | None = None
     notes: str | None = None
-    visibility: str | None = None
+    visibility: Visibility | None = None
     groups: list[GroupKey] | None = Field(None, description="Those who can view it: their ids.")
 
 
@@ -102,11 +104,15 @@ def _make_visibility_form(
         groups = list(experiment.groups.values_list("pk", flat=True))
     visibility = experiment.visibility if change.visibility is None else change.visibility
     # A row of its own: a form that is refused has changed its instance.
-    return make_visibility_form(Experiment)(
+    form = make_visibility_form(Experiment)(
         {"visibility": visibility, "groups": groups},
         instance=Experiment.objects.get(pk=experiment.pk),
         user=request.user,
     )
+    if change.groups and "groups" not in form.fields:
+        problems = [FieldProblem("groups", NO_GROUPS)]
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, NO_GROUPS, problems)
+    return form
 
 
 @router.post("experiments/{pk}/pin", auth=EXPERIMENTS, response=CHANGED)
@@ -152,7 +158,7 @@ def unarchive_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
     response={201: ExperimentSchema, 409: ProblemSchema, 422: ProblemSchema, **REFUSED},
 )
 @idempotent
-def clone_experiment(request: ApiRequest, pk: Key) -> tuple[int, ExperimentSchema]:
+def clone_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
     """Make a draft of one's own with the same definition."""
     refuse(why_not_add(request.user, Experiment))
     source = find_experiment(request, pk)
@@ -162,8 +168,9 @@ def clone_experiment(request: ApiRequest, pk: Key) -> tuple[int, ExperimentSchem
         draft = make_copy(source, request.user)
     except NotCopied as refusal:
         raise Problem(HTTPStatus.CONFLICT, str(refusal)) from refusal
-    rows = [find_experiment(request, draft.pk)]
-    return 201, next(iter(describe_experiments(rows, request.user)))
+    answer = read_experiment(request, draft.pk)
+    answer.status_code = HTTPStatus.CREATED
+    return answer
 
 
 @router.post("experiments/{pk}/extend", auth=EXPERIMENTS, throttle=HEAVY, response=CHANGED)
@@ -196,8 +203,10 @@ def retry_unsent_jobs(request: ApiRequest, pk: Key) -> HttpResponse:
     """Plan the next attempt of each job that the scheduler has not taken."""
     experiment = find_own(request, pk)
     try:
-        unsent_jobs.retry_unsent(experiment, request.user)
+        count = unsent_jobs.retry_unsent(experiment, request.user)
     except NotDone as refusal:
         raise Problem(HTTPStatus.CONFLICT, str(refusal)) from refusal
+    if not count:
+        raise Problem(HTTPStatus.CONFLICT, NONE_UNSENT)
     transaction.on_commit(lambda: enqueue_tick(experiment.cluster_id))
     return read_experiment(request, pk)

@@ -20,7 +20,7 @@ from experiments.execution import lifecycle
 from experiments.imports.imported_runs import forget
 from experiments.models import Experiment, UnsavedForm
 from experiments.notify import enqueue_tick
-from experiments.planning.experiment_copies import (
+from experiments.presets.experiment_copies import (
     OF_OTHERS,
     NotCopied,
     is_copyable,

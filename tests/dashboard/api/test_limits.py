@@ -22,7 +22,10 @@ from tests.factories import ExperimentFactory, UserFactory
 pytestmark = pytest.mark.django_db
 
 HEAVY = {
-    *(("POST", end) for end in ("launch", "check", "reproduce", "extend", "continue", "clone")),
+    *(
+        ("POST", end)
+        for end in ("launch", "check", "reproduce", "extend", "continue", "clone", "stop")
+    ),
     *(("POST", "experiments"), ("PUT", "definition")),
     *(("GET", f"comparison.{ending}") for ending in ("csv", "tex", "parquet")),
     ("GET", "bundle.zip"),
