@@ -20,12 +20,6 @@ from experiments.execution import lifecycle
 from experiments.imports.imported_runs import forget
 from experiments.models import Experiment, UnsavedForm
 from experiments.notify import enqueue_tick
-from experiments.presets.experiment_copies import (
-    OF_OTHERS,
-    NotCopied,
-    is_copyable,
-    make_copy,
-)
 from experiments.planning.unsaved_forms import (
     Page,
     describe_sweeps,
@@ -36,6 +30,12 @@ from experiments.planning.unsaved_forms import (
     list_kept,
     name_key,
     open_page,
+)
+from experiments.presets.experiment_copies import (
+    OF_OTHERS,
+    NotCopied,
+    is_copyable,
+    make_copy,
 )
 
 SAVED_ELSEWHERE = (

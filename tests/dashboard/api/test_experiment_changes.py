@@ -50,7 +50,7 @@ def test_what_is_not_sent_stays(client: Client) -> None:
     assert change(client, row, {"question": "After?"})["question"] == "After?"
     made = change(client, row, {"tags": ["a", "b"], "visibility": "members"})
     assert (made["notes"], made["tags"], made["visibility"]) == ("kept", ["a", "b"], "members")
-    assert Event.objects.filter(experiment=row, text="visibility changed").count() == 1
+    assert Event.objects.filter(experiment=row, what="visibility changed").count() == 1
     assert change(client, row, {"tags": [], "notes": ""})["tags"] == []
 
 
