@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from django.http import HttpResponseBase, StreamingHttpResponse
 from django.utils.http import content_disposition_header
-from ninja import Query, Router, Schema
+from ninja import Path, Query, Router, Schema
 from pydantic import Field
 
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema
@@ -27,7 +27,13 @@ from experiments.models.states import RunState
 router = Router(tags=["Exports"])
 MOST_METRICS = 100
 What = Literal["runs", "measurements", "series"]
-Key = Annotated[int | None, Field(ge=1, lt=2**63)]
+PathWhat = Annotated[What, Path(description="What has a row each.")]
+PathEnding = Annotated[Ending, Path(description="The format.")]
+FILES: dict[str, Any] = {
+    "description": "The file.",
+    "content": {kind: {"schema": {}} for kind in KINDS.values()},
+}
+Key = Annotated[int | None, Field(ge=1, lt=2**63, description="The number in its address.")]
 
 
 class ExportFilter(Schema):
@@ -35,8 +41,8 @@ class ExportFilter(Schema):
 
     experiment: Key = None
     cluster: Key = None
-    state: RunState | None = None
-    node: str | None = None
+    state: Annotated[RunState | None, Field(description="Of the run.")] = None
+    node: Annotated[str | None, Field(description="The name of a node.")] = None
     environment: Annotated[str | None, Field(description="The name of an environment.")] = None
     workload: Annotated[str | None, Field(description="The name of a workload.")] = None
     tag: Annotated[str | None, Field(description="A tag of the experiment.")] = None
@@ -88,10 +94,11 @@ def _make_table(runs: Any, what: What, metrics: str) -> ArrowTable:
 @router.get(
     "export/{what}.{ending}",
     auth=READ,
-    response={200: bytes, 401: ProblemSchema, 422: ProblemSchema, 503: ProblemSchema},
+    response={200: None, 401: ProblemSchema, 422: ProblemSchema, 503: ProblemSchema},
+    openapi_extra={"responses": {200: FILES}},
 )
 def export(
-    request: ApiRequest, what: What, ending: Ending, chosen: Query[ExportFilter]
+    request: ApiRequest, what: PathWhat, ending: PathEnding, chosen: Query[ExportFilter]
 ) -> HttpResponseBase:
     """Stream a file of all runs that one may view, of their measurements, or of their series."""
     runs = choose_runs(request, chosen)

@@ -83,5 +83,5 @@ def _name_real_row(case: Any, own: dict[str, list[Any]]) -> None:
     """Have each request that fits the document ask for a row that is there."""
     if case.meta and case.meta.generation.mode == GenerationMode.POSITIVE:
         name = case.operation.definition.raw["operationId"]
-        for parameter in case.path_parameters:
+        for parameter in {"pk", "uid"} & case.path_parameters.keys():
             case.path_parameters[parameter] = find_row(name, own)
