@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import wraps
 from http import HTTPStatus
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from django.db import transaction
-from django.http import HttpResponse
+from django.http import HttpResponse, JsonResponse
 from django.http.request import RawPostDataException
 from django.utils import timezone
 from ninja.operation import Operation
@@ -53,12 +53,12 @@ def idempotent(view: View) -> View:
 
 
 def _make_idempotent(operation: Operation) -> None:
-    operation.view_func = _wrap(operation, operation.view_func)
+    operation.view_func = _wrap(operation.view_func)
     extra = operation.openapi_extra = dict(operation.openapi_extra or {})
     extra["parameters"] = [*extra.get("parameters", []), DOCUMENTED]
 
 
-def _wrap(operation: Operation, view: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap(view: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(view)
     def checked(request: ApiRequest, **values: Any) -> Any:
         key = request.headers.get(HEADER)
@@ -66,24 +66,22 @@ def _wrap(operation: Operation, view: Callable[..., Any]) -> Callable[..., Any]:
             return view(request, **values)
         if not (0 < len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()):
             raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, WRONG)
-        work = partial(_answer, operation, view, request, values)
         with try_lock(f"tare: request {request.user.pk} {key}") as is_held:
             if not is_held:
                 raise Problem(HTTPStatus.CONFLICT, BUSY, headers={"Retry-After": "2"})
-            return _do_once(request, key, work)
+            return _do_once(request, key, lambda: make_response(view(request, **values)))
 
     return checked
 
 
-def _answer(
-    operation: Operation, view: Callable[..., Any], request: ApiRequest, values: dict[str, Any]
-) -> HttpResponse:
-    result = view(request, **values)
+def make_response(result: Any) -> HttpResponse:
+    """Return the response of what a route has returned: one, a schema, or a status and a schema."""
     if isinstance(result, HttpResponse):
         return result
-    answer = operation.api.create_temporal_response(request)
-    made = operation._result_to_response(request, result, answer)
-    return cast(HttpResponse, made)
+    status, content = result if isinstance(result, tuple) else (HTTPStatus.OK, result)
+    if content is None:
+        return HttpResponse(status=status)
+    return JsonResponse(content.model_dump(mode="json"), status=status)
 
 
 def _do_once(request: ApiRequest, key: str, work: Callable[[], HttpResponse]) -> HttpResponse:

@@ -9,8 +9,10 @@ import pytest
 from django.db import connections
 from django.test import Client
 from django.utils import timezone
+from ninja import Schema
 
 from dashboard.api import experiment_actions
+from dashboard.api.idempotency import make_response
 from experiments.models import AnsweredRequest, Experiment, Job
 from experiments.models.answered_request import KEPT
 from tests.dashboard.api.requests_by_token import log_in
@@ -94,3 +96,12 @@ def test_of_two_clients_that_launch_the_same_draft_one_does(client: Client) -> N
         thread.join()
     assert sorted(statuses) == [200, *[409] * 7]
     assert Job.objects.filter(experiment=experiment).count() == experiment.repeats
+
+
+def test_routes_may_return_what_those_of_the_library_may() -> None:
+    class Row(Schema):
+        id: int
+
+    answers = [make_response(result) for result in (Row(id=1), (201, Row(id=1)), (204, None))]
+    assert [answer.status_code for answer in answers] == [200, 201, 204]
+    assert [answer.content for answer in answers] == [b'{"id": 1}', b'{"id": 1}', b""]
