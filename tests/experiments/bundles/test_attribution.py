@@ -75,7 +75,7 @@ def test_the_program_knows_the_table_of_this_version() -> None:
 
 
 def test_each_stamp_is_computed() -> None:
-    assert program.COMPUTED_STAMPS == {*map(str, Stamp)} - {*map(str, OF_TABLES_ONLY)}
+    assert {*map(str, Stamp)} - {*map(str, OF_TABLES_ONLY)} == program.COMPUTED_STAMPS
 
 
 @pytest.mark.parametrize("row", list_rows())
