@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django.core.cache import cache
-from django.core.serializers.json import DjangoJSONEncoder
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from ninja import Router, Schema
@@ -31,15 +29,13 @@ from experiments.comparisons.comparison_keys import identify_inputs
 from experiments.execution.live_readings import watch
 from experiments.execution.progress import explain_waiting, measure_progress
 from experiments.models import Experiment, Job, Run
-from experiments.statistics.values import Verdict
+from experiments.statistics.exit_words import choose_exit_word
 
 router = Router(tags=["Results"])
 REMEMBERED_SECONDS = 3600
 BEING_COMPUTED = "All runs have ended; the comparison is being computed: ask again in some seconds."
 MOST_WATCHED = 4
 """Running runs of which more is read from the cluster while somebody asks."""
-WORST_FIRST = (Verdict.SLOWER, Verdict.INCONCLUSIVE, Verdict.NOT_SHOWN)
-UNJUDGED = (Verdict.NO_INFERENCE, Verdict.NOT_ATTRIBUTABLE, Verdict.NOT_JUDGED)
 
 
 class RunningRun(Schema):
@@ -78,24 +74,6 @@ class ComparisonSchema(Schema):
     experiment: dict[str, Any]
     waiting: str
     comparison: list[dict[str, Any]]
-
-
-def choose_exit_word(verdicts: dict[str, int], *, is_alive: bool) -> str:
-    """Return one word for a program: of several verdicts, the one that weighs most against it.
-
-    slower, then inconclusive, failed (there is none), and, where all are good: equivalent,
-    not_slower or faster. While runs live and there is no verdict: unfinished.
-    """
-    for verdict in WORST_FIRST:
-        if verdict in verdicts:
-            return "slower" if verdict == Verdict.SLOWER else "inconclusive"
-    good = [verdict for verdict in verdicts if verdict not in UNJUDGED]
-    if len(good) < len(verdicts) or not verdicts:
-        return "unfinished" if is_alive else "failed"
-    for verdict in (Verdict.EQUIVALENT, Verdict.NOT_SLOWER):
-        if verdict in good:
-            return verdict.lower().replace(" ", "_")
-    return "faster"
 
 
 def _judge(experiment: Experiment, *, is_alive: bool) -> tuple[dict[str, int], str, str]:
@@ -193,4 +171,4 @@ def read_experiment_comparison(request: ApiRequest, pk: Key) -> HttpResponse:
         **describe_comparison(row, comparison),
         **collect_exported_rows(comparison),
     }
-    return send_row(request, json.loads(json.dumps(content, cls=DjangoJSONEncoder)))
+    return send_row(request, content)

@@ -6,12 +6,12 @@ import pytest
 from django.test import Client
 
 from dashboard.api import result_routes
-from dashboard.api.result_routes import choose_exit_word
 from experiments.comparisons import kept
 from experiments.models import Experiment, Run, Series, StoredRecord
+from experiments.statistics.exit_words import choose_exit_word
 from tests.dashboard.api.requests_by_token import get, log_in
 from tests.experiments.bundles.studies import end_runs, launch
-from tests.factories import ExperimentFactory, UserFactory
+from tests.factories import DataSetFactory, ExperimentFactory, ImageFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -72,8 +72,12 @@ def test_runs_with_their_metrics_steps_and_output(client: Client, study: Experim
 
 @pytest.mark.parametrize("word", ["clusters", "environments", "workloads", "images", "data-sets"])
 def test_what_experiments_are_made_of(client: Client, study: Experiment, word: str) -> None:
+    DataSetFactory(owner=study.owner)
+    ImageFactory(owner=study.owner)
     headers = log_in(study.owner)
-    for item in get(client, word, headers)["items"]:
+    items = get(client, word, headers)["items"]
+    assert items
+    for item in items:
         assert get(client, f"{word}/{item['id']}", headers) == item
     assert get(client, f"{word}/999999", headers, 404)["title"] == "Not Found"
 

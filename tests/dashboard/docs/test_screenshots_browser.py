@@ -74,7 +74,7 @@ HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9ok
 VERSIONS = {"Apptainer": "1.4.5", "udocker": "1.3.17"}
 CHECKS = (
     ("Connection", "Log in", "ok", "as *measure* on login1 in 0.4 s", ""),
-    ("Login node", "Work directory", "ok", "/work/measure/tare, 3.1 TB free", ""),
+    ("Login node", "Work directory", "ok", "/project/measure/tare, 3.1 TB free", ""),
     ("Login node", "Scheduler", "ok", "Slurm 24.11.5", ""),
     ("Partition gpu", "GPUs", "ok", "4 × NVIDIA A100, driver 570.124", ""),
     ("Partition gpu", "Apptainer", "ok", "1.4.5, started a container with a GPU", ""),
@@ -106,7 +106,7 @@ def shown(people: People) -> Shown:
         host_key=HOST_KEY,
         credential=credential,
         scheduler="slurm",
-        work_directory="/work/measure/tare",
+        work_directory="/project/measure/tare",
         last_tick_at=now,
         last_tick_seconds=0.4,
         last_seen_at=now,
@@ -131,7 +131,7 @@ def shown(people: People) -> Shown:
             cluster=cluster,
             runtime=installed or RuntimeFactory(cluster=cluster, **columns),
             staged_image__image=image,
-            staged_image__path=f"/work/images/{name.replace(' ', '-')}",
+            staged_image__path=f"/project/images/{name.replace(' ', '-')}",
             staged_image__format="sif" if form == "SIF" else "udocker",
         )
     workload = WorkloadFactory(name="ResNet50 b64", kind="cnn", owner=people.owner)
