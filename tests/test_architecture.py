@@ -36,6 +36,12 @@ MAY_IMPORT = {
     "experiments.definitions.site_rows": {"experiments", "runners", "django"},
     "experiments.definitions.site_workloads": {"experiments", "runners", "django"},
     "experiments.software.parity": {"experiments.confounder_table"},
+    "experiments.execution.open_metrics": {
+        "experiments",
+        "runners",
+        "django",
+        "prometheus_client",
+    },
     "experiments.images.advisories": {"experiments", "runners", "django", "packaging"},
     "experiments.imports": {
         "experiments.imports",

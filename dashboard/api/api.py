@@ -18,6 +18,7 @@ from dashboard.api import (
     result_routes,
     run_actions,
     run_routes,
+    scrape_routes,
 )
 from dashboard.api.addresses import list_addresses
 from dashboard.api.document import DocumentedApi
@@ -45,6 +46,7 @@ for routes in (
     file_routes,
     result_routes,
     run_routes,
+    scrape_routes,
     catalogue_routes,
     export_routes,
     integration_routes,

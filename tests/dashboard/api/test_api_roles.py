@@ -86,6 +86,8 @@ PAGES = {
     "read_data_set": "dataset",
     "list_metrics": "runs",
     "export": "runs",
+    "scrape_experiment": "experiment",
+    "scrape_run": "run",
     "read_for_bencher": "bencher_json",
     "read_for_pytest_benchmark": "bencher_json",
 }
