@@ -182,13 +182,14 @@ def _send_runs(
     runs = _select_runs(request, filters, experiment)
     return send_list(
         request,
-        runs.rows.values(*READ_COLUMNS),
+        runs.rows,
         RunSchema,
         lambda shown: describe_runs(shown, names),
         limit=limit,
         cursor=cursor,
         fields=fields,
         take_keys=runs.list_keys_after if filters.sort else None,
+        read=Run.objects.values(*READ_COLUMNS),
     )
 
 
