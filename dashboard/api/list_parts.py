@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import difflib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
@@ -57,6 +58,18 @@ def choose_fields(schema: type[Schema], text: str) -> list[str] | None:
         ]
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "Fields that are not there.", problems)
     return ["id", *names]
+
+
+def refuse_columns(unknown: Iterable[str], known: Sequence[str]) -> None:
+    """Raise Problem for columns that a list does not have, with the names of similar ones."""
+    problems = []
+    for key in unknown:
+        similar = difflib.get_close_matches(key[:100], known, n=1)
+        hint = f" Did you mean “{similar[0]}”?" if similar else ""
+        message = f"There is no column “{key[:60]}”.{hint}"
+        problems.append(FieldProblem("query.column", message))
+    if problems:
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "Columns that are not there.", problems)
 
 
 def send_list(
