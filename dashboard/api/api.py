@@ -7,17 +7,23 @@ from django.urls import URLPattern, URLResolver
 from dashboard.api import (
     account_routes,
     catalogue_routes,
+    data_set_routes,
     definition_routes,
+    environment_routes,
     experiment_actions,
     experiment_changes,
     experiment_routes,
     export_routes,
     file_routes,
+    image_routes,
     integration_routes,
     limits,
     result_routes,
     run_actions,
     run_routes,
+    software_routes,
+    staging_routes,
+    workload_routes,
 )
 from dashboard.api.addresses import list_addresses
 from dashboard.api.document import DocumentedApi
@@ -46,6 +52,12 @@ for routes in (
     result_routes,
     run_routes,
     catalogue_routes,
+    workload_routes,
+    environment_routes,
+    software_routes,
+    image_routes,
+    staging_routes,
+    data_set_routes,
     export_routes,
     integration_routes,
 ):

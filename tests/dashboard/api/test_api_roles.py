@@ -84,6 +84,44 @@ PAGES = {
     "read_image": "image",
     "list_data_sets": "catalogue",
     "read_data_set": "dataset",
+    "list_staged_images": "catalogue",
+    "read_staged_image": "image",
+    "list_image_imports": "catalogue",
+    "read_image_import": "image_import_dismiss",
+    "list_data_copies": "catalogue",
+    "read_data_copy": "dataset",
+    "list_operations": "catalogue",
+    "read_operation": "operation",
+    "make_workload": "workload_new",
+    "change_workload": "workload_edit",
+    "delete_workload": "workload_delete",
+    "make_environment": "environment_new",
+    "change_environment": "environment_delete",
+    "delete_environment": "environment_delete",
+    "inspect_environment": "environment_inspect",
+    "draft_aa_test": "environment_against_itself",
+    "read_software": "experiment_software",
+    "inspect_software": "experiment_inspect",
+    "waive_differences": "experiment_waive",
+    "withdraw_waivers": "experiment_waive",
+    "import_image": "image_new",
+    "build_image": "recipe_new",
+    "change_image": "image_labels",
+    "delete_image": "image_delete",
+    "match_image": "image_match",
+    "stage_image": "image_stage",
+    "verify_staged_image": "staged_verify",
+    "remove_staged_image": "staged_remove",
+    "cancel_image_import": "image_import_cancel",
+    "dismiss_image_import": "image_import_dismiss",
+    "cancel_operation": "operation_cancel",
+    "make_data_set": "dataset_new",
+    "change_data_set": "dataset_edit",
+    "delete_data_set": "dataset_delete",
+    "add_data_copy": "data_copy_add",
+    "check_data_copy": "data_copy_check",
+    "read_data_copy_again": "data_copy_read",
+    "forget_data_copy": "data_copy_forget",
     "list_metrics": "runs",
     "export": "runs",
     "read_for_bencher": "bencher_json",
@@ -95,8 +133,28 @@ BODIES: dict[str, dict[str, Any]] = {
     "stop_experiment": {"analysis": 1},
     "exclude_run": {"why": "the node was throttled"},
     "include_run": {"why": "it was not throttled"},
+    "make_workload": {"name": "new", "kind": "blas"},
+    "change_workload": {"name": "other"},
+    "make_environment": {"cluster": 1},
+    "change_environment": {"name": "other"},
+    "waive_differences": {"environment": 1, "what": [], "reason": "it does not matter"},
+    "withdraw_waivers": {"environment": 1},
+    "import_image": {"reference": "docker://docker.io/library/python:3.12"},
+    "build_image": {"title": "new", "base": 1, "lock": "", "cluster": 1},
+    "change_image": {"labels": {"purpose": "tests"}},
+    "match_image": {"cluster": 1},
+    "stage_image": {"cluster": 1, "format": "sif"},
+    "make_data_set": {"name": "new", "cluster": 1, "path": "/data"},
+    "change_data_set": {"description": "other"},
+    "add_data_copy": {"cluster": 1, "path": "/data"},
 }
 """What is sent: a body that cannot be read is refused before anybody's rights are asked."""
+ROWS = {
+    "read_partition": "partition",
+    "read_staged_image": "staged",
+    "read_data_copy": "data copy",
+}
+"""What the address names, where the page with the same content names something else."""
 OPEN, REFUSED, HIDDEN = "open", "refused", "hidden"
 
 
@@ -111,7 +169,7 @@ def list_operations() -> list[tuple[str, str, str, str]]:
 
 def find_row(name: str, own: dict[str, list[Any]]) -> Any:
     """Return the key of the row that an operation's page is about."""
-    what = "partition" if name == "read_partition" else RULES[PAGES[name]][1]
+    what = ROWS.get(name) or RULES[PAGES[name]][1]
     return own[what][0]
 
 
