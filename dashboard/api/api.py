@@ -7,6 +7,10 @@ from django.urls import URLPattern, URLResolver
 from dashboard.api import (
     account_routes,
     catalogue_routes,
+    cluster_draft_routes,
+    cluster_reading_routes,
+    cluster_routes,
+    credential_routes,
     data_set_routes,
     definition_routes,
     environment_routes,
@@ -58,6 +62,10 @@ for routes in (
     image_routes,
     staging_routes,
     data_set_routes,
+    cluster_routes,
+    cluster_reading_routes,
+    cluster_draft_routes,
+    credential_routes,
     export_routes,
     integration_routes,
 ):
