@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 from django.forms import BaseForm
 from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
+from django.views.decorators.debug import sensitive_variables
 from ninja import Field
 from pydantic import AfterValidator
 
@@ -41,6 +42,7 @@ Line = Annotated[str, AfterValidator(_is_one_line)]
 """A text that a form has as one line among others."""
 
 
+@sensitive_variables()
 def fill_in(
     make: Callable[..., Form],
     values: Mapping[str, Any],
