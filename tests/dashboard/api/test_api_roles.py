@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.apps import apps
+from django.core.cache import caches
 from django.db import transaction
 from django.test import Client
 from django.urls import reverse
@@ -15,6 +16,7 @@ from dashboard.api.api import api
 from experiments.models import Role, User
 from experiments.models.api_token import Scope
 from tests.dashboard.access.test_roles import NOBODY, RULES, logged_in, make_own_rows, person
+from tests.dashboard.api.conftest import list_counted
 from tests.dashboard.api.requests_by_token import log_in
 from tests.dashboard.conftest import Site
 from tests.factories import PartitionFactory
@@ -128,7 +130,7 @@ PAGES = {
     "take_limits": "cluster_limits",
     "try_cluster": "cluster_try",
     "list_pauses": "cluster",
-    "try_pause": "pause_try",
+    "try_pause": "cluster_try",
     "read_connection": "cluster_connection",
     "try_connection": "cluster_connection",
     "read_host_key": "host_key_fetch",
@@ -205,6 +207,7 @@ ROWS = {
     "read_partition": "partition",
     "read_staged_image": "staged",
     "read_data_copy": "data copy",
+    "try_pause": "pause",
 }
 """What the address names, where the page with the same content names something else."""
 OPEN, REFUSED, HIDDEN = "open", "refused", "hidden"
@@ -275,6 +278,7 @@ def test_a_program_may_what_its_owner_may(role: Role, whose: str, site: Site) ->
     judged = {}
     for name, method, address, _ in list_operations():
         body = make_body(name)
+        caches["limits"].delete_many(list_counted())
         status = send(Client(), method, fill(address, name, own), headers=headers, **body)
         page = PAGES[name]
         if not page:
