@@ -91,7 +91,17 @@ MAY_IMPORT = {
         "xstatic",
         "plotly",
     },
-    "dashboard.api": {"dashboard", "experiments", "django", "ninja", "pydantic", "redis"},
+    "dashboard.api": {
+        "dashboard",
+        "experiments",
+        "django",
+        "ninja",
+        "pydantic",
+        "redis",
+        "runners.cluster_reading.found",
+        "runners.preflight.checks",
+        "runners.workloads",
+    },
     "dashboard.charts": {
         "dashboard.charts",
         "dashboard.numbers",
@@ -256,7 +266,8 @@ ROOMS = {
         "reproductions": "access typed_requests",
         "glossary_views": "typed_requests",
         "overview_views": "comparisons execution live_parts typed_requests",
-        "api": "access comparisons execution lists middleware planning typed_requests",
+        "api": "access catalogue clusters comparisons data_sets deleted_rows execution images "
+        "lists middleware planning software typed_requests",
         "settings": "environment",
         "apps": "access",
         "urls": "access api catalogue clusters comparisons data_sets docs execution glossary_views "

@@ -137,3 +137,13 @@ def send_row(request: ApiRequest, content: Mapping[str, Any]) -> HttpResponse:
     etag = quote_etag(sha256(answer.content).hexdigest()[:32])
     answer["ETag"] = etag
     return get_conditional_response(request, etag=etag, response=answer) or answer
+
+
+def send_content(
+    request: ApiRequest, content: Schema, status: HTTPStatus = HTTPStatus.OK
+) -> HttpResponse:
+    """Return one row as a schema describes it; with another status where a request made it so."""
+    answer = send_row(request, content.model_dump(mode="json"))
+    if status != HTTPStatus.OK:
+        answer.status_code = status
+    return answer
