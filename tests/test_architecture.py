@@ -191,7 +191,8 @@ ROOMS = {
         "provenance": "comparisons design models statistics",
         "notifications": "access comparisons encryption models",
         "recurring": "comparisons models notifications notify planning presets statistics",
-        "reproductions": "access comparisons images models planning recurring software statistics",
+        "reproductions": "access comparisons design images models planning recurring software "
+        "statistics",
         "bundles": "citations comparisons confounder_table images models planning provenance "
         "reproductions signing snapshot_facts statistics",
         "deposits": "access bundles citations design encryption models notifications notify",

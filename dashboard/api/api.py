@@ -6,6 +6,7 @@ from django.urls import URLPattern, URLResolver
 
 from dashboard.api import (
     account_routes,
+    by_hand_routes,
     catalogue_routes,
     definition_routes,
     experiment_actions,
@@ -13,11 +14,19 @@ from dashboard.api import (
     experiment_routes,
     export_routes,
     file_routes,
+    import_routes,
     integration_routes,
     limits,
+    notification_routes,
+    recurring_changes,
+    recurring_routes,
+    reproduction_routes,
     result_routes,
     run_actions,
     run_routes,
+    table_routes,
+    token_routes,
+    webhook_routes,
 )
 from dashboard.api.addresses import list_addresses
 from dashboard.api.document import DocumentedApi
@@ -48,6 +57,15 @@ for routes in (
     catalogue_routes,
     export_routes,
     integration_routes,
+    reproduction_routes,
+    import_routes,
+    by_hand_routes,
+    table_routes,
+    recurring_routes,
+    recurring_changes,
+    notification_routes,
+    webhook_routes,
+    token_routes,
 ):
     api.add_router("", routes.router)
 

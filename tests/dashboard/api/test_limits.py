@@ -24,11 +24,22 @@ pytestmark = pytest.mark.django_db
 HEAVY = {
     *(
         ("POST", end)
-        for end in ("launch", "check", "reproduce", "extend", "continue", "clone", "stop")
+        for end in (
+            "launch",
+            "check",
+            "reproduce",
+            "prepare",
+            "extend",
+            "continue",
+            "clone",
+            "stop",
+        )
     ),
-    *(("POST", "experiments"), ("PUT", "definition")),
+    *(("POST", "experiments"), ("PUT", "definition"), ("POST", "tables")),
+    *(("POST", "recur"),),
     *(("GET", f"comparison.{ending}") for ending in ("csv", "tex", "parquet")),
-    ("GET", "bundle.zip"),
+    *(("GET", end) for end in ("bundle.zip", "reproduction", "table.csv", "citation.bib")),
+    *(("GET", end) for end in ("CITATION.cff", "provenance.jsonld", "checklist.md")),
 }
 """Methods and last parts of addresses that launch or compute."""
 
