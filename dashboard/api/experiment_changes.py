@@ -19,7 +19,7 @@ from dashboard.api.experiment_routes import (
     find_experiment,
     read_experiment,
 )
-from dashboard.api.form_bodies import StrictBody, require_offered_groups, require_valid
+from dashboard.api.form_bodies import StrictBody, require_valid
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refuse
@@ -36,6 +36,7 @@ from experiments.presets.experiment_copies import OF_OTHERS, NotCopied, is_copya
 
 router = Router(tags=["Experiments"])
 COMMA = "A tag has no comma: send each as a text of its own."
+NO_GROUPS = "You are in no group with which it could be shared."
 NONE_UNSENT = "There is no job to try again that the scheduler has not taken."
 NOT_STOPPED = "Not stopped: that interim analysis is not the last one, or decided nothing."
 Count = Annotated[int, Field(ge=1, lt=2**31)]
@@ -108,7 +109,9 @@ def _make_visibility_form(
         instance=Experiment.objects.get(pk=experiment.pk),
         user=request.user,
     )
-    require_offered_groups(form, change.groups)
+    if change.groups and "groups" not in form.fields:
+        problems = [FieldProblem("groups", NO_GROUPS)]
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, NO_GROUPS, problems)
     return form
 
 

@@ -144,7 +144,7 @@ def _make_form(request: ApiRequest, data: dict[str, Any] | None = None) -> Choic
 def _describe_choices(request: ApiRequest) -> ChoicesSchema:
     form = _make_form(request)
     kinds = {
-        str(kind): [way for way in form.offered if form[f"{kind}-{way}"].initial]
+        str(kind): [str(way) for way in form.offered if form[f"{kind}-{way}"].initial]
         for kind in form.kinds
     }
     return ChoicesSchema(kinds=kinds, ways=list(form.offered))

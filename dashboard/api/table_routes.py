@@ -228,18 +228,19 @@ def make_table(request: ApiRequest, table: NewTable) -> HttpResponse:
 )
 def change_table(request: ApiRequest, pk: Key, change: TableChange) -> HttpResponse:
     """Change a published table, how it is read, or who may view it; all of it, or nothing."""
-    _save(request, _find_own(request, pk), change)
+    _save(request, find_own_table(request, pk), change)
     return read_table(request, pk)
 
 
 @router.delete("tables/{pk}", auth=EXPERIMENTS, response={204: None, **REFUSED})
 def delete_table(request: ApiRequest, pk: Key) -> HttpResponse:
     """Delete a published table."""
-    audit.delete(request.user, _find_own(request, pk))
+    audit.delete(request.user, find_own_table(request, pk))
     return HttpResponse(status=HTTPStatus.NO_CONTENT)
 
 
-def _find_own(request: ApiRequest, pk: int) -> PublishedTable:
+def find_own_table(request: ApiRequest, pk: int) -> PublishedTable:
+    """Return a table that one may change. Raises Http404 or Problem 403."""
     row: PublishedTable = get_object_or_404(_select(request), pk=pk)
     refuse(why_not_change(request.user, row))
     return row

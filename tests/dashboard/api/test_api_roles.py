@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from dashboard.api.api import api
-from experiments.models import Role, User
+from experiments.models import Experiment, PublishedTable, Role, ShareLink, User
 from experiments.models.api_token import Scope
 from tests.dashboard.access.test_roles import NOBODY, RULES, logged_in, make_own_rows, person
 from tests.dashboard.api.requests_by_token import log_in
@@ -26,6 +26,12 @@ def make_rows(site: Site, owner: User) -> dict[str, list[Any]]:
     """Make rows of a person, and a partition of their cluster."""
     own = make_own_rows(site, owner)
     own["partition"] = [PartitionFactory(cluster_id=own["cluster"][0]).pk]
+    draft, table = own["draft"][0], own["table"][0]
+    environment = Experiment.objects.get(pk=draft).environments.order_by("pk")[0]
+    own["environment of a draft"] = [draft, environment.pk]
+    own["link"] = own["link of"][1:]
+    link = ShareLink.objects.make(PublishedTable.objects.get(pk=table))
+    own["link of a table"] = [table, link.pk]
     return own
 
 
@@ -138,6 +144,40 @@ PAGES = {
     "delete_webhook": "webhook_delete",
     "list_api_tokens": "api_tokens",
     "withdraw_api_token": "api_token_withdraw",
+    "list_experiment_links": "visibility",
+    "make_experiment_link": "link_make",
+    "withdraw_experiment_link": "link_withdraw",
+    "list_table_links": "table_edit",
+    "make_table_link": "table_edit",
+    "withdraw_table_link": "table_edit",
+    "read_parity": "experiment_software",
+    "inspect_unknown_software": "experiment_inspect",
+    "waive_differences": "experiment_waive",
+    "withdraw_waivers": "experiment_waive",
+    "list_presets": "presets",
+    "describe_preset": "preset",
+    "use_preset": "preset",
+    "list_own_presets": "presets",
+    "save_own_preset": "own_preset_new",
+    "change_own_preset": "own_preset_edit",
+    "delete_own_preset": "own_preset_delete",
+    "use_own_preset": "own_preset_use",
+    "show_publication": "publication",
+    "change_publication": "publication",
+    "deposit_experiment": "deposit",
+    "stop_deposit": "deposit",
+    "forget_deposit": "deposit",
+    "list_run_files": "run",
+    "send_run_file": "run_file",
+    "fetch_run_file": "run_file_fetch",
+    "read_record": "run_record",
+    "read_changes": "run_changes",
+    "read_run_provenance": "run_provenance_file",
+    "read_result_provenance": "result_provenance_file",
+    "list_saved_views": "runs",
+    "save_own_view": "saved_view_save",
+    "delete_saved_view": "saved_view_delete",
+    "change_selected_experiments": "experiments_selected",
 }
 BODIES: dict[str, dict[str, Any]] = {
     "change_experiment": {},
@@ -157,6 +197,16 @@ BODIES: dict[str, dict[str, Any]] = {
     "change_own_choices": {"kinds": {}},
     "make_webhook": {"address": "https://example.org/"},
     "change_webhook": {},
+    "make_experiment_link": {},
+    "make_table_link": {},
+    "waive_differences": {"differences": ["Python"], "reason": "it is the same"},
+    "use_preset": {"cluster": 1, "environments": [1], "baseline": 1},
+    "save_own_preset": {"name": "another"},
+    "change_own_preset": {},
+    "change_publication": {},
+    "deposit_experiment": {},
+    "save_own_view": {"name": "it", "query": ""},
+    "change_selected_experiments": {"action": "archive", "experiments": [1]},
 }
 """What is sent: a body that cannot be read is refused before anybody's rights are asked."""
 OPEN, REFUSED, HIDDEN = "open", "refused", "hidden"
@@ -171,17 +221,29 @@ def list_operations() -> list[tuple[str, str, str, str]]:
     ]
 
 
-def find_row(name: str, own: dict[str, list[Any]]) -> Any:
-    """Return the key of the row that an operation's page is about."""
-    what = "partition" if name == "read_partition" else RULES[PAGES[name]][1]
-    return own[what][0]
+ROWS = {
+    # operation: what it is about, where its page's address says it otherwise
+    "read_partition": "partition",
+    "list_experiment_links": "results",
+    "make_experiment_link": "results",
+    "withdraw_experiment_link": "link",
+    "withdraw_table_link": "link of a table",
+    "waive_differences": "environment of a draft",
+    "withdraw_waivers": "environment of a draft",
+}
+
+
+def find_rows(name: str, own: dict[str, list[Any]]) -> list[Any]:
+    """Return the keys in the address of an operation: of the row that its page is about."""
+    return own[ROWS.get(name) or RULES[PAGES[name]][1]]
 
 
 def fill(address: str, name: str, own: dict[str, list[Any]]) -> str:
     """Return the address of that row."""
     if name == "export":
         return address.format(what="runs", ending="parquet")
-    return re.sub(r"{\w+}", lambda _: str(find_row(name, own)), address)
+    keys = iter(find_rows(name, own) if "{" in address else [])
+    return re.sub(r"{\w+}", lambda _: str(next(keys)), address)
 
 
 def judge(status: int) -> str:

@@ -36,10 +36,13 @@ HEAVY = {
         )
     ),
     *(("POST", "experiments"), ("PUT", "definition"), ("POST", "tables")),
-    *(("POST", "recur"),),
+    *(("POST", end) for end in ("recur", "use", "selected", "inspect", "deposit", "fetch")),
     *(("GET", f"comparison.{ending}") for ending in ("csv", "tex", "parquet")),
     *(("GET", end) for end in ("bundle.zip", "reproduction", "table.csv", "citation.bib")),
-    *(("GET", end) for end in ("CITATION.cff", "provenance.jsonld", "checklist.md")),
+    *(
+        ("GET", end)
+        for end in ("CITATION.cff", "provenance.jsonld", "{place}.jsonld", "checklist.md")
+    ),
 }
 """Methods and last parts of addresses that launch or compute."""
 
