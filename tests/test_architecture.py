@@ -190,7 +190,7 @@ ROOMS = {
         "citations": "access models",
         "provenance": "comparisons design models statistics",
         "notifications": "access comparisons encryption models",
-        "recurring": "comparisons models notifications notify planning presets statistics",
+        "recurring": "access comparisons models notifications notify planning presets statistics",
         "reproductions": "access comparisons design images models planning recurring software "
         "statistics",
         "bundles": "citations comparisons confounder_table images models planning provenance "
@@ -246,7 +246,8 @@ ROOMS = {
         "reproductions": "access typed_requests",
         "glossary_views": "typed_requests",
         "overview_views": "comparisons execution live_parts typed_requests",
-        "api": "access comparisons execution lists middleware planning",
+        "api": "access comparisons execution imports lists middleware notifications planning "
+        "presets provenance publishing recurring uploads",
         "settings": "environment",
         "apps": "access",
         "urls": "access api catalogue clusters comparisons data_sets docs execution glossary_views "

@@ -6,6 +6,7 @@ from django.urls import URLPattern, URLResolver
 
 from dashboard.api import (
     account_routes,
+    across_routes,
     by_hand_routes,
     catalogue_routes,
     definition_routes,
@@ -80,6 +81,7 @@ for routes in (
     run_file_routes,
     saved_view_routes,
     selection_routes,
+    across_routes,
 ):
     api.add_router("", routes.router)
 

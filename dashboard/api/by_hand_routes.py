@@ -15,7 +15,7 @@ from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refuse
 from dashboard.api.requests import ApiRequest
-from dashboard.api.sent_files import FILE, Json, describe_parts, require_parts
+from dashboard.api.sent_parts import FILE, Json, describe_parts, require_parts
 from dashboard.api.tokens import EXPERIMENTS
 from dashboard.execution.by_hand_views import TOO_LARGE, ResultsForm
 from dashboard.uploads import was_too_large

@@ -26,7 +26,7 @@ from dashboard.api.problems import (
     refuse,
 )
 from dashboard.api.requests import ApiRequest
-from dashboard.api.sent_files import FILE, TEXT, Json, describe_parts, require_parts
+from dashboard.api.sent_parts import FILE, TEXT, Json, describe_parts, require_parts
 from dashboard.api.tokens import EXPERIMENTS
 from dashboard.imports.bundle_import_views import BundleForm
 from dashboard.imports.import_forms import ImportForm

@@ -46,8 +46,9 @@ class TestLogs:
         owner = UserFactory()
         headers = log_in(owner, "experiments") | {"Idempotency-Key": "k"}
         wanted = {"question": "What does Singularity cost?", "margin": "3"}
+        content = logs.as_zip(logs.runs()).getvalue()
         made, again = (
-            send(client, "experiments/import", headers, 201, archive=archive(), **wanted)
+            send(client, "experiments/import", headers, 201, archive=archive(content), **wanted)
             for _ in range(2)
         )
         assert made == again

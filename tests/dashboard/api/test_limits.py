@@ -22,27 +22,15 @@ from tests.factories import ExperimentFactory, UserFactory
 pytestmark = pytest.mark.django_db
 
 HEAVY = {
-    *(
-        ("POST", end)
-        for end in (
-            "launch",
-            "check",
-            "reproduce",
-            "prepare",
-            "extend",
-            "continue",
-            "clone",
-            "stop",
-        )
-    ),
-    *(("POST", "experiments"), ("PUT", "definition"), ("POST", "tables")),
+    *(("POST", end) for end in ("launch", "check", "reproduce", "prepare", "extend", "continue")),
+    *(("POST", end) for end in ("clone", "stop", "import", "bundles", "results", "jobs.tar.gz")),
     *(("POST", end) for end in ("recur", "use", "selected", "inspect", "deposit", "fetch")),
+    *(("POST", "experiments"), ("PUT", "definition"), ("POST", "tables")),
     *(("GET", f"comparison.{ending}") for ending in ("csv", "tex", "parquet")),
+    *(("GET", f"studies.{ending}") for ending in ("json", "csv", "tex")),
     *(("GET", end) for end in ("bundle.zip", "reproduction", "table.csv", "citation.bib")),
-    *(
-        ("GET", end)
-        for end in ("CITATION.cff", "provenance.jsonld", "{place}.jsonld", "checklist.md")
-    ),
+    *(("GET", end) for end in ("CITATION.cff", "provenance.jsonld", "{place}.jsonld")),
+    ("GET", "checklist.md"),
 }
 """Methods and last parts of addresses that launch or compute."""
 

@@ -28,6 +28,7 @@ FURTHER_PAGES = {
     "pytest_benchmark_json": "read_for_pytest_benchmark",
     "visibility": "change_experiment",
     "runs_selected": "change_selected_experiments",
+    "experiment_waive": "waive_differences",
 }
 FIGURES = "A drawing: comparison.json has its numbers, and a program draws better by its own means."
 FOR_PEOPLE = "A page for people in one file: its numbers are those of the comparison."
@@ -77,9 +78,7 @@ BEING_MADE = {
     *("credential_delete", "host_key_pin"),
 }
 """Pages of the catalogue, of clusters and of credentials: another branch makes their operations."""
-NOT_YET: set[str] = {
-    *("studies_csv", "studies_json", "studies_tex"),
-}
+NOT_YET: set[str] = set()
 
 
 def list_methods(view: Any) -> list[str] | None:

@@ -114,7 +114,7 @@ class TestSavedViews:
         owner = UserFactory()
         for body, field in (
             ({"name": " ", "query": ""}, "name"),
-            ({"name": "it", "query": "node=%00"}, "query"),
+            ({"name": "it", "query": "q=%00"}, "query"),
             ({"name": "x" * 61, "query": ""}, "body.view.name"),
         ):
             assert list_fields(send(client, owner, "views", body, 422)) == [field]

@@ -108,3 +108,34 @@ def test_a_table_that_is_readable_no_more_says_so(client: Client) -> None:
     get(client, f"tables/{row.pk}/comparison", headers, 409)
     get(client, f"tables/{row.pk}/comparison.csv", headers, 409)
     get(client, f"tables/{row.pk}", headers)
+
+
+class TestSummaries:
+    """Several tables and experiments together, as on the page Studies."""
+
+    def test_studies_are_put_together(self, client: Client) -> None:
+        first, second = (PublishedTableFactory(visibility="members") for _ in range(2))
+        headers = log_in(UserFactory())
+        query = f"compare/studies.json?table={first.pk}&table={second.pk}&label=container"
+        told = get(client, query, headers)
+        assert [row["key"] for row in told["studies"]] == [f"t{first.pk}", f"t{second.pk}"]
+        for ending in ("csv", "tex"):
+            query_of_one = f"table={first.pk}&environment=t{first.pk}=Apptainer"
+            path = f"/api/v1/compare/studies.{ending}?{query_of_one}"
+            answer: Any = client.get(path, headers=headers)
+            assert answer.status_code == 200
+            assert b"".join(answer.streaming_content if answer.streaming else [answer.content])
+        PublishedTable.objects.filter(pk=second.pk).update(visibility="private")
+        assert second.question not in str(get(client, query, headers))
+
+    @pytest.mark.parametrize(
+        "query",
+        [
+            "environment=t1=Apptainer",
+            "table=1&configuration=t1",
+            "table=0",
+            "&".join(f"table={number}" for number in range(1, 52)),
+        ],
+    )
+    def test_what_makes_no_sense_is_refused(self, client: Client, query: str) -> None:
+        get(client, f"compare/studies.json?{query}", log_in(UserFactory()), 422)
