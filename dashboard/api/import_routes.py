@@ -118,6 +118,8 @@ def check_logs(request: ApiRequest) -> LogsSchema:
     """Say what is in an archive of logs, and what stands against its import; nothing is stored."""
     form = _read_form(request)
     valid = form.is_valid()
+    if "archive" not in request.FILES:
+        require_valid(form)
     names = form.place.values if form.place else ()
     return LogsSchema(
         valid=valid,

@@ -42,6 +42,11 @@ class TestLogs:
         assert sum(sum(row["runs"].values()) for row in told["configurations"]) == 6
         assert not Experiment.objects.exists()
 
+    def test_without_an_archive_there_is_nothing_to_check(self, client: Client) -> None:
+        headers = log_in(UserFactory(), "experiments")
+        told = send(client, "experiments/import/check", headers, 422, question="What?")
+        assert [row["field"] for row in told["problems"]] == ["archive"]
+
     def test_they_become_an_experiment_once(self, client: Client) -> None:
         owner = UserFactory()
         headers = log_in(owner, "experiments") | {"Idempotency-Key": "k"}
