@@ -18,6 +18,8 @@ from dashboard.api import (
     result_routes,
     run_actions,
     run_routes,
+    study_changes,
+    study_routes,
 )
 from dashboard.api.addresses import list_addresses
 from dashboard.api.document import DocumentedApi
@@ -48,6 +50,8 @@ for routes in (
     catalogue_routes,
     export_routes,
     integration_routes,
+    study_routes,
+    study_changes,
 ):
     api.add_router("", routes.router)
 

@@ -67,6 +67,11 @@ class Applied:
         """Return the most that it will use; None where that is not known."""
         return self.form.forecast if self.form else None
 
+    @property
+    def warnings(self) -> list[str]:
+        """Return what is to be known before a launch."""
+        return self.form.warnings if self.form else []
+
 
 def check_text(
     text: str | bytes,

@@ -84,7 +84,7 @@ class AppliedStudy:
         return [
             f"experiments[{number}]: {warning}"
             for number, entry in enumerate(self.entries)
-            for warning in (entry.form.warnings if entry.form else ())
+            for warning in entry.warnings
         ]
 
 

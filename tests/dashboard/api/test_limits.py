@@ -26,7 +26,7 @@ HEAVY = {
         ("POST", end)
         for end in ("launch", "check", "reproduce", "extend", "continue", "clone", "stop")
     ),
-    *(("POST", "experiments"), ("PUT", "definition")),
+    *(("POST", "experiments"), ("POST", "studies"), ("PUT", "definition")),
     *(("GET", f"comparison.{ending}") for ending in ("csv", "tex", "parquet")),
     ("GET", "bundle.zip"),
 }
