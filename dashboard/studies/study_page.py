@@ -6,11 +6,11 @@ Verdicts are those of kept comparisons: nothing is computed for a page.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dashboard.comparisons.studies import Studies, StudyRow, read_studies
+from dashboard.comparisons.studies import COMPUTED_SOON, Studies, StudyRow, read_studies
 from dashboard.comparisons.study_choice import StudyChoice
 from dashboard.comparisons.verdict_matrix import Bar, Scale, choose_scale, make_bar
 from dashboard.execution.matrix import estimate_all_left
@@ -21,6 +21,8 @@ from experiments.statistics import Pair, Verdict
 from experiments.statistics.several_metrics import Overall
 from experiments.studies.study_members import Members, read_members
 
+NOT_YET = "no verdict yet"
+BEING_COMPUTED = "Its verdicts are being computed by a worker."
 SHOWN_AT_ONCE = 2
 """Configurations of a cell that stand open; of more, only how many have which verdict."""
 
@@ -43,16 +45,25 @@ class StudyProgress:
     hidden: int
 
     @property
-    def is_alive(self) -> bool:
-        return any(row.progress.tally.alive for row in self.rows if not row.experiment.is_draft)
-
-    @property
     def tally(self) -> Tally:
         """Return the runs of all experiments together, by state."""
         states: Counter[str] = Counter()
         for row in self.rows:
             states.update(row.progress.tally.states)
         return Tally(states)
+
+    @property
+    def alive(self) -> set[int]:
+        """Return the keys of the experiments that still run."""
+        return {
+            row.experiment.pk
+            for row in self.rows
+            if row.progress.tally.alive and not row.experiment.is_draft
+        }
+
+    @property
+    def is_alive(self) -> bool:
+        return bool(self.alive)
 
     @property
     def drafts(self) -> int:
@@ -139,6 +150,11 @@ class StudyMatrix:
     levels: tuple[str, str] | None = None
 
     @property
+    def is_waiting(self) -> bool:
+        """Return whether a worker is to compute verdicts, which then appear by themselves."""
+        return any(row.reason == COMPUTED_SOON for row, _ in self.rows)
+
+    @property
     def has_verdicts(self) -> bool:
         return any(cell.entries for _, cells in self.rows for cell in cells)
 
@@ -169,8 +185,11 @@ def read_across(user: User, experiments: Sequence[Experiment]) -> Studies:
     return read_studies(user, StudyChoice(experiments=[row.pk for row in experiments]))
 
 
-def make_study_matrix(across: Studies) -> StudyMatrix:
-    """Return the matrix of all experiments, on one scale where one margin holds for all."""
+def make_study_matrix(across: Studies, alive: Collection[int]) -> StudyMatrix:
+    """Return the matrix of all experiments, on one scale where one margin holds for all.
+
+    `alive`: the keys of those that still run, of which no verdict is missing yet.
+    """
     labels = [(label, index) for index, label in enumerate(across.labels, start=1)]
     pairs = [
         pair
@@ -184,7 +203,7 @@ def make_study_matrix(across: Studies) -> StudyMatrix:
     return StudyMatrix(
         labels,
         [
-            (row, [_make_cell(row, label, index, scale) for label, index in labels])
+            (row, [_make_cell(row, label, index, scale, alive) for label, index in labels])
             for row in across.rows
         ],
         scale,
@@ -196,12 +215,16 @@ def _list_groups(row: StudyRow) -> Sequence[Group]:
     return row.comparison.groups if row.comparison else ()
 
 
-def _make_cell(row: StudyRow, label: str, index: int, scale: Scale) -> StudyCell:
+def _make_cell(
+    row: StudyRow, label: str, index: int, scale: Scale, alive: Collection[int]
+) -> StudyCell:
     own = [name for name, of_row in row.labels.items() if of_row == label]
     if not own:
         return StudyCell(label, index, [], "–")
+    is_due = row.source.pk not in alive
     if row.comparison is None:
-        return StudyCell(label, index, [], row.reason or "–")
+        reason = BEING_COMPUTED if row.reason == COMPUTED_SOON else row.reason
+        return StudyCell(label, index, [], reason if is_due else NOT_YET)
     entries = [
         Entry(
             number,
@@ -216,4 +239,4 @@ def _make_cell(row: StudyRow, label: str, index: int, scale: Scale) -> StudyCell
         for pair in group.pairs
         if pair.environment in own
     ]
-    return StudyCell(label, index, entries, "" if entries else row.reason or "no verdict yet")
+    return StudyCell(label, index, entries, "" if entries else (is_due and row.reason) or NOT_YET)

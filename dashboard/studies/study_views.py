@@ -91,7 +91,7 @@ def study(request: Request, pk: int) -> HttpResponse:
         fragment = render(request, "studies/detail.html#live", context)
         return fragment if progress.is_alive else HttpResponseClientRefresh()
     across = read_across(request.user, members.experiments)
-    context |= {"across": across, "matrix": make_study_matrix(across)}
+    context |= {"across": across, "matrix": make_study_matrix(across, progress.alive)}
     if is_results:
         return render(request, "studies/detail.html#results", context)
     return render(request, "studies/detail.html", context)
