@@ -17,6 +17,7 @@ from experiments.definitions.written_units import PERCENT, SECONDS, Unit
 from runners.runtimes import RUNTIMES
 from runners.workloads import WORKLOADS, Parameter
 
+ADDRESS = "/schemas/experiment-1.json"
 TEXT: dict[str, Any] = {"type": "string"}
 DIGEST = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
 SCALE = r"^\d{1,6}[x×]\d{1,6}([x×]\d{1,6})?( +(srun|mpirun))?$"
