@@ -45,9 +45,11 @@ class Problem(Exception):
         detail: str,
         problems: Sequence[FieldProblem] = (),
         headers: dict[str, str] | None = None,
+        *,
+        type: str = "about:blank",  # noqa: A002  (its name in RFC 9457)
     ) -> None:
         super().__init__(detail)
-        self.status, self.detail = status, detail
+        self.status, self.detail, self.type = status, detail, type
         self.problems, self.headers = tuple(problems), headers or {}
 
 
@@ -79,7 +81,7 @@ def refuse(why_not: str) -> None:
 def send_problem(problem: Problem) -> HttpResponse:
     """Return the answer that says what stands against a request."""
     body: dict[str, Any] = {
-        "type": "about:blank",
+        "type": problem.type,
         "title": problem.status.phrase,
         "status": int(problem.status),
         "detail": problem.detail,

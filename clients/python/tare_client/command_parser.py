@@ -37,6 +37,10 @@ EXPORTS = {
 """What `tare export` saves: the last part of its address, and what it is."""
 
 
+class StudyKey(int):
+    """The number of a study, where that of an experiment may stand, too."""
+
+
 class Parser(argparse.ArgumentParser):
     """Ends with 64 after wrong usage: 2 means inconclusive."""
 
@@ -81,7 +85,7 @@ def build_parser() -> argparse.ArgumentParser:
     login.add_argument("url", metavar="URL", help="such as https://tare.example.org")
 
     check = add("check", "say whether an experiment file is valid, and what it would cost")
-    launch = add("launch", "make an experiment of a file and launch it")
+    launch = add("launch", "make an experiment, or a study, of a file and launch it")
     for command in (check, launch):
         command.add_argument("file", metavar="FILE", help="YAML or JSON; - reads standard input")
         command.add_argument(
@@ -99,8 +103,11 @@ def build_parser() -> argparse.ArgumentParser:
     cancel = add("cancel", "cancel an experiment")
     export = add("export", "save a file of an experiment")
     page = add("open", "open an experiment's page in the browser")
-    for command in (follow, results, compare, cancel, export, page):
-        command.add_argument("id", type=_whole, metavar="ID", help="the number in its address")
+    results.add_argument("id", type=_whole, metavar="ID", help="the number in its address")
+    for command in (follow, compare, cancel, export, page):
+        command.add_argument(
+            "id", type=_key, metavar="ID", help="the number in its address; study:ID for a study"
+        )
     for command in (follow, launch):
         command.add_argument(
             "--every", type=_seconds, metavar="S", help="ask every S seconds (2; no terminal: 10)"
@@ -122,6 +129,7 @@ def build_parser() -> argparse.ArgumentParser:
         command.add_argument("--force", action="store_true", help="replace a file that is there")
 
     rows = add("list", "list experiments, the newest first")
+    rows.add_argument("--studies", action="store_true", help="list studies")
     rows.add_argument("--limit", type=_whole, default=20, metavar="N", help="N at most (20)")
     rows.add_argument(
         "--filter",
@@ -141,6 +149,16 @@ def _whole(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text[:30]) < 2**63):
         raise argparse.ArgumentTypeError(f"“{text[:50]}” is no positive whole number")
     return int(text)
+
+
+def _key(text: str) -> int:
+    """Return the number of an experiment, or that of a study."""
+    prefix, sign, number = text.partition(":")
+    if not sign:
+        return _whole(text)
+    if prefix != "study":
+        raise argparse.ArgumentTypeError(f"“{text[:50]}” is neither ID nor study:ID")
+    return StudyKey(_whole(number))
 
 
 def _seconds(text: str) -> float:

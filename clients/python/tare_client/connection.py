@@ -211,6 +211,7 @@ class Connection:
                 if isinstance(problem, dict)
             ),
             retry_after=retry_after,
+            type=str(document.get("type") or "")[:200],
         )
 
     def _read_problem(self, problem: dict[str, Any]) -> FieldProblem:

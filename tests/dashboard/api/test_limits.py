@@ -26,7 +26,7 @@ HEAVY = {
         ("POST", end)
         for end in ("launch", "check", "reproduce", "extend", "continue", "clone", "stop")
     ),
-    *(("POST", "experiments"), ("PUT", "definition")),
+    *(("POST", "experiments"), ("POST", "studies"), ("PUT", "definition")),
     *(
         ("POST", end)
         for end in ("images", "recipes", "match", "stage", "verify", "remove", "inspect")

@@ -5,14 +5,20 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from tare_client.client import Client
+from tare_client.command_parser import StudyKey
 from tare_client.commands.account import connect
 from tare_client.commands.numbers import print_comparison
 from tare_client.errors import NotReachable, Refused
 from tare_client.exit_codes import NO_VERDICT
+from tare_client.studies import StudyProgress
 from tare_client.terminal import clean_text, print_json, print_line
 from tare_client.values import Progress
+
+Followed = TypeVar("Followed", Progress, StudyProgress)
 
 EVERY_SECONDS, EVERY_SECONDS_IN_LOGS = 2.0, 10.0
 LONGEST_SILENCE = 1800.0
@@ -21,19 +27,23 @@ BAR, TAIL_LINES = 30, 5
 
 
 def run_follow(arguments: argparse.Namespace) -> int:
-    """Follow an experiment; the exit code is that of its verdict."""
-    return follow(connect(arguments), arguments.id, arguments)
+    """Follow an experiment or a study; the exit code is that of its verdict."""
+    client = connect(arguments)
+    if isinstance(arguments.id, StudyKey):
+        from tare_client.commands.studies import follow_study
+
+        return follow_study(client, arguments.id, arguments)
+    return follow(client, arguments.id, arguments)
 
 
 def follow(client: Client, key: int, arguments: argparse.Namespace) -> int:
     """Show an experiment's progress until it has ended; return the exit code of its verdict."""
     on_terminal = sys.stdout.isatty() and not arguments.json
-    every = arguments.every or (EVERY_SECONDS if on_terminal else EVERY_SECONDS_IN_LOGS)
     with_tail = not getattr(arguments, "no_tail", False)
     shown: Shown = (
         JsonLines() if arguments.json else Screen(with_tail) if on_terminal else PlainLines()
     )
-    progress = wait_for_end(client, key, shown, every)
+    progress = wait(lambda: client.progress(key), shown, arguments.every, on_terminal=on_terminal)
     shown.end()
     try:
         comparison = client.comparison(key)
@@ -55,15 +65,18 @@ def follow(client: Client, key: int, arguments: argparse.Namespace) -> int:
     return comparison.exit_code
 
 
-def wait_for_end(client: Client, key: int, shown: Shown, every: float) -> Progress:
-    """Show each state of an experiment until it has ended; return the last one.
+def wait(
+    ask: Callable[[], Followed], shown: Shown, every: float | None, *, on_terminal: bool
+) -> Followed:
+    """Show each state that `ask` returns until it has ended; return the last one.
 
     A site that does not answer is asked again for half an hour. Raises TareError.
     """
+    every = every or (EVERY_SECONDS if on_terminal else EVERY_SECONDS_IN_LOGS)
     answered_at = time.monotonic()
     while True:
         try:
-            progress = client.progress(key)
+            progress = ask()
         except (NotReachable, Refused) as error:
             is_passing = isinstance(error, NotReachable) or error.status in (
                 429,
@@ -86,8 +99,8 @@ def wait_for_end(client: Client, key: int, shown: Shown, every: float) -> Progre
 class Shown:
     """A way to show progress."""
 
-    def show(self, progress: Progress) -> None:
-        """Show a state."""
+    def show(self, progress: Any) -> None:
+        """Show a state: a Progress, or the StudyProgress of a study."""
 
     def remark(self, sentence: str) -> None:
         """Say what does not go as it should."""
@@ -103,7 +116,7 @@ class JsonLines(Shown):
     def __init__(self) -> None:
         self._last: object = None
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: Progress | StudyProgress) -> None:
         """Print the state as the site sent it."""
         if progress.raw != self._last:
             self._last = progress.raw

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
+from tare_client.command_parser import StudyKey
 from tare_client.commands.account import connect
 from tare_client.errors import FieldProblem, Refused, UsageError
+from tare_client.studies import STUDY_FILE
 from tare_client.terminal import print_json, print_line
 
 MOST_BYTES = 10 * 2**20
@@ -15,7 +17,13 @@ MOST_BYTES = 10 * 2**20
 def run_check(arguments: argparse.Namespace) -> int:
     """Say whether a file is valid, and what it would cost."""
     definition, names = read_files(arguments)
-    check = connect(arguments).check(definition, is_json=is_json(arguments), names=names)
+    client = connect(arguments)
+    try:
+        check = client.check(definition, is_json=is_json(arguments), names=names)
+    except Refused as refusal:
+        if refusal.type != STUDY_FILE:
+            raise
+        check = client.check_study(definition, is_json=is_json(arguments), names=names)
     if not check.valid:
         raise Refused(
             f"{arguments.file} is not valid.", status=422, problems=list_problems(check.raw)
@@ -31,18 +39,28 @@ def run_check(arguments: argparse.Namespace) -> int:
 
 
 def run_launch(arguments: argparse.Namespace) -> int:
-    """Make an experiment of a file, launch it, and follow it where that is asked for."""
+    """Make an experiment or a study of a file, launch it, and follow it if that is asked for.
+
+    The site says which of both a file is: it alone reads YAML.
+    """
     if arguments.draft and arguments.wait:
         raise UsageError("A draft does not run: choose --draft or --wait.")
     definition, names = read_files(arguments)
     client = connect(arguments)
-    experiment = client.create(
-        definition,
-        launch=not arguments.draft,
-        is_json=is_json(arguments),
-        names=names,
-        key=arguments.key,
-    )
+    try:
+        experiment = client.create(
+            definition,
+            launch=not arguments.draft,
+            is_json=is_json(arguments),
+            names=names,
+            key=arguments.key,
+        )
+    except Refused as refusal:
+        if refusal.type != STUDY_FILE:
+            raise
+        from tare_client.commands.studies import launch_study
+
+        return launch_study(client, definition, names, arguments)
     address = client.find_page(experiment)
     if arguments.json:
         print_json({**experiment.raw, "address": address}, indent=None if arguments.wait else 2)
@@ -57,8 +75,13 @@ def run_launch(arguments: argparse.Namespace) -> int:
 
 
 def run_cancel(arguments: argparse.Namespace) -> int:
-    """Cancel an experiment."""
-    answer = connect(arguments).cancel(arguments.id)
+    """Cancel an experiment, or what is alive of a study."""
+    client = connect(arguments)
+    if isinstance(arguments.id, StudyKey):
+        from tare_client.commands.studies import cancel_study
+
+        return cancel_study(client, arguments.id, arguments)
+    answer = client.cancel(arguments.id)
     if arguments.json:
         print_json(dict(answer))
     else:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable
 from typing import IO, Any
 
+from tare_client.command_parser import StudyKey
 from tare_client.commands.account import connect
 from tare_client.commands.files import check_target, writing
 from tare_client.errors import UsageError
@@ -97,8 +98,13 @@ def _shorten(value: object) -> object:
 
 
 def run_compare(arguments: argparse.Namespace) -> int:
-    """Print the verdicts of an experiment."""
-    comparison = connect(arguments).comparison(arguments.id)
+    """Print the verdicts of an experiment, or of all experiments of a study."""
+    client = connect(arguments)
+    if isinstance(arguments.id, StudyKey):
+        from tare_client.commands.studies import compare_study
+
+        return compare_study(client, arguments.id, arguments)
+    comparison = client.comparison(arguments.id)
     if arguments.json:
         print_json(dict(comparison.raw))
     else:
@@ -133,8 +139,12 @@ def print_comparison(comparison: Comparison) -> None:
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    """List experiments."""
+    """List experiments, or studies."""
     client = connect(arguments)
+    if arguments.studies:
+        from tare_client.commands.studies import list_studies
+
+        return list_studies(client, arguments)
     filters: dict[str, list[str]] = {}
     for name, value in arguments.filter:
         filters.setdefault(name, []).append(value)
