@@ -163,6 +163,8 @@ PAGES = {
     "delete_credential": "credential_delete",
     "list_metrics": "runs",
     "export": "runs",
+    "scrape_experiment": "experiment",
+    "scrape_run": "run",
     "read_for_bencher": "bencher_json",
     "read_for_pytest_benchmark": "bencher_json",
 }

@@ -151,5 +151,5 @@ def _list_schemas(base: type[Schema]) -> Iterator[type[Schema]]:
 
 def test_a_list_with_some_fields_is_what_the_document_says() -> None:
     schemas = api.get_openapi_schema()["components"]["schemas"]
-    assert schemas["RunItem"]["required"] == ["id"]
-    assert "metrics" in schemas["RunSchema"]["required"]
+    assert schemas["ListedRunItem"]["required"] == ["id"]
+    assert "metrics" in schemas["ListedRunSchema"]["required"]
