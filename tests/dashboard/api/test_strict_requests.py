@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.test import Client, RequestFactory
 from hypothesis import given
 from hypothesis import strategies as st
+from ninja import Schema
 
 from dashboard.api.api import api
 from dashboard.api.problems import Problem
@@ -132,6 +134,19 @@ def test_each_operation_is_described(client: Client) -> None:
             assert operation["security"][0]["token"], address
             for parameter in operation["parameters"]:
                 assert parameter.get("description"), (method, address, parameter["name"])
+
+
+def test_each_schema_has_a_name_of_its_own() -> None:
+    """The document has one schema of a name: a second one would take its place without a word."""
+    names = [kind.__name__ for kind in _list_schemas(Schema)]
+    assert sorted(names) == sorted(set(names))
+
+
+def _list_schemas(base: type[Schema]) -> Iterator[type[Schema]]:
+    for kind in base.__subclasses__():
+        if kind.__module__.startswith("dashboard.api."):
+            yield kind
+        yield from _list_schemas(kind)
 
 
 def test_a_list_with_some_fields_is_what_the_document_says() -> None:
