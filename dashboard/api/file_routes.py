@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 from django.http import HttpResponse, HttpResponseBase
+from django.shortcuts import get_object_or_404
 from ninja import Router
 
 from dashboard.api.document import PLAIN_TEXT, describe_content
@@ -18,9 +20,11 @@ from dashboard.api.table_routes import find_compared_table
 from dashboard.api.tokens import READ
 from dashboard.comparisons import bundle_views, export_views
 from dashboard.comparisons.methods import describe_methods
+from dashboard.images import image_views
 from dashboard.provenance import checklist_views, provenance_views
 from dashboard.publishing import publication_views
 from experiments.comparisons import read_comparison
+from experiments.models import Image
 
 router = Router(tags=["Files"])
 NO_METHODS = "There are no results yet that methods could be about."
@@ -43,6 +47,14 @@ TABLE_VIEWS: dict[str, tuple[View, str, str]] = {
     "comparison.tex": (export_views.table_tex, TEX, "The comparison of a table."),
     "comparison.parquet": (export_views.table_parquet, PARQUET, "The comparison of a table."),
     "table.csv": (export_views.table_text, "text/csv", "The table, safe for spreadsheets."),
+}
+IMAGE_VIEWS: dict[str, tuple[View, str, str]] = {
+    f"software.{kind}.json": (
+        partial(image_views.bill_of_materials, kind=kind),
+        "application/json",
+        f"The bill of materials of an image, as {label}.",
+    )
+    for kind, label in (("spdx", "SPDX"), ("cdx", "CycloneDX"))
 }
 
 
@@ -83,13 +95,20 @@ def send_as_page(answer: HttpResponseBase) -> HttpResponseBase:
     raise Problem(status, plain or "It cannot be sent now: try again later.", headers=headers)
 
 
-PREFIXES = {"experiments": "", "tables": "table_"}
+def _find_image(request: ApiRequest, pk: int) -> Image:
+    image: Image = get_object_or_404(Image.objects.visible_to(request.user), pk=pk)
+    return image
+
+
+PREFIXES = {"experiments": "", "tables": "table_", "images": "image_"}
 STRUCTURED = ("json", "yaml")
 """Ends of types that programs read as more than a text."""
 for _name, (_view, _media, _about) in VIEWS.items():
     _add_route("experiments", _name, find_experiment, _view, _media, _about)
 for _name, (_view, _media, _about) in TABLE_VIEWS.items():
     _add_route("tables", _name, find_compared_table, _view, _media, _about)
+for _name, (_view, _media, _about) in IMAGE_VIEWS.items():
+    _add_route("images", _name, _find_image, _view, _media, _about)
 
 
 @router.get(

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
-from django.utils.dateparse import parse_datetime
 from ninja import Field, Query, Router, Schema
 
 from dashboard.api.experiment_routes import REFUSED, Key
@@ -20,7 +19,12 @@ from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import EXPERIMENTS, READ
 from dashboard.notifications.notification_forms import ChoicesForm
 from experiments.models import Notification, NotificationChoices, NotificationWay
-from experiments.notifications import describe_notification, list_notifications, mark_read
+from experiments.notifications import (
+    describe_notification,
+    list_notifications,
+    mark_read,
+    parse_moment,
+)
 
 router = Router(tags=["Notifications"])
 
@@ -124,7 +128,7 @@ def list_own_notifications(
 
 
 @router.post(
-    "notifications/read",
+    "notifications/mark-read",
     auth=EXPERIMENTS,
     response={200: ReadCount, 422: ProblemSchema, **REFUSED},
 )
@@ -135,11 +139,8 @@ def mark_notifications_read(request: ApiRequest, shown: ReadUntil) -> ReadCount:
 
 
 def _parse_moment(text: str) -> datetime:
-    try:
-        moment = parse_datetime(text)
-    except ValueError:  # a day that no month has
-        moment = None
-    if moment is None or moment.tzinfo is None:
+    moment = parse_moment(text)
+    if moment is None:
         problems = [FieldProblem("until", "Send a moment with its zone: 2026-11-27T03:00:00Z.")]
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, INVALID, problems)
     return moment
@@ -199,7 +200,7 @@ def change_own_choices(request: ApiRequest, change: ChoicesChange) -> ChoicesSch
 
 
 @router.post(
-    "notifications/{pk}/read",
+    "notifications/{pk}/mark-read",
     auth=EXPERIMENTS,
     response={200: NotificationSchema, 422: ProblemSchema, **REFUSED},
 )

@@ -18,6 +18,7 @@ from dashboard.api.experiment_routes import REFUSED, Key
 from dashboard.api.form_bodies import StrictBody, require_valid
 from dashboard.api.hidden_variables import hide_variables
 from dashboard.api.idempotency import idempotent, send_secret
+from dashboard.api.limits import HEAVY
 from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
 from dashboard.api.problems import Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
@@ -222,6 +223,7 @@ def _make_form(request: ApiRequest, sent: WebhookChange, row: Webhook | None = N
 @router.post(
     "webhooks/{pk}/test",
     auth=EXPERIMENTS,
+    throttle=HEAVY,
     response={202: WebhookSchema, 409: ProblemSchema, 422: ProblemSchema, **REFUSED},
 )
 @idempotent

@@ -23,16 +23,26 @@ pytestmark = pytest.mark.django_db
 
 HEAVY = {
     *(("POST", end) for end in ("launch", "check", "reproduce", "prepare", "extend", "continue")),
-    *(("POST", end) for end in ("clone", "stop", "import", "bundles", "results", "jobs.tar.gz")),
+    *(("POST", end) for end in ("clone", "stop", "bundles", "results", "jobs.tar.gz")),
     *(("POST", end) for end in ("recur", "use", "selected", "inspect", "deposit", "fetch")),
     *(("POST", "experiments"), ("PUT", "definition"), ("POST", "tables")),
+    *(
+        ("POST", end)
+        for end in ("images", "recipes", "match", "stage", "verify", "remove", "inspect")
+    ),
+    *(("POST", end) for end in ("data-sets", "copies", "read", "against-itself")),
+    *(
+        ("POST", end)
+        for end in ("try", "test", "connection", "host-key", "fetch", "confirm", "cluster-drafts")
+    ),
     *(("GET", f"comparison.{ending}") for ending in ("csv", "tex", "parquet")),
     *(("GET", f"studies.{ending}") for ending in ("json", "csv", "tex")),
     *(("GET", end) for end in ("bundle.zip", "reproduction", "table.csv", "citation.bib")),
     *(("GET", end) for end in ("CITATION.cff", "provenance.jsonld", "{place}.jsonld")),
-    ("GET", "checklist.md"),
+    *(("GET", end) for end in ("checklist.md", "software.spdx.json", "software.cdx.json")),
+    ("POST", "experiments/import"),
 }
-"""Methods and last parts of addresses that launch or compute."""
+"""Methods and addresses, or their last parts, that launch or compute."""
 
 
 def use_up(key: str, requests: int) -> None:
@@ -120,7 +130,8 @@ def test_what_launches_or_computes_has_the_lower_limit() -> None:
         for path, view in bound.path_operations.items():
             for operation in view.operations:
                 ends = path.rsplit("/", 1)[-1]
-                if (operation.methods[0], ends) in HEAVY:
+                method = operation.methods[0]
+                if {(method, ends), (method, path.lstrip("/"))} & HEAVY:
                     assert operation.throttle_objects == limits.HEAVY, path
                 else:
                     assert operation.throttle_objects[:1] == limits.USUAL, path

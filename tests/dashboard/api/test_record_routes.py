@@ -1,4 +1,4 @@
-"""Publication, parity and files of runs by the API."""
+"""Publication and files of runs by the API."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from experiments.execution import copy_file, lifecycle
-from experiments.models import Deposit, DepositToken, Experiment, Run, RunFile, Waiver
+from experiments.execution import copy_file
+from experiments.models import Deposit, DepositToken, Experiment, Run, RunFile
 from tests.dashboard.api.requests_by_token import get, log_in
-from tests.dashboard.conftest import Site
 from tests.dashboard.execution.test_run_files import CONTENT, checkpoint, folder
-from tests.dashboard.software.test_software import NEW, OLD, draft, seen
+from tests.dashboard.software.test_software import draft
 from tests.deposit_service import TOKEN, Service, serve_deposits
 from tests.experiments.bundles.studies import end_runs, launch
 from tests.factories import LaunchedFactory, UserFactory
@@ -107,37 +106,6 @@ class TestPublication:
     def test_it_is_its_owners(self, client: Client) -> None:
         row = LaunchedFactory(visibility="members")
         get(client, f"experiments/{row.pk}/publication", log_in(UserFactory()), 403)
-
-
-class TestParity:
-    def test_differences_are_waived_by_name_and_withdrawn(
-        self, client: Client, site: Site, draft: Experiment
-    ) -> None:
-        seen(site.bare, OLD)
-        seen(site.container, NEW)
-        (report,) = get(client, f"experiments/{draft.pk}/parity", log_in(draft.owner))["reports"]
-        (row,) = report["differences"]
-        assert (row["what"], row["on_baseline"], row["waived_because"]) == ("Python", "2.7.5", "")
-        path = f"waivers/{site.container.pk}"
-        wrong = {"differences": ["Python", "nothing"], "reason": "as then"}
-        problems = send(client, draft, path, wrong, 422)["problems"]
-        assert [problem["field"] for problem in problems] == ["differences.1"]
-        assert not Waiver.objects.exists()
-        send(client, draft, path, {"differences": ["Python"], "reason": " "}, 422)
-        body = {"differences": ["Python"], "reason": "as then"}
-        (report,) = send(client, draft, path, body)["reports"]
-        assert report["differences"][0]["waived_because"] == "as then"
-        send(client, draft, path, method="delete")
-        send(client, draft, path, status=409, method="delete")
-        send(client, draft, f"waivers/{4_000_000}", body, 404)
-        send(client, draft, path, body)
-        lifecycle.launch(draft, draft.owner)
-        send(client, draft, path, body, 409)
-        assert Waiver.objects.count() == 1
-
-    def test_what_is_unknown_is_inspected(self, client: Client, draft: Experiment) -> None:
-        (report,) = send(client, draft, "parity/inspect")["reports"]
-        assert report["is_known"] is False
 
 
 class TestRunFiles:
