@@ -52,9 +52,9 @@ IMAGE_VIEWS: dict[str, tuple[View, str, str]] = {
     f"software.{kind}.json": (
         partial(image_views.bill_of_materials, kind=kind),
         "application/json",
-        f"The bill of materials of an image, as {label}.",
+        f"Its software, as {name}.",
     )
-    for kind, label in (("spdx", "SPDX"), ("cdx", "CycloneDX"))
+    for kind, name in (("spdx", "SPDX"), ("cyclonedx", "CycloneDX"))
 }
 
 
@@ -82,6 +82,10 @@ def _add_route(
     )(send_file)
 
 
+def _find_image(request: ApiRequest, pk: int) -> Image:
+    return get_object_or_404(Image.objects.visible_to(request.user), pk=pk)
+
+
 def send_as_page(answer: HttpResponseBase) -> HttpResponseBase:
     """Return the file that a page's view has sent. Raises Problem where it has sent an error."""
     if answer.status_code < HTTPStatus.BAD_REQUEST:
@@ -93,11 +97,6 @@ def send_as_page(answer: HttpResponseBase) -> HttpResponseBase:
         headers["Retry-After"] = answer["Retry-After"]
     status = HTTPStatus(answer.status_code)
     raise Problem(status, plain or "It cannot be sent now: try again later.", headers=headers)
-
-
-def _find_image(request: ApiRequest, pk: int) -> Image:
-    image: Image = get_object_or_404(Image.objects.visible_to(request.user), pk=pk)
-    return image
 
 
 PREFIXES = {"experiments": "", "tables": "table_", "images": "image_"}

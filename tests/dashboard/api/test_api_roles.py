@@ -88,6 +88,8 @@ PAGES = {
     "read_workload": "workload",
     "list_images": "catalogue",
     "read_image": "image",
+    "read_image_software_spdx_json": "image_spdx",
+    "read_image_software_cyclonedx_json": "image_cyclonedx",
     "list_data_sets": "catalogue",
     "read_data_set": "dataset",
     "list_staged_images": "catalogue",
@@ -263,27 +265,6 @@ BODIES: dict[str, dict[str, Any]] = {
     "stop_experiment": {"analysis": 1},
     "exclude_run": {"why": "the node was throttled"},
     "include_run": {"why": "it was not throttled"},
-    "prepare_reproduction": {},
-    "reproduce_experiment": {"seen": "nothing"},
-    "check_table": {"text": TABLE},
-    "make_table": {"text": TABLE},
-    "change_table": {"source": "a paper"},
-    "make_recurring_experiment": {},
-    "change_recurring_experiment": {},
-    "restart_limits": {"first": 1},
-    "mark_notifications_read": {},
-    "change_own_choices": {"kinds": {}},
-    "make_webhook": {"address": "https://example.org/"},
-    "change_webhook": {},
-    "make_experiment_link": {},
-    "make_table_link": {},
-    "use_preset": {"cluster": 1, "environments": [1], "baseline": 1},
-    "save_own_preset": {"name": "another"},
-    "change_own_preset": {},
-    "change_publication": {},
-    "deposit_experiment": {},
-    "save_own_view": {"name": "it", "query": ""},
-    "change_selected_experiments": {"action": "archive", "experiments": [1]},
     "make_workload": {"name": "new", "kind": "blas"},
     "change_workload": {"name": "other"},
     "make_environment": {"cluster": 1},
@@ -313,19 +294,29 @@ BODIES: dict[str, dict[str, Any]] = {
     "change_credential": {"user_name": "other"},
     "share_credential": {"users": [], "groups": []},
     "add_certificate": {"certificate": "none"},
+    "prepare_reproduction": {},
+    "reproduce_experiment": {"seen": "nothing"},
+    "check_table": {"text": TABLE},
+    "make_table": {"text": TABLE},
+    "change_table": {"source": "a paper"},
+    "make_recurring_experiment": {},
+    "change_recurring_experiment": {},
+    "restart_limits": {"first": 1},
+    "mark_notifications_read": {},
+    "change_own_choices": {"kinds": {}},
+    "make_webhook": {"address": "https://example.org/"},
+    "change_webhook": {},
+    "make_experiment_link": {},
+    "make_table_link": {},
+    "use_preset": {"cluster": 1, "environments": [1], "baseline": 1},
+    "save_own_preset": {"name": "another"},
+    "change_own_preset": {},
+    "change_publication": {},
+    "deposit_experiment": {},
+    "save_own_view": {"name": "it", "query": ""},
+    "change_selected_experiments": {"action": "archive", "experiments": [1]},
 }
 """What is sent: a body that cannot be read is refused before anybody's rights are asked."""
-ROWS = {
-    "read_partition": "partition",
-    "read_staged_image": "staged",
-    "read_data_copy": "data copy",
-    "try_pause": "pause",
-    "list_experiment_links": "results",
-    "make_experiment_link": "results",
-    "withdraw_experiment_link": "link",
-    "withdraw_table_link": "link of a table",
-}
-"""What the address names, where the page with the same content names something else."""
 OPEN, REFUSED, HIDDEN = "open", "refused", "hidden"
 
 
@@ -336,6 +327,19 @@ def list_operations() -> list[tuple[str, str, str, str]]:
         for address, methods in api.get_openapi_schema()["paths"].items()
         for method, operation in methods.items()
     ]
+
+
+ROWS = {
+    # operation: what it is about, where its page's address says it otherwise
+    "read_partition": "partition",
+    "read_staged_image": "staged",
+    "read_data_copy": "data copy",
+    "try_pause": "pause",
+    "list_experiment_links": "results",
+    "make_experiment_link": "results",
+    "withdraw_experiment_link": "link",
+    "withdraw_table_link": "link of a table",
+}
 
 
 def find_rows(name: str, own: dict[str, list[Any]]) -> list[Any]:
