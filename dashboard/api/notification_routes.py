@@ -128,7 +128,7 @@ def list_own_notifications(
 
 
 @router.post(
-    "notifications/mark-read",
+    "notifications/read",
     auth=EXPERIMENTS,
     response={200: ReadCount, 422: ProblemSchema, **REFUSED},
 )
@@ -200,7 +200,7 @@ def change_own_choices(request: ApiRequest, change: ChoicesChange) -> ChoicesSch
 
 
 @router.post(
-    "notifications/{pk}/mark-read",
+    "notifications/{pk}/read",
     auth=EXPERIMENTS,
     response={200: NotificationSchema, 422: ProblemSchema, **REFUSED},
 )

@@ -63,28 +63,28 @@ class TestNotifications:
         listed = get(client, "notifications", headers)["items"]
         assert [row["id"] for row in listed] == [row.pk for row in rows[::-1]]
         assert listed[0]["sentence"].startswith("It is gone.")
-        read = send(client, person, f"notifications/{rows[0].pk}/mark-read")
+        read = send(client, person, f"notifications/{rows[0].pk}/read")
         assert read["read_at"]
         unread = get(client, "notifications?unread=true", headers)["items"]
         assert [row["id"] for row in unread] == [rows[2].pk, rows[1].pk]
         until = {"until": rows[1].changed_at.isoformat()}
-        assert send(client, person, "notifications/mark-read", until) == {"marked": 1}
-        assert send(client, person, "notifications/mark-read", {}) == {"marked": 1}
+        assert send(client, person, "notifications/read", until) == {"marked": 1}
+        assert send(client, person, "notifications/read", {}) == {"marked": 1}
 
     def test_those_of_others_are_not_there(
         self, client: Client, person: User, rows: list[Notification]
     ) -> None:
         other = UserFactory()
         assert get(client, "notifications", log_in(other))["items"] == []
-        send(client, other, f"notifications/{rows[0].pk}/mark-read", status=404)
-        assert send(client, other, "notifications/mark-read", {}) == {"marked": 0}
+        send(client, other, f"notifications/{rows[0].pk}/read", status=404)
+        assert send(client, other, "notifications/read", {}) == {"marked": 0}
         assert Notification.objects.filter(read_at=None).count() == 3
 
     @pytest.mark.parametrize(
         "until", ["2026-11-27T03:00:00", "yesterday", "2026-02-30T00:00:00Z", "", 5, 1e300, True]
     )
     def test_a_moment_has_a_zone(self, client: Client, person: User, until: object) -> None:
-        send(client, person, "notifications/mark-read", {"until": until}, 422)
+        send(client, person, "notifications/read", {"until": until}, 422)
 
     @pytest.mark.parametrize(
         ("until", "status"),
@@ -97,7 +97,7 @@ class TestNotifications:
     def test_a_moment_of_an_odd_zone(
         self, client: Client, person: User, until: str, status: int
     ) -> None:
-        send(client, person, "notifications/mark-read", {"until": until}, status)
+        send(client, person, "notifications/read", {"until": until}, status)
         client.force_login(person)
         assert client.post("/notifications/read/", {"until": until}).status_code == 302
 

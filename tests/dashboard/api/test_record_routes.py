@@ -1,4 +1,4 @@
-"""Publication and files of runs by the API."""
+"""Publication, parity and files of runs by the API."""
 
 from __future__ import annotations
 
