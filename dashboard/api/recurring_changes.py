@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -59,7 +58,12 @@ class RecurringChange(StrictBody):
     most_recurrences: Annotated[int, Field(ge=2, le=1000)] = Field(
         52, description="The experiment itself counts as the first."
     )
-    ends_on: date | None = Field(None, description="The last day, by UTC.")
+    ends_on: str | None = Field(
+        None,
+        max_length=10,
+        description="The last day, by UTC.",
+        json_schema_extra={"format": "date"},
+    )
     charted_metrics: list[str] = Field([], description="Further metrics to chart.")
     visibility: Visibility | None = None
     groups: list[GroupKey] | None = Field(None, description="Those who can view it: their ids.")

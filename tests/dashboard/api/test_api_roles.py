@@ -104,7 +104,7 @@ PAGES = {
     "list_images": "catalogue",
     "read_image": "image",
     "read_image_software_spdx_json": "image_spdx",
-    "read_image_software_cyclonedx_json": "image_cyclonedx",
+    "read_image_software_cdx_json": "image_cyclonedx",
     "list_data_sets": "catalogue",
     "read_data_set": "dataset",
     "list_staged_images": "catalogue",

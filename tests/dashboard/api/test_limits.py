@@ -46,7 +46,7 @@ HEAVY = {
     *(("GET", end) for end in ("CITATION.cff", "provenance.jsonld", "{place}.jsonld")),
     ("GET", "checklist.md"),
     *(("POST", f"{rows}/{{pk}}/read") for rows in ("clusters", "data-copies")),
-    *(("GET", f"software.{kind}.json") for kind in ("spdx", "cyclonedx")),
+    *(("GET", f"software.{kind}.json") for kind in ("spdx", "cdx")),
 }
 """Methods and last parts of addresses, or whole ones, that launch or compute."""
 
