@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 from django.db import transaction
 from django.http import HttpResponse, JsonResponse
-from django.http.request import RawPostDataException
 from django.utils import timezone
 from ninja.operation import Operation
 from ninja.utils import contribute_operation_callback
 
 from dashboard.api.problems import Problem
 from dashboard.api.requests import ApiRequest
+from dashboard.api.strict_requests import FORM
 from experiments.models import AnsweredRequest
 from experiments.models.answered_request import KEPT, LONGEST_KEY
 from experiments.models.database_locks import try_lock
@@ -114,13 +114,16 @@ def _do_once(request: ApiRequest, key: str, work: Callable[[], HttpResponse]) ->
 def _compute_fingerprint(request: ApiRequest) -> str:
     """Return the SHA-256 of method, address and content; of uploads, of all their parts."""
     digest = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
-    try:
+    if request.content_type != FORM:
         digest.update(request.body)
-    except RawPostDataException:
-        for name, texts in sorted(request.POST.lists()):
-            digest.update(repr((name, texts)).encode())
-        for name, file in sorted(request.FILES.items()):
-            digest.update(repr((name, file.name)).encode())  # type: ignore[union-attr]
-            for piece in file.chunks():  # type: ignore[union-attr]
+        return digest.hexdigest()
+    # Not its bytes: programs put another random text between the parts each time.
+    for name, texts in sorted(request.POST.lists()):
+        digest.update(repr((name, texts)).encode())
+    for name, files in sorted(request.FILES.lists()):
+        for file in files:
+            digest.update(repr((name, file.name, file.size)).encode())
+            for piece in file.chunks():
                 digest.update(piece)
+            file.seek(0)  # the route reads it next
     return digest.hexdigest()

@@ -31,7 +31,7 @@ def read_cursor(text: str) -> int | None:
         return None
     try:
         value = json.loads(base64.urlsafe_b64decode(text.encode()))
-    except (ValueError, binascii.Error):
+    except (ValueError, binascii.Error, RecursionError):
         value = None
     if type(value) is not int or not 0 <= value < 2**63:
         problems = [FieldProblem("query.cursor", "It is no cursor of this list.")]
