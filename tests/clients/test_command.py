@@ -122,7 +122,7 @@ def test_a_table_of_names_travels_with_the_file(site: Site, tare: Tare, study: P
 def test_files_that_cannot_be_sent(site: Site, tare: Tare, path: str, capsys: Captured) -> None:
     Path("empty.yaml").write_text(" \n")
     with open("huge.yaml", "wb") as file:
-        file.truncate(11 * 2**20)
+        file.truncate(2 * 2**20)
     assert tare("launch", path) == 64
     assert path in capsys.readouterr().err
     assert site.requests == []
@@ -355,3 +355,70 @@ def test_a_pipe_that_is_closed_and_a_key_that_interrupts_end_quietly(
 
 def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def run_in_shell(site: Site, shell: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of a shell in which $TARE is the command."""
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", shell],
+        env={
+            "TARE": f"{sys.executable} -m tare_client",
+            "PYTHONPATH": str(CLIENT),
+            "TARE_URL": site.url,
+            "TARE_TOKEN": TOKEN,
+            "PATH": "/bin",
+        },
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    "words", ["list", "results 1 --csv", "export 1 -o -", "completion bash", "compare 1"]
+)
+def test_what_cannot_be_printed_is_no_verdict(site: Site, words: str) -> None:
+    """1 would say that the container is slower."""
+    done = run_in_shell(site, f"$TARE {words} > /dev/full")
+    assert done.returncode == 64
+    assert done.stderr == "tare: The output cannot be written: No space left on device.\n"
+
+
+@pytest.mark.parametrize("redirection", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_a_closed_output_changes_no_exit_code(site: Site, redirection: str) -> None:
+    for words, code in (("compare 1", 1), ("list", 0), ("open nothing", 64), ("check -", 64)):
+        done = run_in_shell(site, f"$TARE {words} {redirection}")
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [("compare 1", 1), ("compare 1 --json", 1), ("follow 1", 3), ("list", 0)]
+)
+def test_who_reads_no_further_gets_no_better_verdict(site: Site, words: str, code: int) -> None:
+    """0 would say that the container costs nothing; of a run that is followed nobody knows yet."""
+    site.progress.append(describe_progress(False))
+    done = run_in_shell(site, f"$TARE {words} | true")
+    assert (done.returncode, done.stderr) == (code, "")
+
+
+def test_an_error_that_cannot_be_printed_changes_no_exit_code(site: Site) -> None:
+    for words, code in (("launch nothing.yaml", 64), ("compare 1 > /dev/full", 64)):
+        assert run_in_shell(site, f"$TARE {words} 2> /dev/full").returncode == code
+
+
+def test_a_mistake_of_the_command_is_no_verdict(
+    site: Site, tare: Tare, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("tare_client.client.Client.comparison", fail)
+    assert tare("compare", 1) == 70
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_wrong_usage_is_json_where_that_was_asked_for(capsys: Captured) -> None:
+    for words in (["compare", "--json", "x"], ["nothing", "--json"], ["--json"]):
+        assert main(words) == 64
+        error = json.loads(capsys.readouterr().err)
+        assert error["error"]
+        assert error["exit_code"] == 64

@@ -14,7 +14,14 @@ from tare_client.commands.account import connect
 from tare_client.commands.files import check_target, writing
 from tare_client.errors import UsageError
 from tare_client.rows import flatten_row
-from tare_client.terminal import clean_text, format_table, measure_width, print_json, print_line
+from tare_client.terminal import (
+    clean_text,
+    format_table,
+    measure_width,
+    print_json,
+    print_line,
+    printing_verdict,
+)
 from tare_client.values import Comparison
 
 COLUMNS = ("id", "block", "workload", "scale", "environment", "state")
@@ -99,10 +106,11 @@ def _shorten(value: object) -> object:
 def run_compare(arguments: argparse.Namespace) -> int:
     """Print the verdicts of an experiment."""
     comparison = connect(arguments).comparison(arguments.id)
-    if arguments.json:
-        print_json(dict(comparison.raw))
-    else:
-        print_comparison(comparison)
+    with printing_verdict():
+        if arguments.json:
+            print_json(dict(comparison.raw))
+        else:
+            print_comparison(comparison)
     return comparison.exit_code
 
 
