@@ -94,7 +94,8 @@ def send_list(
         query = request.GET.copy()
         query["cursor"] = write_cursor(next_key)
         following = f"{request.path}?{query.urlencode()}"
-    return JsonResponse({"items": items, "next": following})
+    content = {"items": items, "next": following}
+    return JsonResponse(content, json_dumps_params={"allow_nan": False})
 
 
 def _get_key(row: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -60,7 +61,7 @@ class RunSchema(Schema):
     node: str
     began_at: datetime | None
     ended_at: datetime | None
-    metrics: dict[str, float]
+    metrics: dict[str, float | None]
     units: dict[str, str]
     page: str
 
@@ -89,13 +90,18 @@ class SeriesSchema(Schema):
     unit: str
     warm_up: int | None
     steps: list[int] | None
-    values: list[float]
+    values: list[float | None]
 
 
 class SeriesList(Schema):
     """All that a run recorded step by step."""
 
     items: list[SeriesSchema]
+
+
+def make_json_number(value: float) -> float | None:
+    """Return the number; None for NaN and the infinities, which JSON does not have."""
+    return value if math.isfinite(value) else None
 
 
 def describe_runs(
@@ -129,7 +135,7 @@ def describe_runs(
             "node": row["node"],
             "began_at": row["began_at"],
             "ended_at": row["ended_at"],
-            "metrics": {metric: value for metric, value, _ in measured},
+            "metrics": {metric: make_json_number(value) for metric, value, _ in measured},
             "units": {metric: unit for metric, _, unit in measured},
             "page": pattern.replace(NO_RUN, row["uid"]),
         }
@@ -288,7 +294,7 @@ def read_series(
             unit=row.unit,
             warm_up=row.burn_in,
             steps=row.steps,
-            values=row.values,
+            values=[make_json_number(value) for value in row.values],
         )
         for row in (rows.filter(metric=metric) if metric else rows)
     ]
