@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -20,6 +19,7 @@ from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import READ
+from dashboard.comparisons.safe_files import make_json_number
 from dashboard.execution.run_columns import OWN, Columns
 from dashboard.execution.run_listing import RunsInOrder, read_run_list
 from experiments.models import Experiment, Measurement, Run
@@ -97,11 +97,6 @@ class SeriesList(Schema):
     """All that a run recorded step by step."""
 
     items: list[SeriesSchema]
-
-
-def make_json_number(value: float) -> float | None:
-    """Return the number; None for NaN and the infinities, which JSON does not have."""
-    return value if math.isfinite(value) else None
 
 
 def describe_runs(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import resource
 import subprocess
@@ -17,6 +18,7 @@ import tare_client
 from pyarrow import parquet
 from tare_client.command_line import main
 from tare_client.command_parser import MODULE_OF_COMMAND
+from tare_client.commands.numbers import write_csv
 
 from tests.clients.conftest import CLIENT
 from tests.clients.contract_server import (
@@ -197,6 +199,13 @@ def test_runs_are_files(site: Site, tare: Tare, capsys: Captured) -> None:
         "runs.json",
         "runs.parquet",
     ]
+
+
+@pytest.mark.parametrize("text", ["=1+1", " =1+1", "\uff1d1", "@x", "\t=1", "\n=1", "-1+1"])
+def test_no_cell_is_a_formula(text: str) -> None:
+    file = io.StringIO()
+    write_csv([{text: text, "metrics": {text: 1.5}}], file)
+    assert all(cell.startswith("'") for cell in next(csv.reader(io.StringIO(file.getvalue()))))
 
 
 def test_odd_values_are_saved_too(site: Site, tare: Tare) -> None:

@@ -28,7 +28,8 @@ COLUMNS = ("id", "block", "workload", "scale", "environment", "state")
 """Columns of a table of runs; then those of the metrics."""
 USUAL_METRICS = 3
 """So many of a site's metrics are shown where nobody has chosen any."""
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+HIDDEN = ("\t", "\r", "\n")
 
 
 def run_results(arguments: argparse.Namespace) -> int:
@@ -80,7 +81,10 @@ def write_csv(rows: list[dict[str, Any]], file: Any) -> None:
 
 
 def _make_safe(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+    if not isinstance(value, str):
+        return value
+    is_formula = value.strip().startswith(FORMULA) or value.startswith(HIDDEN)
+    return f"'{value}" if is_formula else value
 
 
 def print_runs(rows: list[dict[str, Any]], metrics: list[str]) -> None:
