@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client, RequestFactory
 from hypothesis import given
 from hypothesis import strategies as st
@@ -161,3 +162,16 @@ def test_what_describes_the_api_is_read_by_get_alone(client: Client, path: str) 
         assert answer["Allow"] == "GET, HEAD"
     check_problem(client.get(f"/api/{path}?of=runs"), 422)
     assert client.head(f"/api/{path}").status_code == 200
+
+
+@pytest.mark.django_db(transaction=True)
+def test_while_the_database_is_away_programs_are_asked_to_come_again(client: Client) -> None:
+    headers = log_in(UserFactory(), "experiments") | {"Idempotency-Key": "a"}
+    for method, path in (("get", "me"), ("get", "runs"), ("post", "experiments/1/launch")):
+        connection.ensure_connection()
+        connection.connection.close()  # as it is after PostgreSQL was started anew
+        answer = getattr(client, method)(f"/api/v1/{path}", headers=headers)
+        connection.close()
+        assert "database" in check_problem(answer, 503)["detail"]
+        assert int(answer["Retry-After"]) > 0
+    assert client.get("/api/v1/me", headers=headers).status_code == 200
