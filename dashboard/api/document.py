@@ -30,7 +30,7 @@ ERRORS = {
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The content is of a type that this address does not take.",
     HTTPStatus.UNPROCESSABLE_ENTITY: "Values that are wrong, each with its field in `problems`.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many requests in this minute: wait for `Retry-After`.",
-    HTTPStatus.SERVICE_UNAVAILABLE: "Too much at once, or no database: try again after `Retry-After`.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Too much at once, or no database: wait for `Retry-After`.",
 }
 UNCHANGED = "What the program has is still right: its `If-None-Match` is the ETag of the answer."
 PARAMETERS: dict[str, tuple[str, Any]] = {
