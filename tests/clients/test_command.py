@@ -273,6 +273,17 @@ def test_a_definition_is_printed(site: Site, tare: Tare, capfdbinary: Any) -> No
     assert capfdbinary.readouterr().out == b"tare: 1\n"
 
 
+@pytest.mark.parametrize(
+    "words", [("list", "--filter", "q=\udcff"), ("results", 1, "--metrics", "\udcff")]
+)
+def test_words_that_are_not_utf_8_are_not_sent(
+    site: Site, tare: Tare, words: tuple[str, ...], capsys: Captured
+) -> None:
+    assert tare(*words) == 64
+    assert "UTF-8" in capsys.readouterr().err
+    assert site.requests == []
+
+
 def test_experiments_are_listed(site: Site, tare: Tare, capsys: Captured) -> None:
     assert tare("list") == 0
     assert capsys.readouterr().out == "No experiments.\n"
