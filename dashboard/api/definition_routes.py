@@ -8,9 +8,10 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from django.db import transaction
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
+from django.utils.datastructures import MultiValueDict
 from ninja import Query, Router, Schema
 
 from dashboard.api.document import describe_content
@@ -25,6 +26,7 @@ from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.problems import FieldProblem, FieldProblemSchema, Problem, ProblemSchema, refuse
 from dashboard.api.requests import ApiRequest
+from dashboard.api.strict_requests import refuse_size
 from dashboard.api.tokens import EXPERIMENTS, READ
 from dashboard.planning.definition_drafts import (
     Applied,
@@ -120,14 +122,23 @@ def read_sent_file(request: ApiRequest) -> SentFile:
     """Return the file of a request. Raises Problem where it is none."""
     kind = request.content_type
     if kind == PARTS:
-        parts = {name: request.FILES.get(name) for name in ("definition", "map")}
+        refuse_size(request)
+        texts, files = _read_form(request)
+        parts = {name: files.get(name) for name in ("definition", "map")}
         sent = parts["definition"]
-        if sent is None or set(request.FILES) | set(request.POST) > parts.keys():
+        if sent is None or set(files) | set(texts) > parts.keys():
             raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, WRONG_KIND)
         return SentFile(sent.read(MOST_BYTES + 1), _read_names(parts["map"]))
     if kind not in KINDS:
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, WRONG_KIND)
     return SentFile(request.body, {})
+
+
+def _read_form(request: ApiRequest) -> tuple[QueryDict, MultiValueDict[str, Any]]:
+    """Return the texts and the files of a form; Django reads those of POST alone."""
+    if request.method == "POST":
+        return request.POST, request.FILES
+    return request.parse_file_upload(request.META, request)
 
 
 def _read_names(sent: Any) -> Names:

@@ -11,7 +11,7 @@ EXIT_CODES = """
 exit codes of follow, compare and launch --wait:
   0  equivalent, not slower, or faster       1  slower
   2  inconclusive                            3  failed, or no verdict
-  4  the site refused or was not reachable   64 wrong usage
+  4  the site refused or was not reachable   64 wrong usage   70 a mistake of tare
 """
 MODULE_OF_COMMAND = {
     "login": "account",
@@ -44,15 +44,28 @@ class StudyKey(int):
 class Parser(argparse.ArgumentParser):
     """Ends with 64 after wrong usage: 2 means inconclusive."""
 
+    as_json = False
+
     def error(self, message: str) -> None:  # type: ignore[override]
         """Print what is wrong and how it is used; exit with 64."""
+        if self.as_json:
+            import json
+
+            self.exit(64, json.dumps({"error": message, "exit_code": 64}) + "\n")
         self.print_usage(sys.stderr)
         self.exit(64, f"{self.prog}: {message}\n")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
-    parser = Parser(
+class JsonParser(Parser):
+    """The same for programs: what is wrong is an object."""
+
+    as_json = True
+
+
+def build_parser(*, as_json: bool = False) -> argparse.ArgumentParser:
+    """Return the parser of all commands; `as_json`: its errors are objects."""
+    parser_class = JsonParser if as_json else Parser
+    parser = parser_class(
         prog="tare",
         description="Measure what containers cost: launch experiments, follow and compare them.",
         epilog=EXIT_CODES,
@@ -69,7 +82,10 @@ def build_parser() -> argparse.ArgumentParser:
         "--timeout", type=_seconds, default=30.0, metavar="S", help="seconds of silence (30)"
     )
     commands = parser.add_subparsers(
-        dest="command", metavar="COMMAND", required=True, parser_class=Parser
+        dest="command",
+        metavar="COMMAND",
+        required=True,
+        parser_class=parser_class,
     )
 
     def add(name: str, about: str) -> argparse.ArgumentParser:

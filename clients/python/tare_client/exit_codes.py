@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-FINE, SLOWER, INCONCLUSIVE, NO_VERDICT, REFUSED, USAGE, INTERRUPTED = 0, 1, 2, 3, 4, 64, 130
+FINE, SLOWER, INCONCLUSIVE, NO_VERDICT, REFUSED = 0, 1, 2, 3, 4
+USAGE, MISTAKE, INTERRUPTED = 64, 70, 130
 CODE_OF_WORD = {
     "equivalent": FINE,
     "not_slower": FINE,

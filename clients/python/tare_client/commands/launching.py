@@ -11,7 +11,8 @@ from tare_client.errors import FieldProblem, Refused, UsageError
 from tare_client.studies import STUDY_FILE
 from tare_client.terminal import print_json, print_line
 
-MOST_BYTES = 10 * 2**20
+MOST_BYTES = 1_000_000
+"""No site reads a larger file, and many a proxy cuts the connection."""
 
 
 def run_check(arguments: argparse.Namespace) -> int:
@@ -96,7 +97,7 @@ def read_files(arguments: argparse.Namespace) -> tuple[bytes, bytes]:
 
 
 def read_file(path: str) -> bytes:
-    """Return what a file or standard input has, 10 MiB at most. Raises UsageError."""
+    """Return what a file or standard input has, 1 MB at most. Raises UsageError."""
     try:
         if path == "-":
             content = sys.stdin.buffer.read(MOST_BYTES + 1)
@@ -106,7 +107,7 @@ def read_file(path: str) -> bytes:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
     if len(content) > MOST_BYTES:
-        raise UsageError(f"{path} has more than 10 MiB: is it an experiment file?")
+        raise UsageError(f"{path} has more than 1 MB: is it an experiment file?")
     if not content.strip():
         raise UsageError(f"{path} is empty.")
     return content

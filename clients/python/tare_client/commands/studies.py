@@ -11,10 +11,11 @@ from tare_client.commands.following import (
     JsonLines,
     Screen,
     Shown,
+    choose_pause,
     describe_counts,
     describe_rest,
     list_screen_lines,
-    wait,
+    wait_for_end,
 )
 from tare_client.commands.numbers import print_comparison
 from tare_client.errors import Refused, UsageError
@@ -49,7 +50,8 @@ def follow_study(client: Client, key: int, arguments: argparse.Namespace) -> int
     """Show how far a study is until all of it has ended; return the exit code of the worst."""
     on_terminal = sys.stdout.isatty() and not arguments.json
     shown: Shown = JsonLines() if arguments.json else StudyScreen() if on_terminal else StudyLines()
-    wait(lambda: client.study_progress(key), shown, arguments.every, on_terminal=on_terminal)
+    every = choose_pause(arguments, on_terminal=on_terminal)
+    wait_for_end(lambda: client.study_progress(key), shown, every)
     shown.end()
     return compare_study(client, key, arguments, indent=None)
 
