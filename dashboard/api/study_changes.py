@@ -10,7 +10,6 @@ from django.db import transaction
 from django.http import HttpResponse
 from ninja import Field, Router
 
-from dashboard.api.experiment_changes import NO_GROUPS, GroupKey
 from dashboard.api.experiment_routes import REFUSED, Key
 from dashboard.api.form_bodies import StrictBody, require_valid
 from dashboard.api.idempotency import idempotent
@@ -19,6 +18,7 @@ from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refuse
 from dashboard.api.requests import ApiRequest
 from dashboard.api.study_routes import StudySchema, find_study, read_study
 from dashboard.api.tokens import EXPERIMENTS
+from dashboard.api.visibility_changes import NO_GROUPS, GroupKey
 from dashboard.studies.study_forms import StudyForm
 from experiments.access import audit
 from experiments.access.permissions import why_not_change
@@ -41,7 +41,7 @@ CHANGED: dict[int, Any] = {
     422: ProblemSchema,
     **REFUSED,
 }
-ExperimentKey = Annotated[int, Field(ge=1, lt=2**63)]
+ExperimentKey = Annotated[int, Field(ge=1, lt=2**63, strict=True)]
 Keys = Annotated[list[ExperimentKey], Field(max_length=Study.MOST_EXPERIMENTS)]
 
 
