@@ -25,6 +25,7 @@ from dashboard.api.recurring_routes import (
 )
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import EXPERIMENTS
+from dashboard.api.visibility_changes import GroupKey
 from dashboard.recurring.recurring_forms import RecurringForm
 from experiments.access import audit
 from experiments.access.permissions import why_not_change
@@ -40,7 +41,6 @@ router = Router(tags=["Recurring experiments"])
 STOPPED_BEFORE = "It was stopped before."
 NO_TOKEN = "It has no token."  # noqa: S105
 Days = Annotated[int, Field(ge=1, le=366)]
-GroupKey = Annotated[int, Field(ge=1, lt=2**63)]
 
 
 class RecurringToken(Schema):

@@ -10,15 +10,15 @@ from django.db import transaction
 from django.http import HttpResponse
 from ninja import Field, Router
 
-from dashboard.api.experiment_changes import NO_GROUPS, GroupKey
 from dashboard.api.experiment_routes import REFUSED, Key
-from dashboard.api.form_bodies import StrictBody, require_valid
+from dashboard.api.form_bodies import StrictBody, require_offered_groups, require_valid
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refuse
 from dashboard.api.requests import ApiRequest
 from dashboard.api.study_routes import StudySchema, find_study, read_study
 from dashboard.api.tokens import EXPERIMENTS
+from dashboard.api.visibility_changes import GroupKey
 from dashboard.studies.study_forms import StudyForm
 from experiments.access import audit
 from experiments.access.permissions import why_not_change
@@ -41,7 +41,7 @@ CHANGED: dict[int, Any] = {
     422: ProblemSchema,
     **REFUSED,
 }
-ExperimentKey = Annotated[int, Field(ge=1, lt=2**63)]
+ExperimentKey = Annotated[int, Field(ge=1, lt=2**63, strict=True)]
 Keys = Annotated[list[ExperimentKey], Field(max_length=Study.MOST_EXPERIMENTS)]
 
 
@@ -87,9 +87,7 @@ def _make_form(request: ApiRequest, study: Study, change: StudyChange) -> StudyF
     form = StudyForm(
         {**values, "groups": groups}, instance=Study.objects.get(pk=study.pk), user=request.user
     )
-    if change.groups and "groups" not in form.fields:
-        problems = [FieldProblem("groups", NO_GROUPS)]
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, NO_GROUPS, problems)
+    require_offered_groups(form, change.groups)
     return form
 
 
