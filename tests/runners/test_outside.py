@@ -41,6 +41,7 @@ class Ran:
         wall: tuple[str, ...] = (),
         shell: str = "/bin/sh",
         sent: dict[str, bytes] | None = None,
+        workload: str = "command",
         **variables: str,
     ) -> None:
         self.folder = folder / "runs" / "0-x"
@@ -52,7 +53,7 @@ class Ran:
         (folder / "files").mkdir()
         for name, content in (sent or {}).items():
             (folder / "files" / name).write_bytes(content)
-        spec = {"schema": 1, "workload": "command", "python": "none", "gpus": 0}
+        spec = {"schema": 1, "workload": workload, "python": "none", "gpus": 0}
         (self.folder / "spec.json").write_text(json.dumps({**spec, "parameters": parameters}))
         given = {"PATH": "/usr/bin:/bin", "TARE_RUN": str(self.folder), **variables}
         self.argv = [
@@ -71,7 +72,7 @@ class Ran:
 
     @property
     def output(self) -> str:
-        return (self.folder / "output.txt").read_text()
+        return (self.folder / "output.txt").read_text(errors="replace")
 
     @property
     def files(self) -> dict[str, bytes]:
