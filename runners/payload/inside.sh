@@ -11,7 +11,7 @@ tare_marks='' tare_orders='' tare_contents='' tare_own='' tare_waits='' tare_par
 # shellcheck source=/dev/null
 . "$1" || exit
 exec 9>"$tare_marks"
-tare_mark() { printf '@%s\0' "$*" >&9; }
+tare_mark() { printf '@%s\0' "$1${2+ $2}" >&9; }
 
 # Print the file that a command starts.
 tare_find() {

@@ -128,7 +128,8 @@ class Run:
                 if not self.is_command:
                     tree.begin()
                     measured = outside_measures.MEASURES[self.spec["workload"]]
-                    measured(self.parameters, self.recorder, self.shell, self.process)
+                    with contextlib.suppress(ShellGone):  # its exit code says why
+                        measured(self.parameters, self.recorder, self.shell, self.process)
             elif name == "missing":
                 self.describe_environment(known)
                 raise self.explain_missing_program(text)

@@ -19,7 +19,7 @@ from .files import PAGE, PARTS, SCRATCH, SPARE
 from .frameworks import StartError
 from .place import RunProcess
 from .recorder import Recorder, ResultError
-from .shell_inside import Shell
+from .shell_inside import Shell, ShellGone
 
 SOURCE_MEGABYTES = 64
 """The large file is written from a file of so many, as often as it takes."""
@@ -102,7 +102,8 @@ def name_programs(spec: Dict[str, Any], argv: List[str]) -> List[Tuple[str, str]
 def read_step(shell: Shell) -> Dict[str, float]:
     """Let the shell do a step, and return the seconds of each part.
 
-    Raises StartError if the shell ends instead, ResultError with the problem that it names.
+    Raises ShellGone if it ends instead; with what the shell says, StartError if it cannot do it,
+    ResultError if what it did is wrong.
     """
     times: Dict[str, float] = {}
     part, began = "", 0.0
@@ -120,7 +121,7 @@ def read_step(shell: Shell) -> Dict[str, float]:
             raise StartError(text)
         elif name == "wrong":
             raise ResultError(text)
-    raise StartError("the environment's shell has ended before its work was done")
+    raise ShellGone
 
 
 def measure_startup(
@@ -196,7 +197,7 @@ def read_software(shell: Shell) -> Tuple[int, int]:
         if name == "software":
             files, _, size = text.partition(" ")
             return int(files), int(size.strip() or 0)
-    raise StartError("the environment's shell has ended before its work was done")
+    raise ShellGone
 
 
 def require_space(parameters: Dict[str, Any], shell: Shell, process: RunProcess) -> None:
@@ -226,7 +227,7 @@ def require_space(parameters: Dict[str, Any], shell: Shell, process: RunProcess)
             )
         shell.order("go")
         return
-    raise StartError("the environment's shell has ended before its work was done")
+    raise ShellGone
 
 
 MEASURES = {"files": measure_files, "startup": measure_startup}
