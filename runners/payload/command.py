@@ -181,15 +181,15 @@ def explain_not_started(program: str, path: str, place: Any) -> str:
     """
     start = place.read_start(path, 256)
     words = split_first_line(start)
-    if words and not place.is_file(words[0].rstrip("\r")):
-        return (
-            f"program does not start: {program} begins with #!{words[0]}, and this environment has "
-            "no such file"
-        )
-    if words and words[0].endswith("\r"):
+    if words and start.partition(b"\n")[0].endswith(b"\r"):
         return (
             f"program does not start: the first line of {program} ends with a carriage return, as "
             "on Windows: save it with line ends of Unix"
+        )
+    if words and not place.is_file(words[0]):
+        return (
+            f"program does not start: {program} begins with #!{words[0]}, and this environment has "
+            "no such file"
         )
     if start.startswith(b"\x7fELF"):
         try:

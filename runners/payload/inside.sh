@@ -73,7 +73,8 @@ done
 tare_mark variables # those that this shell was started with, each ended by a NUL
 cat "/proc/$$/environ" >&9 2>/dev/null
 if ! cd "$tare_own"; then exit 1; fi
-if [ -z "$(tare_find "$1")" ]; then
+tare_program=$(tare_find "$1")
+if [ -z "$tare_program" ]; then
     tare_mark "missing $PATH"
     tare_answer
     exit 127
@@ -88,6 +89,8 @@ if [ -n "$tare_part" ]; then
     tare_answer
     exit 0
 fi
+shift
+set -- "$tare_program" "$@" # by its name a shell might start a command of its own
 export PYTHONPATH="$TARE_FILES${PYTHONPATH:+:$PYTHONPATH}"
 tare_child='' tare_ended=''
 trap 'tare_ended=yes; if [ -n "$tare_child" ]; then kill -TERM "$tare_child"; fi' TERM INT

@@ -202,13 +202,3 @@ def _list_libraries(file: Dict[str, Any], place: Any) -> List[Tuple[str, str]]:
         return []
     lines = place.list_by_loader(file["loader"], file["path"]).splitlines()
     return [(match[1], match[2]) for match in map(LISTED.match, lines) if match]
-
-
-def find_loader(path: str) -> str:
-    """Return the loader that an ELF program names; "" for other files and static programs."""
-    try:
-        with open(path, "rb") as file:
-            elf = read_elf(file)
-    except (OSError, ValueError):
-        return ""
-    return elf.interpreter if elf else ""
