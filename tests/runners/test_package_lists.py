@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -101,5 +102,37 @@ def test_dpkg_of_images_that_are_made_without_it(tmp_path: Path) -> None:
 def test_a_list_that_only_rpm_reads_is_asked_of_rpm(tmp_path: Path) -> None:
     root = tmp_path / "root"
     put(root, "var/lib/rpm/Packages", "Berkeley DB")
+    listed = "bash\\t4.2.46-35.el7_9\\ngpg-pubkey\\tf4a80eb5-53a7ff4b\\n"
+    put(root, "bin/rpm", f"#!/bin/sh\nprintf '{listed}'\n")
+    (root / "bin/rpm").chmod(0o755)
+    packages = read_packages(root, tmp_path / "work")
+    assert packages == {"bash": "4.2.46-35.el7_9", "gpg-pubkey": "f4a80eb5-53a7ff4b"}
+
+
+@pytest.mark.thorough
+def test_a_database_that_rpm_itself_has_made(tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    done = subprocess.run(["apt-get", "download", *RPM_PACKAGES], cwd=tools, capture_output=True)
+    if done.returncode:
+        pytest.skip(f"Debian's rpm cannot be had here: {done.stderr.decode()[-300:]}")
+    for package in tools.glob("*.deb"):
+        subprocess.run(["dpkg", "-x", package, tools], check=True)
+    libraries = f"{tools}/usr/lib/x86_64-linux-gnu:{tools}/lib/x86_64-linux-gnu"
+    settings = {"LD_LIBRARY_PATH": libraries, "RPM_CONFIGDIR": f"{tools}/usr/lib/rpm"}
+    environ = {**os.environ, **settings, "HOME": str(tmp_path)}
+
+    def call(program: str, *argv: str) -> None:
+        command = [f"{tools}/usr/bin/{program}", *argv]
+        subprocess.run(command, env=environ, check=True, capture_output=True, timeout=60)
+
+    root = tmp_path / "root"
+    for name in ("hello", "farewell"):
+        put(tmp_path, f"{name}.spec", SPEC.format(name=name))
+        call("rpmbuild", "--define", f"_topdir {tmp_path}/top", "-bb", f"{tmp_path}/{name}.spec")
+    built = list(map(str, (tmp_path / "top").rglob("*.rpm")))
+    folder = root / "usr/lib/sysimage/rpm"
+    folder.mkdir(parents=True)
+    call("rpm", "--dbpath", str(folder), "--force-debian", "--nodeps", "-i", *built)
     expected = {"farewell": "1.2.3-4.el9", "hello": "1.2.3-4.el9"}
     assert read_packages(root, tmp_path / "work") == expected, "without rpm in the image"
