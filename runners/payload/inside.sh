@@ -82,6 +82,8 @@ fi
 tare_mark ready
 if [ -n "$tare_waits" ]; then read -r tare_order <&8; fi
 
+shift
+set -- "$tare_program" "$@" # by its name a shell might start a command of its own
 if [ -n "$tare_part" ]; then
     # shellcheck source=/dev/null
     . "$tare_part"
@@ -89,8 +91,6 @@ if [ -n "$tare_part" ]; then
     tare_answer
     exit 0
 fi
-shift
-set -- "$tare_program" "$@" # by its name a shell might start a command of its own
 export PYTHONPATH="$TARE_FILES${PYTHONPATH:+:$PYTHONPATH}"
 tare_child='' tare_ended=''
 trap 'tare_ended=yes; if [ -n "$tare_child" ]; then kill -TERM "$tare_child"; fi' TERM INT

@@ -72,6 +72,7 @@ def make_python2_image(folder: Path, mirror: str) -> str:
 
 def make_sysbench_image(folder: Path) -> str:
     """Make an image of Debian with sysbench and no Python; return the program's folder there."""
+    folder.parent.mkdir(parents=True)
     rootfs.install_debian(folder, ["sysbench"], folder.with_name("debian.log"))
     for place in ("dev", "var/lib/apt/lists", "var/cache", "usr/share/doc", "usr/share/locale"):
         shutil.rmtree(folder / place)
