@@ -192,6 +192,11 @@ def explain_not_started(program: str, path: str, place: Any) -> str:
             "no such file"
         )
     if start.startswith(b"\x7fELF"):
+        if start[4:6] + start[18:20] != _read_own_kind():
+            return (
+                f"program does not start: {program} was built for another kind of processor than "
+                "this node's"
+            )
         try:
             with place.open(path) as file:
                 elf = read_elf(file)
@@ -203,6 +208,16 @@ def explain_not_started(program: str, path: str, place: Any) -> str:
                 "environment has no such file: it was built for another C library or processor"
             )
     return ""
+
+
+def _read_own_kind() -> bytes:
+    """Return class, byte order and processor that the ELF header of this process's program names.
+
+    man 5 elf: EI_CLASS, EI_DATA and e_machine.
+    """
+    with open("/proc/self/exe", "rb") as file:
+        start = file.read(20)
+    return start[4:6] + start[18:20]
 
 
 def explain_missing_program(

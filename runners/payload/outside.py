@@ -38,8 +38,8 @@ from .shell_inside import FilesInside, Shell, ShellGone, write_start
 ENV = "/usr/bin/env"
 RECORDER = "recorder"
 """The phase before the container is launched."""
-NOT_STARTED = (126, 127)
-"""Exit codes of a shell that has not started a program."""
+NOT_STARTED = (2, 126, 127)
+"""Exit codes of a shell that has not started a program, or has read one as a script of its own."""
 NOT_OF_THE_NODE = ("python", "packages", "variables", "other_variables", "os", "libc")
 """Facts of the snapshot that this process cannot tell of the environment."""
 

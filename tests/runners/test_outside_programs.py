@@ -92,6 +92,9 @@ def make_odd_program(folder: Path, kind: str) -> tuple[list[str], bytes | None]:
         if LOADER not in content:
             pytest.skip("/bin/true has another loader here")
         return ["odd"], content.replace(LOADER, b"/lib64/ld-linux-elsewhere.s")
+    if kind == "processor":
+        content = Path("/bin/true").read_bytes()
+        return ["odd"], content[:18] + b"\xf3\x00" + content[20:]  # RISC-V
     path = folder / "odd"
     if kind == "no right":
         path.write_text("#!/bin/sh\n")
@@ -107,6 +110,7 @@ def make_odd_program(folder: Path, kind: str) -> tuple[list[str], bytes | None]:
 
 
 ODD = {
+    "processor": "was built for another kind of processor",
     "loader": "needs the loader /lib64/ld-linux-elsewhere.s, and this environment has no such file",
     "no right": "is there, but is not executable",
     "folder": "is there, but is not executable",
@@ -149,6 +153,7 @@ def test_odd_programs_end_as_what_they_are(tmp_path: Path, shell: str) -> None:
         "kill -11 $$": 139,
         "exit 127": 127,
         "exit 126": 126,
+        "exit 2": 2,
     }
     for number, (script, code) in enumerate(cases.items()):
         place = tmp_path / f'it\'s "{number}" $HOME `x` ü'
