@@ -12,6 +12,12 @@ tare_marks='' tare_orders='' tare_contents='' tare_own='' tare_waits='' tare_par
 . "$1" || exit
 exec 9>"$tare_marks"
 tare_mark() { printf '@%s\0' "$1${2+ $2}" >&9; }
+# Say that something begins, and wait until the recorder has taken the time: where it wakes up late, two
+# marks would have the same.
+tare_begin() {
+    tare_mark "$@"
+    read -r tare_order <&8
+}
 
 # Print the file that a command starts.
 tare_find() {
@@ -94,7 +100,7 @@ fi
 export PYTHONPATH="$TARE_FILES${PYTHONPATH:+:$PYTHONPATH}"
 tare_child='' tare_ended=''
 trap 'tare_ended=yes; if [ -n "$tare_child" ]; then kill -TERM "$tare_child"; fi' TERM INT
-tare_mark began
+tare_begin began
 (exec "$@" </dev/null 9>&- 8<&- 7>&-) &
 tare_child=$!
 if [ -n "$tare_ended" ]; then kill -TERM "$tare_child"; fi # the signal came before there was a program

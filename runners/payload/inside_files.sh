@@ -47,7 +47,7 @@ tare_measure_small() {
         set -- "$@" "$tare_top/$((tare_count / 100))"
         tare_count=$((tare_count + 100))
     done
-    tare_mark part create
+    tare_begin part create
     mkdir "$@" || tare_fail failed "no folder can be made in $tare_scratch"
     shift
     tare_count=0
@@ -56,7 +56,7 @@ tare_measure_small() {
             tare_fail failed "no file can be written in $tare_scratch"
         tare_count=$((tare_count + 1))
     done
-    tare_mark part list
+    tare_begin part list
     tare_count=0
     for tare_folder in "$@"; do
         set -- "$tare_folder"/*
@@ -67,18 +67,18 @@ tare_measure_small() {
         tare_fail wrong "of $tare_small files that were created $tare_count were listed"
     fi
     tare_count=0 tare_found=0
-    tare_mark part stat
+    tare_begin part stat
     while [ "$tare_count" -lt "$tare_small" ]; do
         if [ -s "$tare_top/$((tare_count / 100))/$tare_count.dat" ]; then
             tare_found=$((tare_found + 1))
         fi
         tare_count=$((tare_count + 1))
     done
-    tare_mark part read
+    tare_begin part read
     for tare_folder in "$tare_top"/*; do
         cat "$tare_folder"/* >/dev/null || tare_fail failed "small files cannot be read"
     done
-    tare_mark part delete
+    tare_begin part delete
     rm -r "$tare_top" || tare_fail failed "small files cannot be deleted"
     tare_mark part
     if [ "$tare_found" -ne "$tare_small" ]; then
@@ -87,7 +87,7 @@ tare_measure_small() {
 }
 
 tare_measure_large() {
-    tare_mark part large_write
+    tare_begin part large_write
     printf '' >"$tare_large" || tare_fail failed "no file can be written in $tare_scratch"
     tare_count=0
     while [ "$tare_count" -lt "$tare_megabytes" ] && [ -z "$tare_problem" ]; do
@@ -99,7 +99,7 @@ tare_measure_large() {
             seek="$tare_count" conv="$tare_sync" 2>&1) || tare_fail failed "dd cannot write: $tare_say"
         tare_count=$((tare_count + tare_rest))
     done
-    tare_mark part large_read
+    tare_begin part large_read
     tare_say=$(dd if="$tare_large" of=/dev/null bs=1000000 2>&1) ||
         tare_fail failed "dd cannot read: $tare_say"
     tare_mark part
@@ -107,7 +107,7 @@ tare_measure_large() {
 
 tare_measure_software() {
     tare_found=0
-    tare_mark part software_list
+    tare_begin part software_list
     if ! printf '' >"$tare_names"; then # a failing `exec` would end this shell
         tare_fail failed "no file can be written in $tare_scratch"
         return
@@ -120,12 +120,12 @@ tare_measure_software() {
     tare_paths=$(cat "$tare_names")
     IFS=$tare_newline tare_files=$tare_found
     set -f
-    tare_mark part software_stat
+    tare_begin part software_stat
     tare_found=0
     for tare_file in $tare_paths; do
         if [ -e "$tare_file" ]; then tare_found=$((tare_found + 1)); fi
     done
-    tare_mark part software_read
+    tare_begin part software_read
     tare_print_software >/dev/null
     tare_mark part
     set +f

@@ -6,7 +6,7 @@
 tare_true=$(tare_find true) # a file: the shell may have one of its own
 if [ -z "$tare_true" ]; then tare_forks=0; fi
 while [ "$tare_steps" -gt 0 ] && read -r tare_order <&8; do
-    tare_mark part program
+    tare_begin part program
     "$@" >/dev/null </dev/null 9>&- 8<&- 7>&-
     tare_code=$?
     tare_mark part
@@ -16,7 +16,7 @@ while [ "$tare_steps" -gt 0 ] && read -r tare_order <&8; do
     fi
     if [ "$tare_forks" -gt 0 ]; then
         tare_count=0
-        tare_mark part forks
+        tare_begin part forks
         while [ "$tare_count" -lt "$tare_forks" ]; do
             "$tare_true"
             tare_count=$((tare_count + 1))

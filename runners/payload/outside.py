@@ -134,9 +134,10 @@ class Run:
                 self.describe_environment(known)
                 raise self.explain_missing_program(text)
             elif name == "began":
-                began = time.perf_counter()
-                self.recorder.phase("program")
                 tree.begin()
+                self.recorder.phase("program")
+                began = time.perf_counter()
+                self.shell.order("go")
             elif name == "ended":
                 if self.is_command:
                     self.recorder.metric("wall_time", time.perf_counter() - began, "s")

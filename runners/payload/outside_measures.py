@@ -113,8 +113,9 @@ def read_step(shell: Shell) -> Dict[str, float]:
         if part:
             times[part] = now - began
             part = ""
-        if name == "part":
-            part, began = text, now
+        if name == "part" and text:
+            part, began = text, time.perf_counter()
+            shell.order("go")
         elif name == "step":
             return times
         elif name == "failed":
