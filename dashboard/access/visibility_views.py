@@ -14,6 +14,7 @@ from dashboard.access import link_views
 from dashboard.access.rights import changeable_row
 from dashboard.access.visibility_forms import make_visibility_form, save_visibility
 from dashboard.typed_requests import Request
+from experiments.execution.link_actions import make_link
 from experiments.models import (
     Cluster,
     DataSet,
@@ -22,12 +23,14 @@ from experiments.models import (
     Image,
     PublishedTable,
     ShareLink,
+    Study,
     Workload,
 )
 from experiments.models.visibility import Visibility
 
 KINDS: dict[str, Any] = {
     "experiment": Experiment,
+    "study": Study,
     "table": PublishedTable,
     "cluster": Cluster,
     "image": Image,
@@ -54,7 +57,7 @@ def change_visibility(request: Request, kind: str, pk: int) -> HttpResponse:
         messages.success(request, f"Visibility of {row}: {row.visibility_text}.")
         if row.visibility == Visibility.PUBLIC:
             if not ShareLink.objects.of(row).valid().exists():
-                link_views.make_link(request, row)
+                make_link(row, request.user)
             return redirect("visibility", kind, pk)
         return redirect(_home(kind, row))
     context = {"form": form, "row": row, "kind": kind, "home": _home(kind, row)}
@@ -64,6 +67,6 @@ def change_visibility(request: Request, kind: str, pk: int) -> HttpResponse:
 
 def _home(kind: str, row: Any) -> str:
     """Return the address of the page that shows the row."""
-    if kind in ("cluster", "image", "experiment", "table", "workload"):
+    if kind in ("cluster", "image", "experiment", "study", "table", "workload"):
         return reverse(kind, args=[row.pk])
     return f"{reverse('catalogue')}?tab={kind}s"

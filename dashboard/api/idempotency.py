@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from http import HTTPStatus
 from typing import Any, TypeVar
 
 from django.db import transaction
 from django.http import HttpResponse, JsonResponse
-from django.http.request import RawPostDataException
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from ninja.operation import Operation
@@ -17,6 +16,7 @@ from ninja.utils import contribute_operation_callback
 
 from dashboard.api.problems import Problem
 from dashboard.api.requests import ApiRequest
+from dashboard.api.strict_requests import FORM
 from experiments.models import AnsweredRequest
 from experiments.models.answered_request import KEPT, LONGEST_KEY
 from experiments.models.database_locks import try_lock
@@ -31,6 +31,8 @@ OTHER = (
     "key of its own."
 )
 WRONG = f"An Idempotency-Key has 1 to {LONGEST_KEY} printable ASCII characters."
+KEPT_CONTENT = "kept_content"
+"""The attribute of an answer with what is kept in place of its content."""
 DOCUMENTED = {
     "name": HEADER,
     "in": "header",
@@ -74,6 +76,15 @@ def _wrap(view: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
+def send_secret(content: Mapping[str, Any], secret: str, status: HTTPStatus) -> HttpResponse:
+    """Return an answer with a secret, which is sent once: what is kept of it has null there."""
+    answer = JsonResponse(content, status=status)
+    answer["Cache-Control"] = "no-store"
+    kept = JsonResponse({**content, secret: None}).content
+    setattr(answer, KEPT_CONTENT, kept)
+    return answer
+
+
 def make_response(result: Any) -> HttpResponse:
     """Return the response of what a route has returned: one, a schema, or a status and a schema."""
     if isinstance(result, HttpResponse):
@@ -106,7 +117,7 @@ def _do_once(request: ApiRequest, key: str, work: Callable[[], HttpResponse]) ->
                 fingerprint=fingerprint,
                 status=answer.status_code,
                 content_type=answer["Content-Type"],
-                content=answer.content,
+                content=getattr(answer, KEPT_CONTENT, answer.content),
             )
     return answer
 
@@ -118,13 +129,16 @@ def _compute_fingerprint(request: ApiRequest) -> str:
     """
     start = f"{request.method} {request.get_full_path()}\n"
     digest = salted_hmac("tare: answered request", start, algorithm="sha256")
-    try:
+    if request.content_type != FORM:
         digest.update(request.body)
-    except RawPostDataException:
-        for name, texts in sorted(request.POST.lists()):
-            digest.update(repr((name, texts)).encode())
-        for name, file in sorted(request.FILES.items()):
-            digest.update(repr((name, file.name)).encode())  # type: ignore[union-attr]
-            for piece in file.chunks():  # type: ignore[union-attr]
+        return digest.hexdigest()
+    # Not its bytes: programs put another random text between the parts each time.
+    for name, texts in sorted(request.POST.lists()):
+        digest.update(repr((name, texts)).encode())
+    for name, files in sorted(request.FILES.lists()):
+        for file in files:
+            digest.update(repr((name, file.name, file.size)).encode())
+            for piece in file.chunks():
                 digest.update(piece)
+            file.seek(0)  # the route reads it next
     return digest.hexdigest()

@@ -15,6 +15,7 @@ from dashboard.comparisons.panel_base import Rows
 from dashboard.comparisons.panels import collect_csv_rows, collect_exported_rows, latex_file
 from dashboard.comparisons.safe_files import (
     make_file_name,
+    make_json_number,
     make_json_response,
     make_safe_table,
     stream_csv,
@@ -102,8 +103,12 @@ def table_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
 def table_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the comparison of a published table as a JSON file."""
     comparison = _comparison_of(request, pk)
-    about = {"table": _about_table(comparison.row), "left_out": comparison.left_out}
-    return _json(comparison, about)
+    return _json(comparison, describe_table(comparison))
+
+
+def describe_table(comparison: TableComparison) -> dict[str, Any]:
+    """Return what the JSON file of a table says beside the rows of results."""
+    return {"table": _about_table(comparison.row), "left_out": comparison.left_out}
 
 
 @by_link
@@ -149,7 +154,11 @@ def runs_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
 def runs_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send all runs of the experiment with their measurements as a JSON file."""
     experiment = get_readable(request, pk)
-    content = {"experiment": _about(experiment), "runs": list(list_run_rows(experiment))}
+    runs = [
+        {name: make_json_number(value) for name, value in row.items()}
+        for row in list_run_rows(experiment)
+    ]
+    content = {"experiment": _about(experiment), "runs": runs}
     return make_json_response(content, make_file_name(experiment, "runs", ".json"))
 
 

@@ -260,7 +260,9 @@ def test_an_image_without_python_3_is_compared_up_to_verdicts(
             assert 0.0001 < values["program_start"] < 30, values
     assert len(sums) == 1, "one program everywhere"
     page = researcher.get("comparison", made.pk, section="all")
-    assert "The program was inspected in every run and is the same on both sides" in page
+    assert "The program itself was not inspected" not in page
+    if software != "python2.7":  # which links Debian 11's zlib inside, and the node's outside
+        assert "The program was inspected in every run and is the same on both sides" in page
     for row in [*environments[1:], *measures]:
         assert row.name in page
     verdicts = {each.get_text(strip=True) for each in page.html.select(".verdict")}
