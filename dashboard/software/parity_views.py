@@ -77,6 +77,7 @@ def prepare_inventory(row: Environment, reader: User) -> dict[str, Any]:
         "software": software,
         "libraries": list(list_libraries(facts)),
         "packages": sorted(facts.get("packages", {}).items()),
+        "system_packages": sorted(facts.get("system_packages", {}).items()),
         "programs": list_known_programs(facts),
         "may_inspect": may_use(reader, row) and may_use(reader, row.cluster),
     }

@@ -193,8 +193,8 @@ def list_without_python(
     names = ", ".join(str(row) for row in needing)
     return [
         f"{environment} has no Python 3.8 or later (its interpreter is {NO_PYTHON!r}), which "
-        f"{names} need{'s' * (len(needing) == 1)}: choose another environment, or a program of "
-        "yours with Recorded: outside and without {python} in its command."
+        f"{names} need{'s' * (len(needing) == 1)}: choose another environment, or have "
+        "them recorded outside: command (without {python}), startup and files can be."
         for environment in environments
         if needing and environment.python == NO_PYTHON
     ]

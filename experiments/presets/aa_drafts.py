@@ -65,6 +65,8 @@ def _list_preset_workloads(person: User) -> Iterator[Workload]:
 def _has_all(packages: set[str], workload: Workload) -> bool:
     """Return whether an environment has what a workload needs, as far as it is known."""
     needs = NEEDS.get(workload.kind, ())
+    if WORKLOADS[workload.kind].is_recorded_outside(workload.parameters):
+        return True
     if workload.kind == "startup":
         needs = (str(workload.parameters.get("module", "numpy")).partition(".")[0],)
     return not packages or all(has_package(packages, need) for need in needs)

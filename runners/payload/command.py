@@ -15,12 +15,13 @@ import sys
 from time import perf_counter
 from typing import Any, Dict, List, Mapping
 
+from .elf import read_elf
 from .executables import find_executable
 from .frameworks import Failure
 from .loaded import Readings
 from .memory import Tree
 from .place import RunProcess
-from .programs import inspect
+from .programs import OwnFiles, inspect, split_first_line
 from .recorder import Recorder
 
 QUIET = True
@@ -46,7 +47,8 @@ def run(parameters: dict[str, Any], recorder: Recorder, process: RunProcess) -> 
     let_be_executed(parameters, argv)
     program = find_executable(argv[0], path=variables.get("PATH"))
     if program is None:
-        raise explain_missing_program(argv[0], sorted(parameters["files"]), variables["PATH"])
+        sent, is_there = sorted(parameters["files"]), os.path.exists(argv[0])
+        raise explain_missing_program(argv[0], sent, variables["PATH"], is_there=is_there)
     recorder.phase("program")
     began = perf_counter()
     tree = Tree()
@@ -63,7 +65,7 @@ def run(parameters: dict[str, Any], recorder: Recorder, process: RunProcess) -> 
             argv,
             program,
             sys.executable,
-            variables,
+            OwnFiles(variables),
             with_patches=not (process.rank or process.instance),  # all processes have the same
         ),
         "together": tree.describe(),
@@ -159,7 +161,10 @@ def wait_for(
             )
         )
     except OSError as error:
-        reason = f"program does not start: {argv[0]}: {error.strerror or error}."
+        files = OwnFiles(variables)
+        reason = explain_not_started(argv[0], program, files) or (
+            f"program does not start: {argv[0]}: {error.strerror or error}."
+        )
         if error.errno == errno.ENOEXEC:
             reason += " Does it begin with #!, or is {python} to start it?"
         raise Failure(reason) from error
@@ -169,9 +174,61 @@ def wait_for(
     return started[0].wait()
 
 
-def explain_missing_program(program: str, files: List[str], path: str) -> Failure:
+def explain_not_started(program: str, path: str, place: Any) -> str:
+    """Return why the kernel cannot start a program, of which it says no more than "not found".
+
+    "" if nothing is wrong with its interpreter or its loader. `place` has the files: an OwnFiles.
+    """
+    start = place.read_start(path, 256)
+    words = split_first_line(start)
+    if words and start.partition(b"\n")[0].endswith(b"\r"):
+        return (
+            f"program does not start: the first line of {program} ends with a carriage return, as "
+            "on Windows: save it with line ends of Unix"
+        )
+    if words and not place.is_file(words[0]):
+        return (
+            f"program does not start: {program} begins with #!{words[0]}, and this environment has "
+            "no such file"
+        )
+    if start.startswith(b"\x7fELF"):
+        if start[4:6] + start[18:20] != _read_own_kind():
+            return (
+                f"program does not start: {program} was built for another kind of processor than "
+                "this node's"
+            )
+        try:
+            with place.open(path) as file:
+                elf = read_elf(file)
+        except (OSError, ValueError):
+            return ""
+        if elf and elf.interpreter and not place.is_file(elf.interpreter):
+            return (
+                f"program does not start: {program} needs the loader {elf.interpreter}, and this "
+                "environment has no such file: it was built for another C library or processor"
+            )
+    return ""
+
+
+def _read_own_kind() -> bytes:
+    """Return class, byte order and processor that the ELF header of this process's program names.
+
+    man 5 elf: EI_CLASS, EI_DATA and e_machine.
+    """
+    with open("/proc/self/exe", "rb") as file:
+        start = file.read(20)
+    return start[4:6] + start[18:20]
+
+
+def explain_missing_program(
+    program: str, files: List[str], path: str, *, is_there: bool = False
+) -> Failure:
+    """Return the failure of a program that is not to be found in `path`, or not executable.
+
+    `files` are those that were sent; `is_there` if a file by its name is there all the same.
+    """
     sent = f"; sent were {', '.join(files)}" if files else "; no file was sent"
     searched = "" if os.path.dirname(program) else f" on its PATH ({path})"
-    if os.path.exists(program):
+    if is_there:
         return Failure(f"program missing: {program} is there, but is not executable{sent}")
     return Failure(f"program missing: this environment has no {program}{searched}{sent}")

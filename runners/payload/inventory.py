@@ -23,6 +23,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Set, Tuple
 
 MIB = 1 << 20
 RPM = re.compile(r"(var/lib/rpm|usr/lib/sysimage/rpm)/rpmdb\.sqlite$")
+APK = ("lib/apk/db/installed", "usr/lib/apk/db/installed")
 PYTHON = re.compile(
     r"((^|/)bin/python(?P<version>[23]\.\d+)|(^|/)libpython(?P<library>[23]\.\d+)\S*)$"
 )
@@ -37,7 +38,7 @@ FLAGS = re.compile(
 READ_FILES: Tuple[Tuple["re.Pattern[str]", int], ...] = (
     (re.compile(r"(etc|usr/lib)/os-release$"), MIB),
     (re.compile(r"var/lib/dpkg/status(\.d/[^/]+)?$"), 32 * MIB),
-    (re.compile(r"lib/apk/db/installed$"), 32 * MIB),
+    (re.compile(r"^(usr/)?lib/apk/db/installed$"), 32 * MIB),
     (RPM, 256 * MIB),
     (PACKAGE, 4 * MIB),
     (PYTHON, 64 * MIB),
@@ -249,7 +250,8 @@ def find_installed_packages(
 ) -> Tuple[Dict[str, str], List[str]]:
     """Return the distribution's packages, and a message for each list that cannot be read."""
     versions, not_read = read_dpkg_packages(texts), []
-    for block in texts.get("lib/apk/db/installed", "").split("\n\n"):
+    apk = next((texts[path] for path in APK if path in texts), "")
+    for block in apk.split("\n\n"):
         fields = dict(re.findall(r"^([PV]):(.*)$", block, re.MULTILINE))
         if "P" in fields:
             versions[fields["P"]] = fields.get("V", "")

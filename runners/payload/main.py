@@ -110,14 +110,7 @@ def measure(spec: dict[str, Any], process: place.RunProcess, recorder: Recorder)
     write_json(inside_path, known, sync=False)
     recorder.facts.update(workload=spec["workload"], parameters=spec["parameters"])
     if recorder.has_steps:
-        recorder.metric(STEP_TIME, recorder.mean(STEP_TIME), "s")
-        for name, value, unit in (
-            ("step_time_sd", recorder.sd(STEP_TIME), "s"),
-            ("tail_ratio", recorder.tail_ratio(STEP_TIME), "1"),
-        ):
-            if value:  # too few steps, or steps of equal length, have no spread
-                recorder.metric(name, value, unit)
-        recorder.metric("time_to_first_step", recorder.time_to_first_step(), "s")
+        report_steps(recorder)
     if CONTAINER_START in recorder.phases():
         recorder.metric("container_start", recorder.phases()[CONTAINER_START], "s")
     if "import" in recorder.phases():
@@ -125,6 +118,26 @@ def measure(spec: dict[str, Any], process: place.RunProcess, recorder: Recorder)
     recorder.write()
     if getattr(workload, "QUIET", False):  # patterns search its output
         return
+    print_metrics(recorder)
+
+
+def report_steps(recorder: Recorder, *, before: str = "") -> None:
+    """Report the metrics that all workloads with steps have.
+
+    `before` is the phase in which the run had not been launched yet.
+    """
+    recorder.metric(STEP_TIME, recorder.mean(STEP_TIME), "s")
+    for name, value, unit in (
+        ("step_time_sd", recorder.sd(STEP_TIME), "s"),
+        ("tail_ratio", recorder.tail_ratio(STEP_TIME), "1"),
+    ):
+        if value:  # too few steps, or steps of equal length, have no spread
+            recorder.metric(name, value, unit)
+    first = recorder.time_to_first_step() - recorder.phases().get(before, 0.0)
+    recorder.metric("time_to_first_step", first, "s")
+
+
+def print_metrics(recorder: Recorder) -> None:
     for name, metric in sorted(recorder.document()["metrics"].items()):
         print(f"{name} = {metric['value']:.6g} {metric['unit']}")
 

@@ -12,23 +12,34 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
-import signal
-import subprocess
 import sys
-import threading
 import time
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, List
 
 if not __package__:
     # Started as a file. As a package, its modules cannot shadow a library's.
     sys.path[0], __package__ = os.path.split(os.path.dirname(os.path.abspath(__file__)))
 
-from . import command, gpus, main, memory, place, snapshot
+from . import (
+    command,
+    gpus,
+    loaded_inside,
+    main,
+    memory,
+    outside_measures,
+    place,
+    programs,
+    snapshot,
+)
 from .frameworks import Failure, StartError
-from .recorder import Recorder, write_json
+from .recorder import Recorder, ResultError, write_json
+from .shell_inside import FilesInside, Shell, ShellGone, write_start
 
 ENV = "/usr/bin/env"
+RECORDER = "recorder"
+"""The phase before the container is launched."""
+NOT_STARTED = (2, 126, 127)
+"""Exit codes of a shell that has not started a program, or has read one as a script of its own."""
 NOT_OF_THE_NODE = ("python", "packages", "variables", "other_variables", "os", "libc")
 """Facts of the snapshot that this process cannot tell of the environment."""
 
@@ -60,129 +71,89 @@ class Tree(memory.Tree):
         return {"own_bytes": self._largest, "child_bytes": 0, **super().describe()}
 
 
-class Inside:
-    """The command that starts the shell inside, and the marks that this sends."""
-
-    def __init__(self, pipe: str) -> None:
-        self._reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-        self._writing = os.open(pipe, os.O_WRONLY)  # or its end would come with the shell's
-        os.set_blocking(self._reading, True)
-        self._process: Any = None
-        self.code = 0
-        """The exit code of the whole command; -n if signal n ended it."""
-
-    def start(self, argv: List[str]) -> None:
-        early: List[int] = []
-
-        def pass_on(number: int, frame: Any) -> None:
-            if self._process:
-                self._process.send_signal(number)
-            else:
-                early.append(number)
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, pass_on)
-        self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, close_fds=False)
-        for early_signal in early:
-            self._process.send_signal(early_signal)
-        threading.Thread(target=self._wait, daemon=True).start()
-
-    def _wait(self) -> None:
-        self.code = self._process.wait()
-        os.write(self._writing, b"@over\0")
-
-    def read_marks(self) -> Iterator[Tuple[str, str]]:
-        """Yield name and text of each mark as it arrives, until the command has ended.
-
-        A variable comes as "variable": its text has the name and the value.
-        """
-        rest = b""
-        while True:
-            *whole, rest = (rest + os.read(self._reading, 1 << 16)).split(b"\0")
-            for text in (part.decode("utf-8", "surrogateescape") for part in whole):
-                name, _, more = text[1:].partition(" ")
-                if not text.startswith("@"):
-                    yield "variable", text
-                elif name == "over":
-                    return
-                else:
-                    yield name, more
-
-    def stop(self) -> None:
-        with contextlib.suppress(OSError):
-            self._process.terminate()
-
-
 class Run:
     """One process of a run, from the launch of its container on."""
 
-    def __init__(self, spec: Dict[str, Any], process: place.RunProcess, argv: List[str]) -> None:
-        own = process.own_directory
-        self.process, self.argv = process, argv
-        self.requested_gpus = spec.get("gpus", 0)
-        self.sent = sorted(spec["parameters"]["files"])
-        self.inside_path = os.path.join(own, "inside.json")
-        self.recorder = Recorder(0.0, "recorder", path=os.path.join(own, "result.json"))
+    def __init__(
+        self, spec: Dict[str, Any], process: place.RunProcess, argv: List[str], python: str
+    ) -> None:
+        self.spec, self.process, self.argv, self.python = spec, process, argv, python
+        self.parameters = spec["parameters"]
+        self.inside_path = os.path.join(process.own_directory, "inside.json")
+        result = os.path.join(process.own_directory, "result.json")
+        self.recorder = Recorder(0.0, RECORDER, path=result)
         self.facts = describe_node(spec)
-        self.marks = make_pipe(os.path.join(own, ".marks"))
-        self.go = make_pipe(os.path.join(own, ".go")) if process.instances > 1 else ""
+        self.shell = Shell(process.own_directory)
+        self.files = FilesInside(self.shell)
+        self.is_command = spec["workload"] == "command"
 
     def measure(self, launcher: List[str], shell: List[str]) -> int:
         """Launch the container and return the exit code of its program.
 
         What it computed stays in the recorder, and what is known of it in `facts`.
         """
-        start = write_start(
-            os.path.join(self.process.own_directory, ".start.sh"),
-            {"marks": self.marks, "go": self.go, "own": self.process.own_directory},
-            self.argv,
-        )
-        inside_argv = [*shell, start]
-        tree = Tree(inside_argv)
-        inside = Inside(self.marks)
+        variables = {**self.shell.paths, "own": self.process.own_directory}
+        if not self.is_command or self.process.instances > 1:
+            variables["waits"] = "yes"
+        with outside_measures.prepare(self.spec, self.process) as part_variables:
+            start = os.path.join(self.process.own_directory, ".start.sh")
+            write_start(start, {**variables, **part_variables}, self.argv)
+            inside_argv = [*shell, start]
+            tree = Tree(inside_argv)
+            self.recorder.phase(main.CONTAINER_START)
+            self.shell.start([*launcher, *inside_argv])
+            try:
+                code = self.follow(tree)
+            except BaseException:
+                self.shell.stop()
+                raise
+            finally:
+                self.shell.remove_pipes()
+                os.unlink(start)
+        write_json(self.inside_path, self.facts, sync=False)
+        return code
+
+    def follow(self, tree: Tree) -> int:
+        """Read the marks of the shell until all is over, and return the program's exit code."""
         known: Dict[str, List[str]] = {}
         began, code = 0.0, None
-        self.recorder.phase(main.CONTAINER_START)
-        inside.start([*launcher, *inside_argv])
-        try:
-            for name, text in inside.read_marks():
-                if name == "started":
-                    container_start = self.recorder.phases()[main.CONTAINER_START]
-                    self.recorder.metric("container_start", container_start, "s")
-                    self.recorder.phase("snapshot")
-                elif name == "ready":
-                    self.prepare(known)
-                elif name == "missing":
-                    raise command.explain_missing_program(self.argv[0], self.sent, text)
-                elif name == "began":
-                    began = time.perf_counter()
-                    self.recorder.phase("program")
+        for name, text in self.shell.read_marks():
+            if name == "started":
+                container_start = self.recorder.phases()[main.CONTAINER_START]
+                self.recorder.metric("container_start", container_start, "s")
+                self.recorder.phase("snapshot")
+            elif name == "ready":
+                self.describe_environment(known)
+                self.begin(len(known.get("gpu", ())))
+                if not self.is_command:
                     tree.begin()
-                elif name == "ended":
+                    measured = outside_measures.MEASURES[self.spec["workload"]]
+                    with contextlib.suppress(ShellGone):  # its exit code says why
+                        measured(self.parameters, self.recorder, self.shell, self.process)
+            elif name == "missing":
+                self.describe_environment(known)
+                raise self.explain_missing_program(text)
+            elif name == "began":
+                tree.begin()
+                self.recorder.phase("program")
+                began = time.perf_counter()
+                self.shell.order("go")
+            elif name == "ended":
+                if self.is_command:
                     self.recorder.metric("wall_time", time.perf_counter() - began, "s")
-                    self.recorder.phase(main.RECORD)
-                    code = int(text)
-                else:
-                    known.setdefault(name, []).append(text)
-        except BaseException:
-            inside.stop()
-            raise
-        finally:
-            for path in filter(None, (self.marks, self.go, start)):
-                os.unlink(path)
-        if code is None and not inside.code:
-            raise StartError("the environment's shell left no mark of the program's end")
-        self.facts["memory"] = tree.describe()
-        self.facts["run"] = {"argv": self.argv, "loaded": tree.loaded.describe()}
-        if tree.loaded.paths:
-            self.facts["loaded"] = {"files": {path: {} for path in sorted(tree.loaded.paths)}}
-        write_json(self.inside_path, self.facts, sync=False)
+                self.recorder.phase(main.RECORD)
+                code = int(text)
+                self.describe_program(tree, code)
+            else:
+                known.setdefault(name, []).append(text)
         if code is not None:
             return code
-        return inside.code if inside.code > 0 else 128 - inside.code
+        if not self.shell.code:
+            raise StartError("the environment's shell left no mark of the program's end")
+        return self.shell.code if self.shell.code > 0 else 128 - self.shell.code
 
-    def prepare(self, known: Dict[str, List[str]]) -> None:
-        """Write down what the shell has told of the environment, and let it start the program."""
+    def describe_environment(self, known: Dict[str, List[str]]) -> None:
+        """Write down what the shell has told of the environment."""
         variables = dict(text.split("=", 1) for text in known.get("variable", ()) if "=" in text)
         self.facts.update(
             os="".join(known.get("os", ())[:1]).strip("\"'"),
@@ -191,17 +162,63 @@ class Run:
             other_variables=snapshot.name_other_variables(variables),
         )
         write_json(self.inside_path, self.facts, sync=False)
-        seen, requested = len(known.get("gpu", ())), self.requested_gpus
+
+    def begin(self, seen: int) -> None:
+        """Let the shell go on, to whose environment `seen` GPUs are shown."""
+        requested = self.spec.get("gpus", 0)
         if requested > seen and os.path.isdir(gpus.DRIVER) and os.listdir(gpus.DRIVER):
             raise gpus.GPUMissing(
                 "no GPU: %d requested, and the environment has %d devices /dev/nvidia*. Does its "
                 "runtime pass them on?" % (requested, seen)
             )
-        if self.go:
+        if self.process.instances > 1:
             self.recorder.phase("waiting for the other instances")
             place.start_together(self.process)
-            with open(self.go, "w", encoding="ascii") as file:
-                file.write("\n")
+        if not self.is_command or self.process.instances > 1:
+            self.shell.order("go")
+
+    def describe_program(self, tree: Tree, code: int) -> None:
+        """Write down what has run, as the environment's shell finds and reads it; let it end.
+
+        Raises Failure if the program could not be started at all.
+        """
+        self.facts["memory"] = tree.describe()
+        self.facts["run"] = {"argv": self.argv, "loaded": tree.loaded.describe()}
+        try:
+            if code in NOT_STARTED and self.is_command:
+                program = self.files.find_executable(self.argv[0]) or self.argv[0]
+                if reason := command.explain_not_started(self.argv[0], program, self.files):
+                    raise Failure(reason)
+            if tree.loaded.paths:
+                self.facts["loaded"] = loaded_inside.describe(tree.loaded.paths, self.files)
+            if code:
+                pass
+            elif self.is_command:
+                program = self.files.find_executable(self.argv[0]) or self.argv[0]
+                written = self.parameters["argv"]
+                is_first = not (self.process.rank or self.process.instance)
+                self.facts["program"] = programs.inspect(
+                    *(written, self.argv, program, self.python, self.files), with_patches=is_first
+                )
+            else:
+                named = outside_measures.name_programs(self.spec, self.argv)
+                found = [(word, self.files.find_executable(path)) for word, path in named]
+                self.facts["program"] = programs.describe_files(
+                    [(word, path) for word, path in found if path], "", self.files
+                )
+            self.shell.order("end", "", "")
+        except ShellGone:
+            if tree.loaded.paths and "loaded" not in self.facts:
+                paths = sorted(tree.loaded.paths)
+                self.facts["loaded"] = {"files": {path: {} for path in paths}}
+
+    def explain_missing_program(self, searched: str) -> Failure:
+        program, sent = self.argv[0], sorted(self.parameters.get("files", ()))
+        try:
+            is_there = os.sep in program and self.files.exists(program)
+        except ShellGone:
+            is_there = False
+        return command.explain_missing_program(program, sent, searched, is_there=is_there)
 
 
 def describe_node(spec: Dict[str, Any]) -> Dict[str, Any]:
@@ -214,27 +231,6 @@ def describe_node(spec: Dict[str, Any]) -> Dict[str, Any]:
     if spec.get("data_set"):
         facts["data_set"] = main.describe_data_set(spec["data_set"])
     return facts
-
-
-def write_start(path: str, variables: Dict[str, str], argv: List[str]) -> str:
-    """Write what `inside.sh` is to start, as a script that it reads."""
-    lines = ["%s=%s" % (name, shlex.quote(value)) for name, value in variables.items()]
-    lines.append("set -- " + " ".join(map(shlex.quote, argv)))
-    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write("\n".join(lines) + "\n")
-    return path
-
-
-def make_pipe(path: str) -> str:
-    """Make a named pipe. Raises StartError where the file system has none."""
-    try:
-        os.mkfifo(path)
-    except OSError as error:
-        raise StartError(
-            "no named pipe can be made in the run's folder (%s): a run that is recorded outside "
-            "needs one. Choose another work directory" % error
-        ) from error
-    return path
 
 
 def run(spec_path: str, container_command: List[str]) -> int:
@@ -250,21 +246,31 @@ def run(spec_path: str, container_command: List[str]) -> int:
         if not os.path.isdir(process.own_directory):
             os.mkdir(process.own_directory)
         files = os.path.join(main.JOB_DIRECTORY, "files")
-        parameters = spec["parameters"]
-        argv = command.expand_placeholders(
-            parameters, files, process, python=spec["python"], variables=variables
-        )
-        command.let_be_executed(parameters, argv)
-        given = command.name_places(parameters, files, process)
-        one = Run(spec, process, argv)
+        parameters, given = spec["parameters"], {}
+        if spec["workload"] == "command":
+            argv = command.expand_placeholders(
+                parameters, files, process, python=spec["python"], variables=variables
+            )
+            command.let_be_executed(parameters, argv)
+            given = command.name_places(parameters, files, process)
+        else:
+            argv = outside_measures.list_words(spec)
+        one = Run(spec, process, argv, spec["python"])
         code = one.measure([*launcher, *map("=".join, given.items())], shell)
         if not code:
             one.recorder.facts.update(workload=spec["workload"], parameters=parameters)
+            if not one.is_command:
+                main.report_steps(one.recorder, before=RECORDER)
             one.recorder.write()
+            if not one.is_command:
+                main.print_metrics(one.recorder)
         return code
     except StartError as error:
         print(error, file=sys.stderr)
         return 2
+    except ResultError as error:
+        print(error, file=sys.stderr)
+        return 3
     except (gpus.GPUMissing, Failure) as error:
         print(error, file=sys.stderr)
         with open(os.path.join(process.own_directory, "failure"), "w", encoding="utf-8") as file:

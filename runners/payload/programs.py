@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import subprocess
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from .checkouts import describe_checkouts
 from .elf import read_elf
@@ -30,12 +30,57 @@ LARGEST = 1 << 30
 MOST_FILES = 50
 
 
+class OwnFiles:
+    """The files of the environment in which this process runs, with the program's variables."""
+
+    def __init__(self, variables: Dict[str, str]) -> None:
+        self._variables = variables
+
+    def find_executable(self, name: str) -> Optional[str]:
+        return find_executable(name, path=self._variables.get("PATH"))
+
+    def is_file(self, path: str) -> bool:
+        return os.path.isfile(path)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def find_real_path(self, path: str) -> str:
+        return os.path.realpath(path)
+
+    def read_start(self, path: str, count: int) -> bytes:
+        try:
+            with open(path, "rb") as file:
+                return file.read(count)
+        except (OSError, ValueError):
+            return b""
+
+    def open(self, path: str) -> Any:
+        """Open a file to be read. Raises OSError or ValueError."""
+        return open(path, "rb")
+
+    def list_by_loader(self, loader: str, path: str) -> str:
+        """Return what a loader prints of the libraries of a program."""
+        try:
+            answer = subprocess.run(
+                [loader, "--list", path],
+                env=self._variables,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL,
+                timeout=30,
+            )
+        except (OSError, ValueError, subprocess.SubprocessError):
+            return ""
+        return answer.stdout.decode("utf-8", "replace")
+
+
 def inspect(
     written_argv: List[str],
     argv: List[str],
     program: str,
     python: str,
-    variables: Dict[str, str],
+    place: Any,
     *,
     with_patches: bool = True,
 ) -> Dict[str, Any]:
@@ -44,134 +89,116 @@ def inspect(
     `written_argv` is the command as the user wrote it, `argv` with its placeholders expanded: a
     file is named by its written argument, which is the same in every environment. `python` is the
     environment's own interpreter, whose version and packages are in the snapshot: its libraries
-    are left out. `with_patches` has the text of what has changed in git checkouts.
+    are left out; "" if there is none. `place` is an OwnFiles, or has its methods. `with_patches`
+    has the text of what has changed in git checkouts.
     """
+    named = list(_find_files(written_argv, argv, program, place))
+    facts = describe_files(named, python, place)
+    own_folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+    paths = [
+        file["path"]
+        for file in facts["files"]
+        if not file["path"].startswith(own_folder)  # sent with the job, and so in no checkout
+        and (isinstance(place, OwnFiles) or _is_here(file))
+    ]
+    checkouts = describe_checkouts(paths, with_patches=with_patches)
+    return {**facts, **({"checkouts": checkouts} if checkouts else {})}
+
+
+def describe_files(named: List[Tuple[str, str]], python: str, place: Any) -> Dict[str, Any]:
+    """Return files, each with the word that names it, and the libraries that they link."""
     files: List[Dict[str, Any]] = []
     libraries: Dict[str, Any] = {}
-    own = os.path.realpath(python)
-    for word, path in list(_find_files(written_argv, argv, program, variables))[:MOST_FILES]:
-        files.append({"word": word, **_describe(path)})
-        if os.path.realpath(path) == own:
+    own = place.find_real_path(python) if python else ""
+    for word, path in named[:MOST_FILES]:
+        files.append({"word": word, **_describe(path, place)})
+        if files[-1]["path"] == own:
             files[-1]["is_python"] = True
             continue
-        for name, target in _list_libraries(path, variables):
+        for name, target in _list_libraries(files[-1], place):
             if name not in libraries:
                 is_path = os.path.isabs(target)
-                libraries[name] = _describe(target) if is_path else {"problem": target}
-    own_folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-    paths = [file["path"] for file in files if not file["path"].startswith(own_folder)]
-    # Of what was sent with the job none is in a checkout.
-    checkouts = describe_checkouts(paths, with_patches=with_patches)
-    return {
-        "files": files,
-        "libraries": libraries,
-        **({"checkouts": checkouts} if checkouts else {}),
-    }
+                libraries[name] = _describe(target, place) if is_path else {"problem": target}
+    return {"files": files, "libraries": libraries}
+
+
+def _is_here(file: Dict[str, Any]) -> bool:
+    """Return whether a file of an environment is the same here, outside of it."""
+    own = OwnFiles({})
+    is_candidate = "sha256" in file and os.path.isfile(file["path"])
+    return is_candidate and _describe(file["path"], own).get("sha256") == file["sha256"]
 
 
 def _find_files(
-    written_argv: List[str], argv: List[str], program: str, variables: Dict[str, str]
+    written_argv: List[str], argv: List[str], program: str, place: Any
 ) -> Iterator[Tuple[str, str]]:
     """Yield each file of a program with the written argument that names it."""
-    searched = variables.get("PATH")
     yield written_argv[0], program
-    for word, path in _find_interpreter(written_argv[0], program, searched):
+    for word, path in _find_interpreter(written_argv[0], program, place):
         yield word, path
     is_starter = bool(STARTERS.fullmatch(os.path.basename(argv[0])))
     for word, argument in zip(written_argv[1:], argv[1:]):
         path = argument
         if is_starter and os.sep not in argument:
-            path = find_executable(argument, path=searched) or argument
-        if not _is_program(path):
+            path = place.find_executable(argument) or argument
+        if not _is_program(path, place):
             continue
         yield word, path
-        for name, interpreter in _find_interpreter(word, path, searched):
+        for name, interpreter in _find_interpreter(word, path, place):
             yield name, interpreter
         is_starter = is_starter and bool(STARTERS.fullmatch(os.path.basename(path)))
 
 
-def _find_interpreter(word: str, path: str, searched: Any) -> Iterator[Tuple[str, str]]:
+def _find_interpreter(word: str, path: str, place: Any) -> Iterator[Tuple[str, str]]:
     """Yield the interpreter of a script's first line: `#!/usr/bin/env python3` names python3."""
-    first_line = _read_start(path, 256).partition(b"\n")[0].decode("utf-8", "replace")
-    if not first_line.startswith("#!"):
-        return
-    command = first_line[2:].split()
+    command = split_first_line(place.read_start(path, 256))
     if command and os.path.basename(command[0]) == "env":
         command = [part for part in command[1:] if not part.startswith("-") and "=" not in part]
-    interpreter = find_executable(command[0], path=searched) if command else None
+    interpreter = place.find_executable(command[0]) if command else None
     if interpreter:
         yield "#! of " + word, interpreter
 
 
-def _is_program(path: str) -> bool:
+def split_first_line(start: bytes) -> List[str]:
+    """Return the interpreter that a script's first line names, and its arguments; [] if none."""
+    first_line = start.partition(b"\n")[0].decode("utf-8", "replace")
+    return first_line[2:].split() if first_line.startswith("#!") else []
+
+
+def _is_program(path: str, place: Any) -> bool:
     """Return whether a path is a script or a program, rather than data."""
-    if not os.path.isfile(path):
+    if not place.is_file(path):
         return False
-    return bool(SCRIPTS.search(path)) or _read_start(path, 4).startswith((b"\x7fELF", b"#!"))
+    starts = (b"\x7fELF", b"#!")
+    return bool(SCRIPTS.search(path)) or place.read_start(path, 4).startswith(starts)
 
 
-def _describe(path: str) -> Dict[str, Any]:
+def _describe(path: str, place: Any) -> Dict[str, Any]:
     """Return a file's real path, size and sha256, or the problem if it cannot be read."""
-    facts: Dict[str, Any] = {"path": os.path.realpath(path)}
+    facts: Dict[str, Any] = {"path": place.find_real_path(path)}
+    elf = None
     try:
-        facts["bytes"] = os.path.getsize(path)
-        if facts["bytes"] > LARGEST:
-            return {**facts, "problem": "too large to be read"}
-        total = hashlib.sha256()
-        with open(path, "rb") as file:
+        with place.open(path) as file:
+            facts["bytes"] = file.seek(0, os.SEEK_END)
+            if facts["bytes"] > LARGEST:
+                return {**facts, "problem": "too large to be read"}
+            file.seek(0)
+            total = hashlib.sha256()
             for block in iter(lambda: file.read(1 << 20), b""):
                 total.update(block)
+            elf = read_elf(file)
     except (OSError, ValueError) as error:
         return {**facts, "problem": getattr(error, "strerror", None) or str(error)}
-    return {**facts, "sha256": total.hexdigest(), **_describe_elf(path)}
+    facts["sha256"] = total.hexdigest()
+    if elf:
+        own = {"loader": elf.interpreter, "soname": elf.soname, "build_id": elf.build_id}
+        facts.update((name, value) for name, value in own.items() if value)
+    return facts
 
 
-def _describe_elf(path: str) -> Dict[str, Any]:
-    """Return what a program says of itself: its loader, its linker's hash, and what it asks for."""
-    try:
-        with open(path, "rb") as file:
-            elf = read_elf(file)
-    except (OSError, ValueError):
-        return {}
-    if not elf:
-        return {}
-    facts = {"loader": elf.interpreter, "soname": elf.soname, "build_id": elf.build_id}
-    return {name: value for name, value in facts.items() if value}
-
-
-def _list_libraries(path: str, variables: Dict[str, str]) -> List[Tuple[str, str]]:
+def _list_libraries(file: Dict[str, Any], place: Any) -> List[Tuple[str, str]]:
     """Return each library that a program is linked with: name, path or the loader's message."""
-    loader = find_loader(path)
-    if not loader:
+    if not file.get("loader"):
         return []
-    try:
-        answer = subprocess.run(
-            [loader, "--list", os.path.realpath(path)],
-            env=variables,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            stdin=subprocess.DEVNULL,
-            timeout=30,
-        )
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return []
-    lines = answer.stdout.decode("utf-8", "replace").splitlines()
+    lines = place.list_by_loader(file["loader"], file["path"]).splitlines()
     return [(match[1], match[2]) for match in map(LISTED.match, lines) if match]
-
-
-def find_loader(path: str) -> str:
-    """Return the loader that an ELF program names; "" for other files and static programs."""
-    try:
-        with open(path, "rb") as file:
-            elf = read_elf(file)
-    except (OSError, ValueError):
-        return ""
-    return elf.interpreter if elf else ""
-
-
-def _read_start(path: str, count: int) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read(count)
-    except (OSError, ValueError):
-        return b""

@@ -9,9 +9,19 @@ copy() { if [ -r "$1" ]; then cat "$1" >"$prefix-$2"; fi; }
 
 copy /etc/os-release os-release
 copy /var/lib/dpkg/status dpkg
+for file in /var/lib/dpkg/status.d/*; do # of images that are made without dpkg
+    case $file in *.md5sums) continue ;; esac
+    if [ -r "$file" ]; then { cat "$file" && echo; } >>"$prefix-dpkg"; fi
+done
+copy /usr/lib/apk/db/installed apk
 copy /lib/apk/db/installed apk
 copy /var/lib/rpm/rpmdb.sqlite rpm
 copy /usr/lib/sysimage/rpm/rpmdb.sqlite rpm
+for file in /var/lib/rpm/Packages /usr/lib/sysimage/rpm/Packages /usr/lib/sysimage/rpm/Packages.db; do
+    if [ -e "$file" ] && command -v rpm >/dev/null 2>&1; then # lists that only rpm itself reads
+        rpm -qa --queryformat '%{NAME}\t%{VERSION}-%{RELEASE}\n' >"$prefix-rpm-list" 2>/dev/null </dev/null
+    fi
+done
 uname -m >"$prefix-machine" 2>/dev/null
 getconf GNU_LIBC_VERSION >"$prefix-libc" 2>/dev/null
 for file in /lib/ld-musl-*; do

@@ -34,8 +34,7 @@ def list_software(prefix: str) -> Dict[str, Any]:
     texts = {path: content.decode("utf-8", "replace") for path, content in contents.items()}
     present = [path for path, content in contents.items() if content]
     packages, _ = inventory.find_installed_packages(present, texts, contents)
-    programs = read(prefix, "programs").decode("utf-8", "replace")
-    rows = [line.split("\t") for line in programs.splitlines()]
+    packages.update(read_table(prefix, "rpm-list"))
     return {
         "schema": SCHEMA,
         "os": snapshot.read_field("%s-os-release" % prefix, "PRETTY_NAME", "=").strip("\"'"),
@@ -43,8 +42,8 @@ def list_software(prefix: str) -> Dict[str, Any]:
         "machine": read_text(prefix, "machine"),
         "python": {},
         "packages": {},
-        "system_packages": packages,
-        "programs": {row[0]: row[1] for row in rows if len(row) == 2},
+        "system_packages": dict(sorted(packages.items())),
+        "programs": read_table(prefix, "programs"),
     }
 
 
@@ -57,7 +56,13 @@ def read(prefix: str, name: str) -> bytes:
 
 
 def read_text(prefix: str, name: str) -> str:
-    return read(prefix, name).decode("utf-8", "replace").strip()
+    return read(prefix, name).decode("utf-8", "replace").strip("\n ")
+
+
+def read_table(prefix: str, name: str) -> Dict[str, str]:
+    """Return lines of two texts with a tab between them; others are left out."""
+    rows = [line.split("\t") for line in read_text(prefix, name).split("\n")]
+    return {row[0]: row[1] for row in rows if len(row) == 2}
 
 
 def main() -> int:

@@ -9,6 +9,9 @@ from runners.workloads.reports import read_partial_series
 from runners.workloads.results import Metric, Result, SanityError, read_result
 from runners.workloads.run_metrics import add_run_metrics
 
+INSIDE, OUTSIDE = "inside", "outside"
+"""Values of `recorded`: where Python records a run, in its environment or on the node."""
+
 Batch = Literal["total", "per GPU", ""]
 Processes = Literal["one", "node", "gpu"]
 """How many processes a run has: one in all, one on each node, or one for each GPU (and one on a
@@ -65,6 +68,20 @@ def make_step_parameters(*, steps: int, warm_up: int) -> tuple[Parameter, ...]:
             "repeat share one, and what a change of seed alone does can be told from what an "
             "environment does.",
         ),
+    )
+
+
+def make_recorded_parameter(group: str) -> Parameter:
+    """Return the parameter by which workloads run in environments without Python."""
+    return Parameter(
+        name="recorded",
+        type="choice",
+        default=INSIDE,
+        choices=(INSIDE, OUTSIDE),
+        group=group,
+        help="inside: by Python 3.8 or later in each environment. outside: by Python on the node, "
+        "for images without it; inside there has to be no more than a shell, /bin/sh. The same in "
+        "all environments, bare metal included.",
     )
 
 
@@ -141,7 +158,7 @@ class Workload:
     @classmethod
     def is_recorded_outside(cls, parameters: Mapping[str, Any]) -> bool:
         """Return whether the node's Python records a run, and none is needed inside."""
-        return False
+        return bool(parameters.get("recorded", INSIDE) == OUTSIDE)
 
     @classmethod
     def needs_python(cls, parameters: Mapping[str, Any]) -> bool:

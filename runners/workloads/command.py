@@ -6,7 +6,14 @@ from dataclasses import replace
 from typing import Any, cast
 
 from runners.workloads import given, patterns
-from runners.workloads.base import RESULT, TIMES, Batch, Processes, Workload
+from runners.workloads.base import (
+    RESULT,
+    TIMES,
+    Batch,
+    Processes,
+    Workload,
+    make_recorded_parameter,
+)
 from runners.workloads.given import FilesParameter, MetricsParameter
 from runners.workloads.output_checks import check_output
 from runners.workloads.parameters import Parameter, ParameterError, Value
@@ -21,7 +28,6 @@ BY_STEPS = tuple(
 )
 """Metrics of steps, which the recorder reports."""
 ALWAYS = (WALL_TIME, CONTAINER_START)
-INSIDE, OUTSIDE = "inside", "outside"
 BEFORE = ("container start", "start", "snapshot")
 """Phases of the payload before the program starts."""
 
@@ -54,16 +60,7 @@ class Command(Workload):
             group="The program",
             help="Files that travel to the cluster with the job, at most 1 MB each.",
         ),
-        Parameter(
-            name="recorded",
-            type="choice",
-            default=INSIDE,
-            choices=(INSIDE, OUTSIDE),
-            group="The program",
-            help="inside: by Python 3.8 or later in each environment. outside: by Python on the "
-            "node, for images without it; inside there has to be no more than a shell, /bin/sh. "
-            "The same in all environments, bare metal included.",
-        ),
+        make_recorded_parameter("The program"),
         Parameter(
             name="read",
             type="choice",
@@ -184,10 +181,6 @@ class Command(Workload):
     @classmethod
     def choose_processes(cls, parameters: Mapping[str, Any]) -> Processes:
         return cast("Processes", parameters.get("processes", "one"))
-
-    @classmethod
-    def is_recorded_outside(cls, parameters: Mapping[str, Any]) -> bool:
-        return bool(parameters.get("recorded", INSIDE) == OUTSIDE)
 
     @classmethod
     def needs_python(cls, parameters: Mapping[str, Any]) -> bool:

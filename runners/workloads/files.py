@@ -1,14 +1,23 @@
 """`files`: how fast the file systems of an environment are, in which containers differ most."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
-from runners.workloads.base import TIMES, Workload, make_step_parameters
+from runners.workloads.base import (
+    INSIDE,
+    OUTSIDE,
+    TIMES,
+    Workload,
+    make_recorded_parameter,
+    make_step_parameters,
+)
 from runners.workloads.parameters import Parameter
 from runners.workloads.results import Metric
 
 MOST_SMALL_BYTES = 8_000_000_000
 WARM, DROPPED = "warm", "dropped"
+PYTHONS = "Python’s library and packages"
 # A part of a step -> its rate's unit, its description, and the parameter that switches it on.
 PARTS = {
     "create": ("files/s", "Small files: create and write", "small_files"),
@@ -19,9 +28,9 @@ PARTS = {
     "large_write": ("MB/s", "Large file: write, with fsync", "large_file_mb"),
     "large_read": ("MB/s", "Large file: read in order", "large_file_mb"),
     "random_read": ("reads/s", "Large file: read 4 KB at random", "random_reads"),
-    "software_list": ("files/s", "Python’s library and packages: list", "software_files"),
-    "software_stat": ("files/s", "Python’s library and packages: stat", "software_files"),
-    "software_read": ("files/s", "Python’s library and packages: open and read", "software_files"),
+    "software_list": ("files/s", PYTHONS + ": list", "software_files"),
+    "software_stat": ("files/s", PYTHONS + ": stat", "software_files"),
+    "software_read": ("files/s", PYTHONS + ": open and read", "software_files"),
 }
 FIRST = {"software_read": "software_files", "large_read": "large_file_mb"}
 
@@ -38,6 +47,7 @@ class Files(Workload):
         "It writes into one new folder and removes it."
     )
     parameters = (
+        make_recorded_parameter("Where"),
         Parameter(
             name="path",
             type="text",
@@ -97,6 +107,7 @@ class Files(Workload):
             unit="reads",
             help="Of 4 KB each, anywhere in the large file.",
             group="What",
+            when=("recorded", (INSIDE,)),
         ),
         Parameter(
             name="software_files",
@@ -105,8 +116,18 @@ class Files(Workload):
             minimum=0,
             maximum=1_000_000,
             unit="files",
-            help="Of Python’s library and its packages, by name; compiled bytecode is left out.",
+            help="Of Python’s library and its packages, by name; compiled bytecode is left out. "
+            "Recorded outside: of the folder of software.",
             group="What",
+        ),
+        Parameter(
+            name="software_folder",
+            type="text",
+            default="",
+            help="Folder of installed software, as the environment sees it, beginning with /; "
+            "empty: /usr. Its files are read by name, then those of the folders in it.",
+            group="What",
+            when=("recorded", (OUTSIDE,)),
         ),
         *(
             parameter
@@ -120,7 +141,7 @@ class Files(Workload):
             Metric(f"{part}_rate", unit, "higher", label)
             for part, (unit, label, _) in PARTS.items()
         ),
-        Metric("software_bandwidth", "MB/s", "higher", "Python’s library and packages: read"),
+        Metric("software_bandwidth", "MB/s", "higher", PYTHONS + ": read"),
         *(Metric(f"{part}_time", "s", "lower", label) for part, (_, label, _) in PARTS.items()),
         *(
             Metric(f"first_{part}_time", "s", "lower", f"{PARTS[part][1]}, in the first round")
@@ -141,6 +162,15 @@ class Files(Workload):
         path = parameters.get("path", "")
         if path and not path.startswith("/"):
             reasons.append(f"The folder to measure in has to begin with /; it is {path!r}.")
+        if cls.is_recorded_outside(parameters):
+            if parameters.get("cache") == DROPPED:
+                reasons.append(
+                    "A shell cannot ask the kernel to forget pages: recorded outside, the cache is "
+                    "warm. Choose warm, or have the runs recorded inside."
+                )
+            folder = parameters.get("software_folder", "")
+            if folder and not folder.startswith("/"):
+                reasons.append(f"The folder of software has to begin with /; it is {folder!r}.")
         if not any(parameters.get(asked, 1) for asked in ("small_files", *FIRST.values())):
             reasons.append("There is nothing to do: every number of files and megabytes is 0.")
         written = parameters.get("small_files", 0) * parameters.get("small_file_bytes", 0)
@@ -153,11 +183,20 @@ class Files(Workload):
 
     @classmethod
     def list_metrics(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
+        outside = cls.is_recorded_outside(parameters)
         left_out = set() if parameters.get("cache", DROPPED) == DROPPED else {"still_cached"}
+        if outside:
+            left_out |= {"still_cached", "random_read_rate", "random_read_time"}
         for part, (_, _, asked) in PARTS.items():
             large = part == "random_read" and parameters.get("large_file_mb") == 0
             if parameters.get(asked) == 0 or large:
                 left_out |= {f"{part}_rate", f"{part}_time", f"first_{part}_time"}
         if parameters.get("software_files") == 0:
             left_out.add("software_bandwidth")
-        return tuple(metric for metric in cls.metrics if metric.name not in left_out)
+        kept = (metric for metric in cls.metrics if metric.name not in left_out)
+        if not outside:
+            return tuple(kept)
+        return tuple(
+            replace(metric, label=metric.label.replace(PYTHONS, "Installed software"))
+            for metric in kept
+        )

@@ -1,4 +1,5 @@
-"""Images without Python 3, as folders: busybox with a compiled program, and Debian 11's Python 2.7.
+"""Images without Python 3, as folders: busybox with a compiled program, Debian 11's Python 2.7, and
+Debian with its sysbench.
 
 Each folder has the same program for bare metal, at the path that is named beside it.
 """
@@ -10,6 +11,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
+from lab import rootfs
 
 # Sorts numbers that it makes itself: the same work everywhere, and a line with what came of it.
 PROGRAM = r"""
@@ -28,7 +31,7 @@ int main(void) {
     return 0;
 }
 """
-APPLETS = ("sh", "cat", "env", "uname", "true", "sleep", "id", "ls", "mkdir", "rm", "test")
+APPLETS = ("sh", "cat", "env", "uname", "true", "sleep", "id", "ls", "mkdir", "rm", "test", "dd")
 DEBIAN_11 = ("python2.7-minimal", "libpython2.7-minimal", "libc6", "zlib1g")
 KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
@@ -65,6 +68,21 @@ def make_python2_image(folder: Path, mirror: str) -> str:
     (packages / "python/usr").rename(folder / "opt/python2.7")
     shutil.rmtree(packages)
     return "opt/python2.7/bin"
+
+
+def make_sysbench_image(folder: Path) -> str:
+    """Make an image of Debian with sysbench and no Python; return the program's folder there."""
+    folder.parent.mkdir(parents=True)
+    rootfs.install_debian(folder, ["sysbench"], folder.with_name("debian.log"))
+    for place in ("dev", "var/lib/apt/lists", "var/cache", "usr/share/doc", "usr/share/locale"):
+        shutil.rmtree(folder / place)
+    for place in ("dev", "scratch"):
+        (folder / place).mkdir()
+    for name in ("resolv.conf", "hosts"):
+        (folder / "etc" / name).unlink(missing_ok=True)
+        (folder / "etc" / name).touch()
+    assert not list((folder / "usr/bin").glob("python*"))
+    return "usr/bin"
 
 
 def _make_base(folder: Path, name: str) -> None:

@@ -1,14 +1,17 @@
 """Images without Python 3, by forms: staged, inspected, run on bare metal and in three containers,
-up to their verdicts."""
+up to their verdicts. Beside a program of one's own each is measured by `startup` and `files`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import shutil
+from collections.abc import Iterator, Sequence
 
 import pytest
 from django.urls import reverse
 from webtest import Upload
 
+from experiments import demo
 from experiments.models import (
     Cluster,
     Environment,
@@ -22,11 +25,12 @@ from experiments.models import (
 )
 from experiments.software import inspections
 from lab import host
-from lab.client import Lab
+from lab.client import Lab, ensure_lab, run_checked, stop_lab
 from runners.payload import pack
 from tests.conftest import tick_until
+from tests.factories import AdminFactory
 from tests.lab.by_forms import Person
-from tests.lab.small_images import make_busybox_image, make_python2_image
+from tests.lab.small_images import make_busybox_image, make_python2_image, make_sysbench_image
 from tests.lab.test_presets import researcher
 
 __all__ = ["researcher"]
@@ -51,6 +55,41 @@ for number in xrange(2000000):
     total = (total * 31 + number) % 1000003
 print "python", ".".join(map(str, sys.version_info[:2])), "total", total
 """
+# What Debian's package of sysbench brings, put where a package manager puts it.
+INSTALL = """
+cd "$1/usr" && cp -an bin/sysbench /usr/bin/ && cp -an share/sysbench /usr/share/ &&
+cp -an lib/"$(uname -m)"-linux-gnu/. /usr/lib/"$(uname -m)"-linux-gnu/ && ldconfig
+"""
+VERDICTS = {"EQUIVALENT", "SLOWER", "FASTER", "INCONCLUSIVE", "NOT SLOWER"}
+NAMES = {"busybox": "BusyBox and nothing else", "python2.7": "Debian 11's Python 2.7"}
+MEASURES = {
+    "startup": {"forks": "20", "steps": "4"},
+    "files": {
+        "small_files": "60",
+        "large_file_mb": "2",
+        "software_files": "30",
+        "steps": "4",
+        "software_folder": "/bin",
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A lab without any of the images that other tests need."""
+    directory = tmp_path_factory.mktemp("lab")
+    yield ensure_lab(directory)
+    stop_lab(directory)
+    shutil.rmtree(directory)
+
+
+@pytest.fixture
+def registered(lab: Lab, db: None) -> Cluster:
+    facts = json.loads((lab.directory / "lab.json").read_text())
+    cluster = demo.register_lab(facts, AdminFactory(username="demo"))
+    Cluster.objects.update(poll_seconds=0)
+    cluster.refresh_from_db()
+    return cluster
 
 
 def add_environments(
@@ -105,12 +144,12 @@ def inspect(environments: list[Environment]) -> None:
 
 
 def compare(
-    person: Person, cluster: Cluster, environments: list[Environment], workload: Workload
+    person: Person, cluster: Cluster, environments: list[Environment], workloads: list[Workload]
 ) -> Experiment:
     page = person.get("experiment_new", cluster=cluster.pk)
     choice = {
         "question": "What does a container cost a program without Python?",
-        "workloads": [str(workload.pk)],
+        "workloads": [str(row.pk) for row in workloads],
         "environments": [str(row.pk) for row in environments],
         "baseline": str(environments[0].pk),
         "scales": "1x0",
@@ -119,27 +158,70 @@ def compare(
     person.send(page, "", **choice)
     made = Experiment.objects.latest("pk")
     unfinished = made.runs.exclude(state__in=Run.FINAL)
-    tick_until(cluster, lambda: not unfinished.exists(), seconds=600)
+    tick_until(cluster, lambda: not unfinished.exists(), seconds=900)
     ended = {(run.environment.name, run.state, run.message) for run in made.runs.all()}
     assert ended == {(row.name, "succeeded", "") for row in environments}
     return made
 
 
-@pytest.mark.parametrize("software", ["busybox", "python2.7"])
-def test_an_image_without_python_3_is_compared_up_to_verdicts(
-    researcher: Person, registered: Cluster, lab: Lab, software: str
-) -> None:
+def add_program(person: Person, software: str) -> Workload:
+    """Add the program of an image as a workload that is recorded outside."""
+    chosen = {"recorded": "outside", "name": "small program", "time_limit_seconds": "60"}
+    if software == "sysbench":
+        page = person.get("workload_new", ready="sysbench-cpu")
+        argv = page.forms["parameters"]["argv"].value.replace("--time=10", "--time=1")
+        chosen["argv"] = argv
+    else:
+        page = person.get("workload_new", kind="command")
+        printed = {"busybox": r"^median \d+", "python2.7": r"^python 2.7 total \d+"}[software]
+        uploads = [Upload("loop.py", SCRIPT)] if software == "python2.7" else []
+        chosen |= {
+            "argv": "python2.7 loop.py" if uploads else "sorting",
+            "read": "nothing",
+            "success_pattern": printed,
+            "primary": "wall_time",
+            "uploads": uploads,
+        }
+    person.send(page, "?kind=command", **chosen)
+    return Workload.objects.get(name="small program")
+
+
+def add_measure(person: Person, kind: str, software: str) -> Workload:
+    """Add `startup` or `files`, recorded outside."""
+    page = person.get("workload_new", kind=kind)
+    typed = {**MEASURES[kind], "recorded": "outside", "name": f"small {kind}"}
+    typed["time_limit_seconds"] = "60"
+    if kind == "startup" and software == "python2.7":
+        typed["program"] = "python2.7 -S -c pass"
+    person.send(page, f"?kind={kind}", **typed)
+    return Workload.objects.get(name=f"small {kind}")
+
+
+def make_image(software: str, lab: Lab) -> str:
+    """Make the image's archive in the lab's scratch; return its programs' folder on bare metal."""
     tree = lab.directory / "scratch" / software / "tree"
     if software == "busybox":
-        programs, printed = make_busybox_image(tree), r"^median \d+"
-    else:
+        programs = make_busybox_image(tree)
+    elif software == "python2.7":
         programs = make_python2_image(tree, host.find_debian_mirror())
-        printed = r"^python 2.7 total \d+"
+    else:
+        programs = make_sysbench_image(tree)
+        folder = f"/scratch/{software}/tree"
+        inside = ("--", "sh", "-c", INSTALL, "install", folder)
+        run_checked("exec", "--dir", str(lab.directory), *inside)
     with (tree.parent / "image.tar").open("wb") as file:
         config = {"Env": [f"PATH=/{programs}:/usr/bin:/bin"], "Cmd": ["/bin/sh"]}
         pack.write(file, [pack.Source(str(tree))], config, {}, f"small/{software}:1")
-    archive, place = f"/scratch/{software}/image.tar", f"/scratch/{software}/tree/{programs}"
+    return "/usr/bin" if software == "sysbench" else f"/scratch/{software}/tree/{programs}"
+
+
+@pytest.mark.parametrize("software", ["busybox", "python2.7", "sysbench"])
+def test_an_image_without_python_3_is_compared_up_to_verdicts(
+    researcher: Person, registered: Cluster, lab: Lab, software: str
+) -> None:
+    place = make_image(software, lab)
     containers = CONTAINERS + FURTHER * (software == "busybox")
+    archive = f"/scratch/{software}/image.tar"
     add_environments(researcher, registered, archive, place, containers)
     environments = list(registered.environments.filter(name__startswith="small").order_by("pk"))
     assert {row.python for row in environments} == {"none"}, "the form has suggested it"
@@ -148,34 +230,41 @@ def test_an_image_without_python_3_is_compared_up_to_verdicts(
     for row in environments[1:]:
         facts = EnvironmentInspection.objects.get(environment=row).facts
         assert facts["python"] == {}
-        assert facts["os"] in ("BusyBox and nothing else", "Debian 11's Python 2.7")
+        if software in NAMES:
+            assert facts["os"] == NAMES[software]
+        else:
+            assert facts["system_packages"]["sysbench"].startswith("1.0")
 
-    page = researcher.get("workload_new", kind="command")
-    uploads = [Upload("loop.py", SCRIPT)] if software == "python2.7" else []
-    researcher.send(
-        page,
-        "?kind=command",
-        name="small program",
-        argv="python2.7 loop.py" if uploads else "sorting",
-        recorded="outside",
-        read="nothing",
-        success_pattern=printed,
-        time_limit_seconds="60",
-        primary="wall_time",
-        uploads=uploads,
-    )
-    made = compare(researcher, registered, environments, Workload.objects.get(name="small program"))
+    kinds = ["startup"] if software == "python2.7" else list(MEASURES)
+    measures = [add_measure(researcher, kind, software) for kind in kinds]
+    program = add_program(researcher, software)
+    made = compare(researcher, registered, environments, [program, *measures])
+    sums = set()
     for run in made.runs.all():
         values = {row.metric: row.value for row in run.measurements.all()}
-        assert 0.05 < values["wall_time"] < 30, values
         assert 0 < values["container_start"] < 30, values
         inside_facts = run.snapshot.content["inside"]
         assert "python" not in inside_facts
-        if run.environment.runtime:
-            assert inside_facts["os"] in ("BusyBox and nothing else", "Debian 11's Python 2.7")
+        if run.environment.runtime and software in NAMES:
+            assert inside_facts["os"] == NAMES[software]
+        files = {file["word"]: file for file in inside_facts["program"]["files"]}
+        if run.workload.kind == "command":
+            assert 0.05 < values["wall_time"] < 30, values
+            sums.add(files[run.workload.parameters["argv"][0]]["sha256"])
+        elif run.workload.kind == "files":
+            assert {"cat", "dd", "rm", "mkdir"} <= files.keys() or not run.environment.runtime
+            assert values["create_rate"] > 0
+            assert values["software_read_rate"] > 0
+        else:
+            assert 0 < values["fork_time"] < 30, values
+            assert 0.0001 < values["program_start"] < 30, values
+    assert len(sums) == 1, "one program everywhere"
     page = researcher.get("comparison", made.pk, section="all")
-    for row in environments[1:]:
+    assert "The program itself was not inspected" not in page
+    if software != "python2.7":  # which links Debian 11's zlib inside, and the node's outside
+        assert "The program was inspected in every run and is the same on both sides" in page
+    for row in [*environments[1:], *measures]:
         assert row.name in page
     verdicts = {each.get_text(strip=True) for each in page.html.select(".verdict")}
     assert verdicts, "five repeats are enough for one"
-    assert verdicts <= {"EQUIVALENT", "SLOWER", "FASTER", "INCONCLUSIVE"}
+    assert verdicts <= VERDICTS, verdicts

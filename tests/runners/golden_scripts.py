@@ -6,6 +6,7 @@ After a change that is meant, write them anew with `python -m tests.runners.gold
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from runners import gate
 from runners.errors import Refused
@@ -111,7 +112,12 @@ def block(*environments: EnvironmentSpec) -> JobSpec:
 def outside(job: JobSpec) -> JobSpec:
     """The job with a program that is recorded by the node's Python: none is needed inside."""
     parameters = {"argv": ["sorting", "10"], "files": {}, "recorded": "outside"}
-    runs = (replace(run, workload="command", parameters=parameters) for run in job.runs)
+    return with_runs_of(job, "command", parameters)
+
+
+def with_runs_of(job: JobSpec, workload: str, parameters: dict[str, Any]) -> JobSpec:
+    """The job with another workload in all its runs."""
+    runs = (replace(run, workload=workload, parameters=parameters) for run in job.runs)
     return replace(job, runs=tuple(runs))
 
 
@@ -219,6 +225,12 @@ def scripts() -> dict[str, str]:
             ),
             "slurm.sh": render(block(BARE_METAL, SIF, UDOCKER), slurm),
             "slurm_data.sh": render(reads_data(block(BARE_METAL, SIF)), slurm),
+            "slurm_outside_files.sh": render(
+                with_runs_of(
+                    block(WITHOUT_PYTHON, typical("podman")), "files", {"recorded": "outside"}
+                ),
+                slurm,
+            ),
             "slurm_outside.sh": render(outside(block(WITHOUT_PYTHON, typical("podman"))), slurm),
             "slurm_gpu_processes.sh": render(
                 replace(block(BARE_METAL, SIF), counts_gpu_processes=True), slurm

@@ -15,83 +15,27 @@ import pytest
 
 from runners.jobs import EnvironmentSpec
 from runners.payload import read_payload_files
-from runners.shapes import INSIDE, SOFTWARE
+from runners.shapes import SOFTWARE
 from runners.software import inspect_software
 from runners.untrusted import parse_document
 from runners.workloads import WORKLOADS
 from tests.conftest import pause_longer
+from tests.runners.outside_runs import SHELLS, Ran, link_shell
 
 WAIT_FOR_IT = "import os, sys; sys.exit(os.spawnv(os.P_WAIT, sys.argv[1], sys.argv[1:]))"
 COMMAND = WORKLOADS["command"]
-SHELLS = [path for path in ("/bin/dash", "/bin/bash", "/bin/busybox") if os.path.exists(path)]
 
 
 def clean(*argv: str, **given: Any) -> dict[str, Any]:
     return COMMAND.clean({"argv": list(argv), "read": "nothing", "recorded": "outside", **given})
 
 
-class Ran:
-    """One run as the job script makes it, with a wall of these words before the shell."""
-
-    def __init__(
-        self,
-        folder: Path,
-        parameters: dict[str, Any],
-        *,
-        wall: tuple[str, ...] = (),
-        shell: str = "/bin/sh",
-        sent: dict[str, bytes] | None = None,
-        **variables: str,
-    ) -> None:
-        self.folder = folder / "runs" / "0-x"
-        self.folder.mkdir(parents=True)
-        payload = folder / "payload"
-        for name, content in read_payload_files().items():
-            (payload / name).parent.mkdir(exist_ok=True)
-            (payload / name).write_bytes(content)
-        (folder / "files").mkdir()
-        for name, content in (sent or {}).items():
-            (folder / "files" / name).write_bytes(content)
-        spec = {"schema": 1, "workload": "command", "python": "none", "gpus": 0}
-        (self.folder / "spec.json").write_text(json.dumps({**spec, "parameters": parameters}))
-        given = {"PATH": "/usr/bin:/bin", "TARE_RUN": str(self.folder), **variables}
-        self.argv = [
-            *(sys.executable, "-B", "-E", "-s", str(payload / "outside.py")),
-            *(str(self.folder / "spec.json"), *wall, "/usr/bin/env"),
-            *(f"{name}={value}" for name, value in given.items()),
-            *(shell, str(payload / "inside.sh")),
-        ]
-        with (self.folder / "output.txt").open("wb") as printed:
-            self.process = subprocess.Popen(
-                self.argv, cwd=self.folder, stdout=printed, stderr=subprocess.STDOUT
-            )
-
-    def wait(self) -> int:
-        return self.process.wait(timeout=60)
-
-    @property
-    def output(self) -> str:
-        return (self.folder / "output.txt").read_text()
-
-    @property
-    def files(self) -> dict[str, bytes]:
-        return {path.name: path.read_bytes() for path in self.folder.iterdir() if path.is_file()}
-
-    @property
-    def inside(self) -> dict[str, Any]:
-        found: dict[str, Any] = parse_document(self.files["inside.json"], INSIDE)
-        return found
-
-
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_time_of_the_program_is_measured_by_marks_of_any_shell(
     tmp_path: Path, shell: str
 ) -> None:
-    link = tmp_path / "bin" / "sh"
-    link.parent.mkdir()
-    link.symlink_to(shell)
     began = time.perf_counter()
-    ran = Ran(tmp_path, clean("sleep", "0.4"), shell=str(link))
+    ran = Ran(tmp_path, clean("sleep", "0.4"), shell=link_shell(tmp_path, shell))
     assert ran.wait() == 0, ran.output
     result = COMMAND.read(ran.files, clean("sleep", "0.4"))
     wall_time = result.measurements["wall_time"][0]
@@ -184,8 +128,7 @@ def test_term_reaches_the_program(tmp_path: Path) -> None:
 
 def test_instances_begin_together(tmp_path: Path) -> None:
     ran = Ran(tmp_path, clean("true"), TARE_INSTANCE="0", TARE_INSTANCES="2")
-    other = [word.replace("TARE_INSTANCE=0", "TARE_INSTANCE=1") for word in ran.argv]
-    subprocess.run(other, cwd=ran.folder, check=True, timeout=60)
+    assert ran.start_again({"TARE_INSTANCE=0": "TARE_INSTANCE=1"}).wait(timeout=60) == 0
     assert ran.wait() == 0, ran.output
     for number in range(2):
         result = json.loads((ran.folder / f"instance-{number}" / "result.json").read_text())

@@ -29,6 +29,8 @@ def test_only_the_programs_travel() -> None:
         "executables.py", "memory.py", "gpu_energy.py", "node_settings.py", "elf.py", "loaded.py",
         "checkouts.py", "data_files.py", "git_changes.py", "git_objects.py",
         "outside.py", "inside.sh", "software.sh", "software_files.py",
+        "outside_measures.py", "inside_files.sh", "inside_startup.sh", "shell_inside.py",
+        "loaded_inside.py",
     }  # fmt: skip
 
 

@@ -160,6 +160,17 @@ def test_an_environments_page_shows_what_was_seen_inside_and_offers_to_look(
     assert ">Inspect<" not in page
 
 
+def test_the_packages_of_a_system_without_python_are_shown(as_owner: Client, site: Site) -> None:
+    seen(site.bare, {"python": {}, "packages": {}, "system_packages": {"sysbench": "1.0.20+ds-7"}})
+    page = " ".join(
+        as_owner.get(reverse("environment", args=[site.bare.pk])).content.decode().split()
+    )
+    assert "1 package of the system" in page
+    assert "1.0.20+ds-7" in page
+    assert "by a shell from its inside" in page
+    assert "0 packages" not in page
+
+
 def test_the_inventory_shows_known_programs_with_their_paths(as_owner: Client, site: Site) -> None:
     seen(site.bare, {"programs": {"fio": "/usr/bin/fio", "hpcc": "", "/private/x": "/private/x"}})
     page = as_owner.get(reverse("environment", args=[site.bare.pk])).content.decode()

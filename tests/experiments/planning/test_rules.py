@@ -55,6 +55,12 @@ def test_what_needs_python_is_refused_in_an_environment_without(asked: dict[str,
             **asked | {"environments": environments, "workloads": [row], "scales": ["1x1"]}
         )
         assert ("environments" in found) == (name != "outside"), name
+    for kind in ("startup", "files"):
+        row = WorkloadFactory(name=kind, kind=kind, parameters={"recorded": "outside"})
+        found = list_refusals(
+            **asked | {"environments": environments, "workloads": [row], "scales": ["1x0"]}
+        )
+        assert "environments" not in found, kind
 
 
 @pytest.mark.parametrize(
