@@ -150,9 +150,7 @@ def test_pytorch_on_two_gpus_is_refused_by_the_payload_too() -> None:
         ({"framework": "pytorch", "parallel": "ddp"}, "gpu"),
     ],
 )
-def test_horovod_and_ddp_have_a_process_for_each_gpu(
-    given: dict[str, Any], processes: str
-) -> None:
+def test_horovod_and_ddp_have_a_process_for_each_gpu(given: dict[str, Any], processes: str) -> None:
     for kind in ("cnn", "segmentation"):
         workload = WORKLOADS[kind]
         assert workload.choose_processes(workload.clean(given)) == processes
