@@ -75,8 +75,8 @@ def registered(lab: Lab, db: None) -> Cluster:
     cluster = demo.register_lab(facts, owner)
     for image in LIBRARIES:
         demo.register_image(cluster, facts["images"][image], owner)
-    udocker = cluster.environments.filter(runtime__kind="udocker")
-    udocker.update(options=list(OPTIONS), binds=list(BINDS))
+    cluster.runtimes.filter(kind="udocker").update(options=list(OPTIONS))
+    cluster.environments.filter(runtime__kind="udocker").update(binds=list(BINDS))
     Cluster.objects.update(poll_seconds=0)
     cluster.refresh_from_db()
     return cluster
@@ -151,7 +151,7 @@ def test_a_preset_ends_in_a_table_by_nodes_and_gpus(
     key: str, researcher: Person, registered: Cluster
 ) -> None:
     image, launcher = SMOKES[key]
-    scales = ", ".join(f"{scale} {launcher}" for scale in ("1x1", "1x2", "2x1"))
+    scales = ", ".join(f"{scale} {launcher}" for scale in ("1x1", "2x1"))
     names = find_environments(registered, image)
     assert len(names) == 3
     made = drafted(researcher, registered, key, Smoke("", typed=SMALL, scales=scales), names)
@@ -176,7 +176,7 @@ def test_a_rank_that_is_killed_in_the_middle_is_named(
     page = researcher.get("workload_new", kind="cnn")
     researcher.send(page, "?kind=cnn", name="endless", **typed, **library)
     names = find_environments(registered, image)
-    rows = list(registered.environments.filter(name__in=names).order_by("pk"))
+    rows = list(registered.environments.filter(name__in=names[:2]).order_by("pk"))
     researcher.send(
         researcher.get("experiment_new", cluster=registered.pk),
         "",
@@ -186,6 +186,7 @@ def test_a_rank_that_is_killed_in_the_middle_is_named(
         baseline=str(rows[0].pk),
         scales=f"2x1 {launcher}",
         repeats="1",
+        design="independent",
     )
     experiment = Experiment.objects.get()
     try:
