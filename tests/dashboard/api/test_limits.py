@@ -27,6 +27,15 @@ HEAVY = {
         for end in ("launch", "check", "reproduce", "extend", "continue", "clone", "stop")
     ),
     *(("POST", "experiments"), ("PUT", "definition")),
+    *(
+        ("POST", end)
+        for end in ("images", "recipes", "match", "stage", "verify", "remove", "inspect")
+    ),
+    *(("POST", end) for end in ("data-sets", "copies", "read", "against-itself")),
+    *(
+        ("POST", end)
+        for end in ("try", "test", "connection", "host-key", "fetch", "confirm", "cluster-drafts")
+    ),
     *(("GET", f"comparison.{ending}") for ending in ("csv", "tex", "parquet")),
     ("GET", "bundle.zip"),
 }
