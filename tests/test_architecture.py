@@ -211,8 +211,9 @@ ROOMS = {
         "citations": "access models",
         "provenance": "comparisons design models statistics",
         "notifications": "access comparisons encryption models",
-        "recurring": "comparisons models notifications notify planning presets statistics",
-        "reproductions": "access comparisons images models planning recurring software statistics",
+        "recurring": "access comparisons models notifications notify planning presets statistics",
+        "reproductions": "access comparisons design images models planning recurring software "
+        "statistics",
         "bundles": "citations comparisons confounder_table images models planning provenance "
         "reproductions signing snapshot_facts statistics",
         "deposits": "access bundles citations design encryption models notifications notify",
@@ -267,7 +268,8 @@ ROOMS = {
         "glossary_views": "typed_requests",
         "overview_views": "comparisons execution live_parts typed_requests",
         "api": "access catalogue clusters comparisons data_sets deleted_rows execution images "
-        "lists middleware planning software typed_requests",
+        "imports lists middleware notifications planning presets provenance publishing recurring "
+        "software typed_requests uploads",
         "settings": "environment",
         "apps": "access",
         "urls": "access api catalogue clusters comparisons data_sets docs execution glossary_views "

@@ -113,7 +113,7 @@ def make_credential(request: ApiRequest, new: NewCredential) -> HttpResponse:
     return _send(request, row.pk, HTTPStatus.CREATED)
 
 
-@router.post("credentials/import", auth=CLUSTERS, response=MADE)
+@router.post("credentials/import", auth=CLUSTERS, throttle=HEAVY, response=MADE)
 @idempotent
 def import_credential(request: ApiRequest, new: ImportedCredential) -> HttpResponse:
     """Import a key; it is stored encrypted."""
