@@ -1,7 +1,7 @@
 """All presets, in the order of the page."""
 
+from experiments.presets.horovod_table import DDP, HOROVOD, SEVERAL_NODES
 from experiments.presets.several_gpus import LONG_TRAINING, MULTI_GPU, TF_CNN
-from experiments.presets.several_nodes import DDP, HOROVOD, SEVERAL_NODES
 from experiments.presets.software import ANATOMY, BLAS
 from experiments.presets.udocker import FIGURE_1, PACKED, TABLE_3
 
