@@ -106,6 +106,7 @@ locks: .tools/bin/uv
 	cd lab/image && ../../$(UV) pip compile tensorflow.in --python-version 3.11 --universal --generate-hashes --no-header --upgrade --quiet -o tensorflow.lock
 	cd lab/image && ../../$(UV) pip compile numpy.in -c tensorflow.lock --python-version 3.11 --universal --generate-hashes --no-header --upgrade --quiet -o numpy.lock
 	cd lab/image && ../../$(UV) pip compile horovod.in --python-version 3.11 --universal --generate-hashes --no-header --upgrade --quiet -o horovod.lock
+	cd lab/image && ../../$(UV) pip compile torch.in -c tensorflow.lock --python-version 3.11 --universal --generate-hashes --no-header --upgrade --quiet -o torch.lock
 	cd lab/image && ../../$(UV) pip compile benchmarks.in --python-version 3.11 --universal --generate-hashes --no-header --upgrade --quiet -o benchmarks.lock
 
 # The community's validator on the crate of BUNDLE, a zip file: its thirty packages are needed nowhere else.

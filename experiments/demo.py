@@ -35,6 +35,8 @@ THIS_MACHINE = "this machine"
 ONE_AT_A_TIME = 1
 # Every visit costs the machine some time that a run beside it would notice.
 POLL_SECONDS = 3
+# Both nodes have one address: Open MPI takes them for strangers on any other interface.
+MPIRUN_OPTIONS = ["--mca btl_tcp_if_include lo"]
 MARGIN = 0.05
 WAIVED = "The demo measures what this machine has."
 REPEATS = 5
@@ -106,6 +108,7 @@ def register_lab(facts: Mapping[str, Any], owner: User) -> Cluster:
             first={
                 "cpus_per_run": 2,
                 "memory_mb": 4000,
+                "mpirun_options": MPIRUN_OPTIONS,
                 "time_limit_minutes": partition["time_limit_seconds"] // 60,
             },
         )
@@ -292,7 +295,7 @@ def _environment(cluster: Cluster, name: str, owner: User, **columns: Any) -> En
 
 
 def _framework(packages: Mapping[str, str]) -> str:
-    for name in ("tensorflow-cpu", "tensorflow", "numpy", "pyperf"):
+    for name in ("horovod", "torch", "tensorflow-cpu", "tensorflow", "numpy", "pyperf"):
         if name in packages:
             return f"{name} {packages[name]}"
     return ""

@@ -60,14 +60,15 @@ class Build:
             step(f"{self.name}: packages of the lock file, on bare metal", self.install_environment)
             base.result()
             step(f"{self.name}: image archive", self.write_archive)
-            if self.recipe.is_on_demand:
-                step(f"{self.name}: sandbox of Apptainer", self.make_sandbox)
-            else:
+            udocker = None
+            if "udocker" in self.recipe.formats:
                 udocker = pool.submit(
                     step, f"{self.name}: container of udocker", self.make_udocker_container
                 )
-                step(f"{self.name}: sandbox of Apptainer", self.make_sandbox)
+            step(f"{self.name}: sandbox of Apptainer", self.make_sandbox)
+            if "sif" in self.recipe.formats:
                 step(f"{self.name}: SIF file of Apptainer", self.make_sif)
+            if udocker:
                 udocker.result()
         step(f"{self.name}: checksums", self.write_manifest)
         self.partial.rename(self.folder)
@@ -235,27 +236,28 @@ class Build:
             "bytes": tree_bytes,
         }
         self.facts["staged"] = [sandbox]
-        if not self.recipe.is_on_demand:
+        if "sif" in self.recipe.formats:
             with (self.partial / "image.sif").open("rb") as sif:
                 sif_hash = hashlib.file_digest(sif, "sha256").hexdigest()
-            self.facts["staged"] = [
+            self.facts["staged"].insert(
+                0,
                 {
                     "format": "sif",
                     "path": f"{final}/image.sif",
                     "sha256": sif_hash,
                     "bytes": (self.partial / "image.sif").stat().st_size,
                 },
-                sandbox,
-                *(
-                    {
-                        "format": "udocker",
-                        "path": name_container(self.name, mode),
-                        "mode": mode,
-                        "sha256": digest,
-                        "bytes": tree_bytes,
-                    }
-                    for mode in MODES
-                ),
+            )
+        if "udocker" in self.recipe.formats:
+            self.facts["staged"] += [
+                {
+                    "format": "udocker",
+                    "path": name_container(self.name, mode),
+                    "mode": mode,
+                    "sha256": digest,
+                    "bytes": tree_bytes,
+                }
+                for mode in MODES
             ]
         host.write_atomically(self.partial / "manifest.json", json.dumps(self.facts, indent=2))
 

@@ -19,11 +19,13 @@ class Recipe:
     debian: str = "packages.txt"
     """The list of its Debian packages."""
     wheel: tuple[Path, ...] = ()
-    """Files that a wheel is built from which no index has: the script first."""
+    """Files that a wheel is made from which no index has: the script first."""
     is_small: bool = False
     """Whether each lab can have it in all forms: Podman keeps a copy for every user."""
     is_on_demand: bool = False
-    """Whether it is built only where it is named, and for Apptainer's sandbox alone."""
+    """Whether it is built only where it is named."""
+    formats: tuple[str, ...] = ("sandbox", "sif", "udocker")
+    """Its forms: Apptainer's sandbox, which all have, and SIF file, and udocker's containers."""
 
     @property
     def lock(self) -> Path:
@@ -48,8 +50,22 @@ RECIPES = index_by_name(
             debian="packages-mpi.txt",
             wheel=(FOLDER / "horovod.sh", FOLDER / "horovod-source.lock"),
             is_on_demand=True,
+            formats=("sandbox", "udocker"),
         ),
-        Recipe("benchmarks", "pyperf", debian="packages-benchmarks.txt", is_on_demand=True),
+        Recipe(
+            "torch",
+            "torch",
+            wheel=(FOLDER / "torch.sh",),
+            is_on_demand=True,
+            formats=("sandbox", "udocker"),
+        ),
+        Recipe(
+            "benchmarks",
+            "pyperf",
+            debian="packages-benchmarks.txt",
+            is_on_demand=True,
+            formats=("sandbox",),
+        ),
     ]
 )
 USUAL = [name for name, recipe in RECIPES.items() if not recipe.is_on_demand]

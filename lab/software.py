@@ -51,7 +51,9 @@ def stage(lab: Instance, name: str) -> dict[str, Any]:
     mark_used(folder)
     facts: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
     containers = lab.directory / "home" / "researcher" / ".udocker" / "containers"
-    modes = () if RECIPES[name].is_on_demand else (*images.MODES, *forms.list_extra_modes(name))
+    modes = (*images.MODES, *forms.list_extra_modes(name))
+    if "udocker" not in RECIPES[name].formats:
+        modes = ()
     for mode in modes:
         identity = uuid.uuid5(uuid.NAMESPACE_OID, facts["image"]["digest"] + mode)
         link = containers / images.name_container(name, mode)

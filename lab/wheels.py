@@ -1,4 +1,4 @@
-"""Wheels that no index has, built from source on the cluster's own system, into the cache.
+"""Wheels that no index has, made on the cluster's own system, into the cache.
 
 The compilers go into a scratch layer over its root file system, so that the cluster has none.
 """
@@ -15,13 +15,13 @@ from lab.recipes import FOLDER, Recipe
 
 
 def ensure_wheel(recipe: Recipe) -> Path:
-    """Return the wheel of a recipe; build it if the cache has none."""
+    """Return the wheel of a recipe; make it if the cache has none."""
     name = host.short_hash([recipe.lock, *recipe.wheel], rootfs.read_versions())
     folder = host.cache_folder() / "software" / f"{recipe.name}-wheel-{name}"
     mark_used(folder)
     with host.hold_lock(host.cache_folder() / f"{recipe.name}-wheel.lock"):
         if not folder.is_dir():
-            with host.show_duration(f"building {recipe.main} from its source (some minutes)"):
+            with host.show_duration(f"making a wheel of {recipe.main} (some minutes)"):
                 build_wheel(recipe, folder)
     (wheel_file,) = folder.glob("*.whl")
     return wheel_file

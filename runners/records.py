@@ -5,6 +5,7 @@ for the journal's last line.
 """
 
 import hashlib
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +30,8 @@ LONGEST_DOCUMENT = 4 * MIB  # of a process's snapshot: a large one has 100 kB
 ALL_DOCUMENTS = 32 * MIB  # of the snapshots of all processes of a job
 LONGEST_ID = 100  # characters that are kept of a text that should be a scheduler's id
 FAILED_STEP = Table({"doing": Text(), "exit_code": CODE})
-ENDED_BY_SIGNAL = (137, 143)  # KILL and TERM
+KILLED, TERMINATED = 137, 143  # exit codes after the signals KILL and TERM
+SKEW_SECONDS = 0.5  # by which clocks of two nodes may differ
 RUN_FILE = re.compile(r"runs/([0-9]{1,9}-[^/]+)/(.*)", re.DOTALL)
 PARTS = re.compile(r"(rank|instance)-([0-9]{1,6})/.+", re.DOTALL)
 
@@ -65,6 +67,7 @@ class Part:
 
     name: str  # "rank 1", "instance 3"
     exit_code: int | None  # None: it was killed
+    ended: float | None  # seconds since the epoch by its node's clock; None: not written down
     failure: str
     output: str
     snapshot: dict[str, Any]
@@ -81,8 +84,12 @@ class Part:
 
     @property
     def was_ended(self) -> bool:
-        """Return whether a launcher ended it because another process had failed."""
-        return not self.failure and self.exit_code in (None, *ENDED_BY_SIGNAL)
+        """Return whether a launcher ended it because another process had failed.
+
+        What a launcher kills takes with it the shell that writes down how it ended.
+        """
+        is_killed = self.exit_code == KILLED and self.ended is None
+        return not self.failure and (is_killed or self.exit_code in (None, TERMINATED))
 
 
 @dataclass(frozen=True)
@@ -195,10 +202,7 @@ def _read_run(
     unread: Collection[str],
 ) -> RunRecord:
     parts = _read_parts(run_files)
-    failed_part = next(
-        iter(sorted((part for part in parts if part.has_failed), key=_rank_own_failures_first)),
-        None,
-    )
+    failed_part = _choose_culprit(parts)
     snapshots = {part.name: part.snapshot for part in parts if part.snapshot}
     snapshot_inside, damage = _read_document(run_files, "inside.json", INSIDE)
     first = "" if snapshot_inside else "instance 0"
@@ -244,6 +248,7 @@ def _read_part(run_files: Mapping[str, bytes], noun: str, number: int) -> Part:
     return Part(
         name=f"{noun} {number}",
         exit_code=_read_number(run_files, f"{noun}-{number}/exit_code"),
+        ended=_read_time(run_files, f"{noun}-{number}/ended"),
         failure=_read_text(run_files, f"{noun}-{number}/failure")[-TAIL:],
         output=_read_tail(run_files, f"{noun}-{number}/output.txt"),
         snapshot=snapshot,
@@ -251,8 +256,23 @@ def _read_part(run_files: Mapping[str, bytes], noun: str, number: int) -> Part:
     )
 
 
-def _rank_own_failures_first(part: Part) -> tuple[bool, bool]:
-    return not part.failure, part.was_ended
+def _choose_culprit(parts: Sequence[Part]) -> Part | None:
+    """Return the process that failed by itself; None if none did.
+
+    That is the one that names its failure, else the first to end: those that lose it fail too,
+    moments later. None of them is killed by that, so of ends that clocks cannot tell apart a kill
+    was the first.
+    """
+
+    def rank(part: Part) -> tuple[bool, bool, float]:
+        return not part.failure, part.was_ended, math.inf if part.ended is None else part.ended
+
+    failed = sorted((part for part in parts if part.has_failed), key=rank)
+    if not failed or failed[0].failure:
+        return failed[0] if failed else None
+    latest = rank(failed[0])[2] + SKEW_SECONDS
+    killed = (part for part in failed if part.exit_code == KILLED and rank(part)[2] <= latest)
+    return next((part for part in killed if not part.was_ended), failed[0])
 
 
 def _describe_failure(failed: Part | None) -> str:
@@ -271,7 +291,7 @@ def _join_outputs(printed: str, parts: Sequence[Part], failed: Part | None) -> s
     texts = [printed[-share:]]
     for part in shown:
         how = f", which {part.end}" if part.has_failed else ""
-        texts.append(f"--- {part.name}{how} ---\n{part.output[-share:]}")
+        texts.append(f"--- {part.name}{how} ---\n{part.output[-share:] or 'nothing was printed'}")
     return "\n".join(filter(None, texts))
 
 
@@ -298,6 +318,15 @@ def _read_tail(files: Mapping[str, bytes], name: str) -> str:
 
 def _measure_sizes(files: Mapping[str, bytes]) -> dict[str, int]:
     return {name: len(content) for name, content in files.items()}
+
+
+def _read_time(files: Mapping[str, bytes], name: str) -> float | None:
+    """Return the seconds since the epoch that a file holds; None if it holds nothing like it."""
+    try:
+        seconds = float(_read_text(files, name))
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) else None
 
 
 def _read_number(files: Mapping[str, bytes], name: str) -> int | None:

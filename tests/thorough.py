@@ -75,10 +75,9 @@ LEFT_TO_ALL = {
     # Ends that Slurm is made to cause, each of which waits for its daemons.
     "tests/lab/test_ends.py": "tests/experiments/execution/test_attempts_by_rule.py",
     "tests/lab/test_node_samples.py::test_an_odd_tool": "tests/runners, with the same odd answers",
-    # TensorFlow and Horovod over several processes: test_main_job.py trains in one.
+    # TensorFlow over several processes: test_main_job.py trains in one.
     "tests/lab/test_data_sets.py": "training in one process",
     "tests/lab/test_training.py": "training in one process",
-    "tests/lab/test_launchers.py::test_horovod_trains_as_one": "training in one process",
     "tests/lab/test_launchers.py::test_tensorflow_trains_as_one": "training in one process",
     "tests/lab/test_launchers.py::test_a_time_limit_reaches_every_process[mpirun": "by srun",
     "tests/lab/test_launchers.py::test_a_rank_that_dies_ends_the_others_and_is_named[mpirun": (

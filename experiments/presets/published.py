@@ -1,12 +1,7 @@
 """All presets, in the order of the page."""
 
-from experiments.presets.several_gpus import (
-    HOROVOD,
-    LONG_TRAINING,
-    MULTI_GPU,
-    SEVERAL_NODES,
-    TF_CNN,
-)
+from experiments.presets.horovod_table import DDP, HOROVOD, SEVERAL_NODES
+from experiments.presets.several_gpus import LONG_TRAINING, MULTI_GPU, TF_CNN
 from experiments.presets.software import ANATOMY, BLAS
 from experiments.presets.udocker import FIGURE_1, PACKED, TABLE_3
 
@@ -18,6 +13,7 @@ ALL = (
     LONG_TRAINING,
     SEVERAL_NODES,
     HOROVOD,
+    DDP,
     TF_CNN,
     BLAS,
     ANATOMY,

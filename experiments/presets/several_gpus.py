@@ -1,11 +1,9 @@
-"""Presets from project 002: several GPUs, several nodes, and a training to the end.
+"""Presets from project 002: several GPUs of a node, and a training to the end.
 
 Figures and settings are the project's, texts and code are Tare's.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from experiments.presets.base import FULL, LAPTOP, Piece, Preset, Size, make_cnn, make_timed
 from experiments.presets.commands import make_tf_cnn
@@ -135,89 +133,6 @@ LONG_TRAINING = Preset(
             note="The small network on ten patterns of its own, which it learns within seconds.",
         ),
     },
-)
-
-
-def _distributed(name: str, parallel: str, *, laptop: bool) -> Piece:
-    """Return ResNet50 over several nodes, as in 002; `parallel` names the library."""
-    if laptop:
-        return make_timed(
-            f"ResNet50 by {name}, 32 pixels, batch 2 per GPU",
-            5,
-            network="resnet50",
-            image_size=32,
-            batch_size=2,
-            batch_per="GPU",
-            optimizer="sgd",
-            parallel=parallel,
-            steps=8,
-            burn_in=2,
-        )
-    return make_timed(
-        f"ResNet50 by {name}, batch 64 per GPU",
-        30,
-        network="resnet50",
-        batch_size=64,
-        batch_per="GPU",
-        optimizer="sgd",
-        parallel=parallel,
-        steps=110,
-        burn_in=10,
-        deterministic=False,
-    )
-
-
-_DISTRIBUTED: dict[str, Any] = {
-    "source": "“Distributed training with Horovod”",
-    "paper": BENCHMARKING,
-    "then": "ResNet50, batch 64 on each GPU, udocker under mpirun with InfiniBand: 118 images/s on "
-    "one GPU, 426 on four of one node, 492 on four of two nodes, 974 on eight, 1413 on twelve, "
-    "2437 on twenty-four (batch 32).",
-    "metric": "images_per_second",
-    "ends_in": "Weak scaling: images per second by GPUs and nodes with the speed-up, as in the "
-    "table",
-}
-
-HOROVOD = Preset(
-    key="horovod-on-several-nodes",
-    title="ResNet50 with Horovod on several nodes",
-    question="How does training over several nodes with Horovod scale in containers?",
-    now="Two nodes, so that small clusters pass; 6x4 and 12x1 are written into the scales where "
-    "there are as many. The host's mpirun starts one container for each GPU.",
-    needs=("tensorflow", "horovod"),
-    sizes={
-        FULL: Size(
-            workloads=(_distributed("Horovod", "horovod", laptop=False),),
-            scales=("1x1 mpirun", "1x4 mpirun", "2x1 mpirun", "2x2 mpirun", "2x4 mpirun"),
-        ),
-        LAPTOP: Size(
-            workloads=(_distributed("Horovod", "horovod", laptop=True),),
-            scales=("1x1 mpirun", "2x1 mpirun"),
-            note="Six steps of a few small images.",
-        ),
-    },
-    **_DISTRIBUTED,
-)
-
-SEVERAL_NODES = Preset(
-    key="several-nodes-without-horovod",
-    title="ResNet50 on several nodes with TensorFlow alone",
-    question="How does training over several nodes scale in containers, where there is no Horovod?",
-    now="MultiWorkerMirroredStrategy where images have no Horovod: srun starts one process on each "
-    "node. 6x4 and 12x1 are written into the scales where there are as many nodes.",
-    needs=("tensorflow",),
-    sizes={
-        FULL: Size(
-            workloads=(_distributed("TensorFlow", "mirrored", laptop=False),),
-            scales=("1x1 srun", "1x4 srun", "2x1 srun", "2x2 srun", "2x4 srun"),
-        ),
-        LAPTOP: Size(
-            workloads=(_distributed("TensorFlow", "mirrored", laptop=True),),
-            scales=("1x1 srun", "2x1 srun"),
-            note="Six steps of a few small images, on one and on two nodes.",
-        ),
-    },
-    **_DISTRIBUTED,
 )
 
 

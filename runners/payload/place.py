@@ -16,6 +16,7 @@ from .frameworks import StartError
 
 WAIT = 300.0  # s for the others: a large image may start minutes later on another node
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
+SIOCGIFADDR = 0x8915  # of Linux: the IPv4 address of an interface
 
 
 class RunProcess(NamedTuple):
@@ -118,6 +119,23 @@ def find_address() -> str:
             return str(probe.getsockname()[0])
         except OSError:
             return name
+
+
+def find_interface(address: str) -> str:
+    """Return the name of the network interface that has this IPv4 address; "" if none has it."""
+    import fcntl
+    import socket
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            try:
+                request = name.encode().ljust(256, b"\0")
+                answer = fcntl.ioctl(probe.fileno(), SIOCGIFADDR, request)
+            except OSError:  # it has no IPv4 address
+                continue
+            if socket.inet_ntoa(answer[20:24]) == address:
+                return name
+    return ""
 
 
 def read_boot_id() -> str:

@@ -12,6 +12,8 @@ from runners.workloads.results import Metric
 
 NETWORK, BATCH, LENGTH, MACHINE = "Network and data", "Step", "Length", "Framework and machine"
 REAL = ("mnist", "cifar10", "imagenet")
+FRAMEWORKS = {"horovod": "tensorflow", "ddp": "pytorch"}
+"""What starts a process for each GPU, and the framework that it is for."""
 
 # The parameters of all workloads with steps; here each gets a heading.
 STEPPING = {parameter.name: parameter for parameter in make_step_parameters(steps=400, warm_up=40)}
@@ -180,10 +182,11 @@ class Cnn(Workload):
             group=MACHINE,
             type="choice",
             default="mirrored",
-            choices=("mirrored", "horovod"),
-            when=("framework", ("tensorflow",)),
+            choices=("mirrored", "horovod", "ddp"),
+            when=("framework", ("tensorflow", "pytorch")),
             help="How several GPUs work together. mirrored: one process on all GPUs of a node, "
-            "TensorFlow alone. horovod: one process a GPU, if the image has Horovod.",
+            "TensorFlow alone. horovod: one process a GPU, TensorFlow in an image with Horovod. "
+            "ddp: one process a GPU, PyTorch's DistributedDataParallel.",
         ),
         Parameter(
             name="deterministic",
@@ -217,7 +220,7 @@ class Cnn(Workload):
 
     @classmethod
     def choose_processes(cls, parameters: Mapping[str, Any]) -> Processes:
-        return "gpu" if parameters.get("parallel") == "horovod" else "node"
+        return "gpu" if parameters.get("parallel") in FRAMEWORKS else "node"
 
     @classmethod
     def list_metrics(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
@@ -254,11 +257,14 @@ class Cnn(Workload):
 def why_not_on_replicas(settings: Mapping[str, Any], replicas: int) -> list[str]:
     """Return why so many replicas of the network cannot share a training; each with its cure."""
     framework, reasons = settings["framework"], []
-    if framework != "tensorflow" and settings["parallel"] == "horovod":
-        reasons.append(f"parallel=horovod needs framework=tensorflow, not {framework}")
-    if framework == "pytorch" and replicas > 1:
+    parallel = settings["parallel"]
+    if framework != FRAMEWORKS.get(parallel, framework):
         reasons.append(
-            "framework=pytorch trains on one GPU here: choose scale 1x1, or tensorflow or jax"
+            f"parallel={parallel} needs framework={FRAMEWORKS[parallel]}, not {framework}"
+        )
+    elif framework == "pytorch" and parallel == "mirrored" and replicas > 1:
+        reasons.append(
+            "framework=pytorch trains on one GPU unless parallel=ddp: choose that, or scale 1x1"
         )
     if settings["batch_per"] == "job" and settings["batch_size"] % replicas:
         reasons.append(

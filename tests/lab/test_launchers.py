@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from lab.client import Lab, Software, ensure_lab
+from lab.client import Lab
 from runners.jobs import EnvironmentSpec, JobSpec, Launch
 from runners.records import RunRecord
 from runners.schedulers import Slurm
@@ -114,38 +114,3 @@ def test_tensorflow_trains_as_one_on_two_nodes(cluster):
     assert (result.facts["processes"], result.facts["replicas"]) == (2, 2)
     other = json.loads(run.files["rank-1/result.json"])
     assert other["series"]["loss"]["values"] == result.series["loss"][1]
-
-
-@pytest.fixture(scope="module")
-def horovod(lab: Lab) -> Software:
-    """The image with Horovod, which no other test needs: built here if the cache has none."""
-    return ensure_lab(lab.directory, images=("horovod",)).images["horovod"]
-
-
-@pytest.mark.parametrize(
-    "launch", [Launch("mpirun", processes_per_node=2), Launch("mpirun", nodes=2)]
-)
-def test_horovod_trains_as_one(cluster, horovod, launch):
-    """Two processes, on one node and on two: the same losses on bare metal and in a container."""
-    cnn = WORKLOADS["cnn"]
-    both = {"variables": (("OMPI_MCA_btl_tcp_if_include", "lo"),)}  # the nodes are one host
-    bare = EnvironmentSpec("bare", "bare_metal", python=horovod.bare_metal.python, **both)
-    path = horovod.form("sandbox").path
-    box = EnvironmentSpec("box", "apptainer", python=horovod.image.python, image_path=path, **both)
-    job = job_of(cluster, launch, bare, box, gpus=2 // launch.nodes)
-    asked = cnn.clean(
-        {"network": "small", "parallel": "horovod", "steps": 6, "burn_in": 1, "evaluate": False}
-    )
-    runs = tuple(replace(run, workload="cnn", parameters=asked) for run in job.runs)
-    wanted = replace(job.resources, time_limit_seconds=600, memory_mb=4000)
-    losses = []
-    for run in ran(cluster, replace(job, runs=runs, resources=wanted), 600):
-        assert (run.exit_code, run.failure) == (0, ""), run.output_tail
-        result = cnn.read(run.files, asked)
-        assert (result.facts["strategy"], result.facts["horovod"]) == ("Horovod", "0.28.1")
-        assert (result.facts["processes"], result.facts["replicas"]) == (2, 2)
-        other = json.loads(run.files["rank-1/result.json"])
-        assert other["series"]["loss"]["values"] == result.series["loss"][1]
-        losses.append(result.series["loss"][1])
-    assert losses[0] == losses[1]
-    assert losses[0][-1] < losses[0][0], "it learns"

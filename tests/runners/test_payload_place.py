@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.payload.frameworks import StartError
-from runners.payload.place import RunProcess, find_process, meet
+from runners.payload.place import RunProcess, find_interface, find_process, meet
 
 ROOT = Path(__file__).parents[2]
 MEETS = """
@@ -55,6 +55,11 @@ def test_ranks_of_several_machines_are_known_by_address(tmp_path):
     near, other = meet(RunProcess(str(tmp_path), rank=0, size=2))
     assert other == "10.0.0.2:4711"
     assert near.rpartition(":")[0] not in ("", "127.0.0.1", "0.0.0.0")
+
+
+def test_an_address_leads_to_the_interface_that_has_it():
+    assert find_interface("127.0.0.1") == "lo"
+    assert find_interface("192.0.2.1") == find_interface("node7") == ""
 
 
 def test_who_is_alone_waits_for_nobody(tmp_path):

@@ -177,6 +177,45 @@ def test_the_rank_that_failed_by_itself_is_the_culprit():
     assert (run.snapshot, run.others) == ({"hostname": "n1"}, {"rank 1": {"hostname": "n2"}})
 
 
+LOST, KILLED, TERMINATED, OWN = 1, 137, 143, 3
+
+
+@pytest.mark.parametrize(
+    ("ends", "culprit"),
+    [
+        ([(LOST, 100.2), (KILLED, 100.1)], "rank 1"),
+        ([(LOST, 100.1), (KILLED, 100.3)], "rank 1"),  # by the clocks of two nodes
+        ([(LOST, 100.2), (OWN, 100.1)], "rank 1"),
+        ([(OWN, 100.1), (LOST, 100.2)], "rank 0"),
+        ([(KILLED, 105.0), (OWN, 100.1)], "rank 1"),  # the launcher ends what does not hear it
+        ([(TERMINATED, 99.9), (OWN, 100.1)], "rank 1"),
+        ([(TERMINATED, 100.2), (KILLED, 100.1)], "rank 1"),
+        ([(None, None), (KILLED, 100.1)], "rank 1"),
+        ([(OWN, None), (KILLED, None)], "rank 0"),  # as it was written before
+        ([(OWN, None), (LOST, 100.1)], "rank 1"),
+        ([(0, 100.0), (OWN, 100.1)], "rank 1"),
+    ],
+)
+def test_the_rank_that_was_lost_is_the_culprit_and_not_those_that_lost_it(
+    ends: list[tuple[int | None, float | None]], culprit: str
+) -> None:
+    files = {"runs/0-a/exit_code": b"1\n"}
+    for number, (code, ended) in enumerate(ends):
+        own = f"runs/0-a/rank-{number}"
+        files[f"{own}/output.txt"] = b""
+        files |= {f"{own}/exit_code": b"%d\n" % code} if code is not None else {}
+        files |= {f"{own}/ended": b"%f\n" % ended} if ended is not None else {}
+    run = read_record(files).runs["a"]
+    assert run.culprit.startswith(f"{culprit} ended with exit code ")
+
+
+@pytest.mark.parametrize("ended", [b"", b"nan", b"-inf", b"\xff\xfe", b"soon", b"1e999"])
+def test_a_time_that_is_none_is_as_if_it_were_not_there(ended):
+    files = {"runs/0-a/rank-0/exit_code": b"137\n", "runs/0-a/rank-0/ended": ended}
+    files |= {"runs/0-a/rank-1/exit_code": b"3\n", "runs/0-a/exit_code": b"3\n"}
+    assert read_record(files).runs["a"].culprit == "rank 1 ended with exit code 3"
+
+
 def test_a_failure_that_a_rank_names_is_the_runs():
     named = {"runs/0-a/rank-2/failure": b"image missing: /x.sif, on n2\n"}
     run = read_record(RANKS | named).runs["a"]

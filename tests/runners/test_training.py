@@ -111,7 +111,9 @@ def test_a_batch_is_the_jobs_or_each_gpus() -> None:
         (OLD, (1, 1, 1), ""),
         ({}, (1, 3, 1), "a batch of 32 for the whole job cannot be divided among 3 GPUs"),
         ({"batch_per": "GPU"}, (1, 3, 1), ""),
-        ({"framework": "pytorch"}, (1, 2, 1), "framework=pytorch trains on one GPU"),
+        ({"framework": "pytorch"}, (1, 2, 1), "trains on one GPU unless parallel=ddp"),
+        ({"framework": "pytorch", "parallel": "ddp"}, (2, 2, 4), ""),
+        ({"parallel": "ddp"}, (1, 1, 1), "parallel=ddp needs framework=pytorch, not tensorflow"),
         ({"framework": "jax", "parallel": "horovod"}, (1, 1, 1), "needs framework=tensorflow"),
         ({"network": "vgg16", "image_size": 16}, (1, 1, 1), "the smallest that works is 32"),
         ({"data": "mnist"}, (1, 1, 1), "data=mnist needs a data_directory"),
@@ -132,11 +134,26 @@ def test_what_cannot_run_at_a_scale_is_refused_before_it_is_sent(
 
 
 def test_pytorch_on_two_gpus_is_refused_by_the_payload_too() -> None:
-    from runners.payload.training.on_pytorch import OnPyTorch
+    from runners.payload.training.backends import open_backend
 
-    given = {"batch_size": 4, "threads": 1, "seed": 1}
-    with pytest.raises(StartError, match="framework=pytorch trains on one GPU here: choose one"):
-        OnPyTorch(given, RunProcess(".", gpus=2))
+    given = {"framework": "pytorch", "batch_size": 4, "threads": 1, "seed": 1}
+    for process in (RunProcess(".", gpus=2), RunProcess(".", rank=1, size=2)):
+        with pytest.raises(StartError, match="on one GPU unless parallel=ddp: choose that, or one"):
+            open_backend(given, process)
+
+
+@pytest.mark.parametrize(
+    ("given", "processes"),
+    [
+        ({}, "node"),
+        ({"parallel": "horovod"}, "gpu"),
+        ({"framework": "pytorch", "parallel": "ddp"}, "gpu"),
+    ],
+)
+def test_horovod_and_ddp_have_a_process_for_each_gpu(given: dict[str, Any], processes: str) -> None:
+    for kind in ("cnn", "segmentation"):
+        workload = WORKLOADS[kind]
+        assert workload.choose_processes(workload.clean(given)) == processes
 
 
 def test_jax_trains_in_epochs_on_two_stand_in_gpus_and_says_so(tmp_path: Path) -> None:

@@ -151,6 +151,10 @@ class Backend:
         """
         raise NotImplementedError
 
+    def close(self) -> None:
+        """Part from the other processes, after the last use of the model in a training that ended
+        well."""
+
 
 def open_backend(parameters: Dict[str, Any], process: RunProcess) -> Backend:
     """Import the framework, choose its devices, and return its backend.

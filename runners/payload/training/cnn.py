@@ -62,6 +62,7 @@ def run(parameters: Dict[str, Any], recorder: Recorder, process: RunProcess) -> 
             "parameters_of_model": model.count_params(),
         }
     )
+    backend.close()
 
 
 def make_loss(keras: Any) -> Any:

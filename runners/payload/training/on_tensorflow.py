@@ -264,6 +264,4 @@ class OnHorovod(OnTensorFlow):
         step = super().compile(model, loss, optimizer)
         self.horovod.broadcast_variables([v.value for v in model.variables], root_rank=0)
         allreduce = self.horovod.allreduce
-        if optimizer is None:
-            return step
         return lambda batch: allreduce(step(batch), op=self.horovod.Sum)

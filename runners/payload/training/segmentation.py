@@ -50,6 +50,7 @@ def run(parameters: Dict[str, Any], recorder: Recorder, process: RunProcess) -> 
             "parameters_of_model": model.count_params(),
         }
     )
+    backend.close()
 
 
 def require_scene(side: int, tile: int) -> None:

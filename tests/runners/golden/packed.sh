@@ -651,6 +651,8 @@ begin() {
     exec 2>/dev/null # what bash remarks on signals is none of the program's output
     outcome "$child"
     code=$?
+    now
+    leave "$own/ended" "$moment"
     leave "$own/exit_code" "$code"
     return "$code"
 }
