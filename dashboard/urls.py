@@ -311,6 +311,7 @@ urlpatterns = [
     path("catalogue/", catalogue_views.catalogue, name="catalogue"),
     path("catalogue/images/new/", image_import_views.new, name="image_new"),
     path("catalogue/images/recipes/new/", recipe_views.new, name="recipe_new"),
+    path("catalogue/images/files/new/", recipe_views.new_from_file, name="build_file_new"),
     path("catalogue/images/<int:pk>/", image_views.image, name="image"),
     path(
         "catalogue/images/<int:pk>/software.spdx.json",

@@ -8,11 +8,12 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.access.rights import require, visible_row
+from dashboard.software.build_file_forms import BuildFileForm
 from dashboard.software.recipe_forms import RecipeForm
 from dashboard.typed_requests import Request, parse_whole_number
 from experiments.access.permissions import why_not_add
 from experiments.images.staging import NotDone
-from experiments.models import Cluster, Environment, Image
+from experiments.models import Cluster, Environment, Image, ImageImport
 from experiments.software import building
 
 
@@ -26,6 +27,22 @@ def new(request: Request) -> HttpResponse:
     image_import = form.request_build_if_valid() if posted else None
     if image_import is None:
         return render(request, "software/recipe_form.html", {"form": form})
+    return _show_build(request, image_import)
+
+
+@require_http_methods(["GET", "POST"])
+def new_from_file(request: Request) -> HttpResponse:
+    """Request the build of a Dockerfile or a definition file."""
+    require(why_not_add(request.user, Image))
+    posted = (request.POST, request.FILES) if request.method == "POST" else ()
+    form = BuildFileForm(*posted, user=request.user)
+    image_import = form.request_build_if_valid() if posted else None
+    if image_import is None:
+        return render(request, "software/build_file_form.html", {"form": form})
+    return _show_build(request, image_import)
+
+
+def _show_build(request: Request, image_import: ImageImport) -> HttpResponse:
     messages.success(
         request,
         f"{image_import.cluster} was asked to build {image_import}. "
