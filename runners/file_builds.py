@@ -26,7 +26,7 @@ for file in "$1"/sent-*; do
 done
 """
 
-# PACKAGE...: in the base, as root of a user namespace. Indexes and logs hold times, and are not kept.
+# PACKAGE...: in the base, as root of a user namespace. Indexes and logs hold times: they go.
 INSTALL_DEBIAN = """command -v apt-get >/dev/null || {
     echo "E: There is no apt-get in the base: a list of Debian packages needs Debian or Ubuntu."
     exit 100

@@ -221,6 +221,7 @@ ROOMS = {
         "live_parts": "middleware typed_requests",
         "charts": "",
         "drawings": "charts",
+        "file_fields": "",
         "access": "form_styles lists middleware typed_requests",
         "docs": "typed_requests",
         "search": "docs typed_requests",

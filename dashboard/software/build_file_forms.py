@@ -13,8 +13,7 @@ from dashboard.software.recipe_forms import read_text
 from experiments.images.staging import NotDone
 from experiments.models import Cluster, ImageImport, Partition, User
 from experiments.software import build_files
-from experiments.software.build_files import DEFAULT_MINUTES, MOST_MINUTES
-from runners.images.dockerfiles import MOST_CHARACTERS, BuildFileError
+from experiments.software.build_files import DEFAULT_MINUTES, LONGEST_FILE, MOST_MINUTES
 from runners.workloads.given import LARGEST_FILE, LARGEST_TOGETHER, MOST_FILES
 
 Kind = ImageImport.Kind
@@ -37,7 +36,7 @@ class BuildFileForm(Styled, forms.Form):
         label="The file",
         required=False,
         strip=False,
-        max_length=MOST_CHARACTERS,
+        max_length=LONGEST_FILE,
         widget=forms.Textarea(
             attrs={"rows": 14, "class": "form-control text", "spellcheck": "false"}
         ),
@@ -92,11 +91,11 @@ class BuildFileForm(Styled, forms.Form):
             self.add_error("file", "Paste the file or choose one, not both.")
         elif file:
             where = "file"
-            cleaned["text"] = read_text(file, MOST_CHARACTERS, "such a file")
+            cleaned["text"] = read_text(file, LONGEST_FILE, "such a file")
         if cleaned.get("kind") and not self.errors:
             try:
                 build_files.read_base_digest(cleaned["kind"], cleaned.get("text") or "")
-            except BuildFileError as problem:
+            except NotDone as problem:
                 self.add_error(where, str(problem))
         partition, cluster = cleaned.get("partition"), cleaned.get("cluster")
         if partition and cluster and partition.cluster_id != cluster.pk:

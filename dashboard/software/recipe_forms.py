@@ -13,7 +13,6 @@ from experiments.images.staging import NotDone
 from experiments.models import Cluster, Image, ImageImport, Partition, User
 from experiments.software import building
 from experiments.software.lock_files import MOST_CHARACTERS, LockError
-from runners.images import debian_packages
 
 
 class RecipeForm(Styled, forms.Form):
@@ -32,7 +31,7 @@ class RecipeForm(Styled, forms.Form):
     packages = forms.CharField(
         label="Debian packages",
         required=False,
-        max_length=debian_packages.MOST_CHARACTERS,
+        max_length=building.LONGEST_PACKAGE_LIST,
         widget=forms.Textarea(
             attrs={"rows": 3, "class": "form-control text", "spellcheck": "false"}
         ),
@@ -47,8 +46,9 @@ class RecipeForm(Styled, forms.Form):
         widget=forms.Textarea(
             attrs={"rows": 12, "class": "form-control text", "spellcheck": "false"}
         ),
-        help_text="Every Python package with == and its hashes, as uv pip compile --generate-hashes "
-        "writes it. Wheels only: to build from source, pip would fetch what no lock holds.",
+        help_text="Every Python package with == and its hashes, as uv pip compile "
+        "--generate-hashes writes it. Wheels only: to build from source, pip would fetch what no "
+        "lock holds.",
     )
     file = forms.FileField(
         label="or as a file", required=False, help_text="Such as requirements.lock."
@@ -89,8 +89,8 @@ class RecipeForm(Styled, forms.Form):
             where, cleaned["lock"] = "file", read_text(file)
         packages: list[str] = []
         try:
-            packages = debian_packages.read_packages(cleaned.get("packages") or "")
-        except debian_packages.PackageListError as problem:
+            packages = building.clean_packages(cleaned.get("packages") or "")
+        except NotDone as problem:
             self.add_error("packages", str(problem))
         try:
             cleaned["lock"] = building.clean_lock(cleaned.get("lock") or "", is_needed=not packages)

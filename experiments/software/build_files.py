@@ -43,6 +43,7 @@ NO_BUILDER = {
     Kind.DOCKERFILE: "{cluster} has no Podman, which builds Dockerfiles.",
     Kind.DEFINITION: "{cluster} has no Apptainer, which builds definition files.",
 }
+LONGEST_FILE = dockerfiles.MOST_CHARACTERS
 MOST_MINUTES, DEFAULT_MINUTES = 110, 60
 """After how long a build is ended: its job has two hours."""
 
@@ -54,8 +55,11 @@ def find_builder(cluster: Cluster, kind: str) -> Runtime | None:
 
 
 def read_base_digest(kind: str, text: str) -> str:
-    """Return the digest of the base that a file names. Raises BuildFileError."""
-    return READERS[Kind(kind)](text)
+    """Return the digest of the base that a file names. Raises NotDone."""
+    try:
+        return READERS[Kind(kind)](text)
+    except BuildFileError as problem:
+        raise NotDone(str(problem)) from None
 
 
 def request_file_build(
@@ -80,10 +84,7 @@ def request_file_build(
     if not 1 <= minutes <= MOST_MINUTES:
         raise NotDone(f"A build takes from 1 to {MOST_MINUTES} minutes.")
     text = text.replace("\r\n", "\n").strip() + "\n"
-    try:
-        base = find_base(read_base_digest(kind, text), by)
-    except BuildFileError as problem:
-        raise NotDone(str(problem)) from None
+    base = find_base(read_base_digest(kind, text), by)
     require_builder(base, cluster, kind, partition)
     with transaction.atomic():
         archive = staging.get_or_request_archive(base, cluster)

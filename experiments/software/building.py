@@ -24,7 +24,9 @@ from experiments.notify import enqueue_send, enqueue_tick
 from experiments.software import build_files
 from experiments.software.lock_files import LockError, read_lock
 from experiments.software.recipes import find_starter, find_twin, lock_of
-from runners.images.debian_packages import PackageListError, read_packages
+from runners.images import debian_packages
+
+LONGEST_PACKAGE_LIST = debian_packages.MOST_CHARACTERS
 
 WITHOUT_STARTER = (
     "{cluster} has nothing that starts a folder as an ordinary user: to build there it needs "
@@ -54,10 +56,10 @@ def request_build(
     ):
         if problem:
             raise NotDone(problem)
+    debian = clean_packages(packages)
     try:
-        debian = read_packages(packages)
         lock = clean_lock(lock, is_needed=not debian)
-    except (LockError, PackageListError) as problem:
+    except LockError as problem:
         raise NotDone(str(problem)) from None
     if debian:
         build_files.require_builder(base, cluster, ImageImport.Kind.DOCKERFILE, partition)
@@ -91,6 +93,14 @@ def request_build(
         enqueue_send(archive)
     enqueue_tick(cluster.pk)
     return row
+
+
+def clean_packages(text: str) -> list[str]:
+    """Return the Debian packages of a list. Raises NotDone."""
+    try:
+        return debian_packages.read_packages(text)
+    except debian_packages.PackageListError as problem:
+        raise NotDone(str(problem)) from None
 
 
 def clean_lock(lock: str, *, is_needed: bool = True) -> str:

@@ -74,7 +74,8 @@ def _read(text: str, local_name: str) -> tuple[str, str]:
     stages = {"scratch"}
     lines = []
     for number, instruction in _list_instructions(text):
-        match = FROM.fullmatch(instruction) if _is_from(instruction) else None
+        written = [line for line in instruction.split("\n") if not _is_comment(line)]
+        match = FROM.fullmatch("\n".join(written)) if _is_from(instruction) else None
         if match is None:
             lines.append(instruction)
             continue

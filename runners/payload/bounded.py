@@ -61,11 +61,13 @@ def run(command: List[str], seconds: int, folder: str = ".") -> Outcome:
     output = Output()
     deadline = time.monotonic() + seconds
     before = signal.signal(signal.SIGTERM, raise_ended)
+    grace = 0.0  # of a job that is being ended: the scheduler may wait for two seconds only
     try:
         is_late = not follow(process, output, deadline)
+        grace = GRACE_SECONDS
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        end(process)
+        end(process, grace)
         signal.signal(signal.SIGTERM, before)
     output.finish()
     return Outcome(process.returncode, bytes(output.tail), is_late)
@@ -90,12 +92,12 @@ def follow(process: "subprocess.Popen[bytes]", output: "Output", deadline: float
     return False
 
 
-def end(process: "subprocess.Popen[bytes]") -> None:
+def end(process: "subprocess.Popen[bytes]", grace: float) -> None:
     """End a process and all that it has started, whatever sessions they are in."""
     if process.poll() is None:
         signal_group(process.pid, signal.SIGTERM)
         try:
-            process.wait(GRACE_SECONDS)
+            process.wait(grace)
         except subprocess.TimeoutExpired:
             signal_group(process.pid, signal.SIGKILL)
     process.wait()

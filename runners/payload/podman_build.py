@@ -4,18 +4,20 @@
         --file FILE --context FOLDER --output ARCHIVE
 
 All of it happens in a store of its own beside the user's, and in namespaces of its own: nothing is
-left of a build that ends, however it ends, and a store that a killed job has left is removed by
-the next build of its name. Nothing is pulled: FILE calls its base localhost/tare-build:base.
+left of a build that ends, and a store that a killed job has left is removed by the next build.
+Nothing is pulled: FILE calls its base localhost/tare-build:base.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import subprocess
 import sys
-from typing import Any, Dict, List, Mapping
+from contextlib import suppress
+from typing import IO, Any, Dict, List, Mapping, Optional
 
 if not __package__:
     # Started as a file. As a package, none of our names can shadow a library's.
@@ -64,8 +66,13 @@ def build(options: argparse.Namespace) -> int:
     """Build in namespaces of its own, and remove the store; return the exit code."""
     os.environ["PODMAN_IGNORE_CGROUPSV1_WARNING"] = "1"
     store = read_store(options.podman)
-    folder = "%s/tare-builds/%s" % (os.path.dirname(store["graphRoot"]), options.name)
-    remove(options.podman, folder)
+    stores = os.path.join(os.path.dirname(store["graphRoot"]), "tare-builds")
+    folder = os.path.join(stores, options.name)
+    os.makedirs(stores, exist_ok=True)
+    lock = hold(folder)
+    if lock is None:
+        raise NotBuilt("The same build is under way already: wait for its end.")
+    remove_abandoned(options.podman, stores, options.name)
     os.makedirs(folder)
     inside = [sys.executable, "-B", os.path.abspath(__file__), *sys.argv[1:], "--inside"]
     inside += [json.dumps([options.podman, *list_store_options(store, folder)])]
@@ -74,10 +81,49 @@ def build(options: argparse.Namespace) -> int:
         outcome = bounded.run(command, options.seconds)
     finally:
         remove(options.podman, folder)
+        release(folder, lock)
     problem = bounded.explain(outcome, options.seconds)
     if problem:
         print(problem)
     return 1 if problem else 0
+
+
+def hold(folder: str, *, strictly: bool = False) -> Optional[IO[bytes]]:
+    """Return the file whose lock says that a store is in use; None if another build has it.
+
+    Where a file system has no locks nobody knows: then None too, if `strictly`.
+    """
+    file = open(folder + ".lock", "wb")  # noqa: SIM115 # its lock lasts as long as the file is open
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    except OSError:
+        if strictly:
+            file.close()
+            return None
+    return file
+
+
+def release(folder: str, lock: IO[bytes]) -> None:
+    """Remove the lock of a store that is gone."""
+    with suppress(OSError):
+        os.unlink(folder + ".lock")
+    lock.close()
+
+
+def remove_abandoned(podman: str, stores: str, own: str) -> None:
+    """Remove the stores that killed jobs have left; that of this build too, whose lock is held."""
+    for name in sorted(os.listdir(stores)):
+        folder = os.path.join(stores, name)
+        if name.endswith(".lock"):
+            continue
+        lock = None if name == own else hold(folder, strictly=True)
+        if lock or name == own:
+            remove(podman, folder)
+        if lock:
+            release(folder, lock)
 
 
 def remove(podman: str, folder: str) -> None:

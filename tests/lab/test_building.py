@@ -7,7 +7,7 @@ import pytest
 from experiments import execution
 from experiments.images import staging
 from experiments.models import Cluster, Image, ImageImport, Operation
-from experiments.software import build_files, building, recipes
+from experiments.software import build_files, building
 from tests.conftest import tick_until
 from tests.lab.building import base, cluster, finish
 
@@ -62,5 +62,97 @@ def test_debian_packages_and_a_dockerfile_become_images_of_the_catalogue(
     assert (greeting.owner, greeting.labels["base"]) == (owner, image.digest)
     assert text in greeting.recipe
     archive = greeting.staged.get().path
-    assert "a note" in run(cluster, f"tar -xOf {archive} | tr '\\0' ' '")
+    assert "a note" in run(cluster, f"tar -xOf {archive} | grep -ao 'a note' | head -n 1")
     assert find_left(cluster) == ""
+
+
+def test_a_definition_file_becomes_a_sif_file_of_the_catalogue(
+    base: Image, cluster: Cluster
+) -> None:
+    owner = cluster.owner
+    text = f"Bootstrap: docker\nFrom: debian@{base.digest}\n\n%files\n    note.txt /opt/note.txt\n"
+    # What belongs to others inside belongs to the user's subordinate ids outside.
+    text += "%post\n    mkdir -m 700 /closed\n    chown 33:33 /closed /opt/note.txt\n"
+    row = build_files.request_file_build(
+        DEFINITION, text, {"note.txt": b"a note"}, cluster, owner, title="noted"
+    )
+    finish(cluster, "build")
+    row.refresh_from_db()
+    image = row.image
+    assert image
+    assert (image.kind, image.labels["base"], image.owner) == ("sif", base.digest, owner)
+    assert text in image.recipe
+    assert image.python_version == base.python_version or image.python_version
+    sif = staging.stage(image, cluster, "sif", owner)
+    finish(cluster, "stage")
+    sif.refresh_from_db()
+    assert sif.state == "ready"
+    on_it = building.request_build(image, "", cluster, owner, title="more", packages="hello")
+    finish(cluster, "build")
+    on_it.refresh_from_db()
+    assert on_it.image
+    assert "hello" in on_it.image.facts["packages"]["system"], "recipes take SIF files too"
+    assert find_left(cluster) == ""
+
+
+def fail(cluster: Cluster, image_import: ImageImport) -> str:
+    """Return the sentence with which a build has failed."""
+    live = Operation.objects.exclude(state__in=Operation.FINAL)
+    tick_until(cluster, lambda: not live.exists(), seconds=300)
+    image_import.refresh_from_db()
+    assert image_import.state == "failed"
+    assert image_import.image is None
+    return image_import.problem
+
+
+@pytest.mark.parametrize("kind", [DOCKERFILE, DEFINITION])
+def test_builds_that_fail_say_why_and_leave_nothing(
+    kind: str, base: Image, cluster: Cluster
+) -> None:
+    owner, number = cluster.owner, iter(range(100))
+
+    def ask(command: str, minutes: int = 5) -> ImageImport:
+        line = f"{command} # {next(number)}"
+        text = f"Bootstrap: docker\nFrom: debian@{base.digest}\n%post\n    {line}\n"
+        if kind == DOCKERFILE:
+            text = f"FROM debian@{base.digest}\nRUN {line}\n"
+        return build_files.request_file_build(
+            kind, text, {}, cluster, owner, title="x", minutes=minutes
+        )
+
+    update = "mkdir -p /var/cache/apt/archives/partial && apt-get update -o APT::Update::Error-Mode"
+    update += "=any -o Acquire::Retries=0"
+    nobody = (
+        "-o Acquire::http::Proxy=http://127.0.0.1:9 -o Acquire::https::Proxy=http://127.0.0.1:9"
+    )
+    problem = fail(cluster, ask(f"{update} {nobody}"))
+    assert "The build asked the network for something, and lab got no answer" in problem
+    problem = fail(cluster, ask("printf '\\377\\376'; exit 7"))
+    assert "ended with exit code 7" in problem or "exit status 7" in problem
+    loud = ask("head -c 5000000 /dev/zero | tr '\\0' 'x' | fold; false")
+    assert fail(cluster, loud)
+    operation = loud.operations.get()
+    assert len(operation.output_tail) < 100_000
+    late = ask("setsid sleep 3000", minutes=1)
+    assert "did not end within 1 minutes, and was ended." in fail(cluster, late)
+    assert find_left(cluster) == ""
+
+
+def test_a_build_whose_job_is_killed_is_cleared_by_the_next(base: Image, cluster: Cluster) -> None:
+    owner = cluster.owner
+    text = f"FROM debian@{base.digest}\nRUN chown 33:33 /opt && setsid sleep 2999\n"
+    row = build_files.request_file_build(DOCKERFILE, text, {}, cluster, owner, title="x")
+    tick_until(cluster, lambda: "2999" in find_left(cluster), seconds=120)
+    run(cluster, f"scancel --full --signal=KILL {row.operations.get().scheduler_id}")
+    assert fail(cluster, row)
+    assert "sleep 2999" not in find_left(cluster)
+    cancelled = build_files.request_file_build(DOCKERFILE, text, {}, cluster, owner, title="x")
+    tick_until(cluster, lambda: "2999" in find_left(cluster), seconds=120)
+    staging.cancel(cancelled.operations.get(), owner)
+    assert "cancelled" in fail(cluster, cancelled)
+    assert "sleep 2999" not in find_left(cluster)
+    late = build_files.request_file_build(
+        DOCKERFILE, text, {}, cluster, owner, title="x", minutes=1
+    )
+    assert "did not end within 1 minutes" in fail(cluster, late)
+    assert find_left(cluster) == "", "the next build removes what killed jobs have left"

@@ -273,6 +273,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "data_copy_read": (POST, "data copy", Role.RESEARCHER),
     "data_copy_forget": (POST, "data copy", Role.RESEARCHER),
     "recipe_new": (GET, "", Role.RESEARCHER),
+    "build_file_new": (GET, "", Role.RESEARCHER),
     "image_match": (POST, "image", Role.RESEARCHER),
     "visibility": (GET, "visibility", Role.RESEARCHER),
     "link": (GET, "link", NOBODY),

@@ -95,3 +95,25 @@ def test_an_image_of_a_lock_offers_its_bare_metal_side(
     assert button in said
     assert as_owner.post(address, {"cluster": "999999"}).status_code == 404
     assert button not in page(as_owner.get(base.get_absolute_url())), "no lock is known"
+
+
+def test_debian_packages_need_no_lock(base: Image, site: Site, as_owner: Client) -> None:
+    RuntimeFactory(cluster=site.cluster, kind="podman", executable="podman")
+    as_owner.post(NEW, filled(base, site, lock="", packages="hello\ng++ # a compiler"))
+    row = ImageImport.objects.get()
+    assert (row.packages, row.lock) == ("hello\ng++", "")
+    assert row.reference == "debian 13 and 2 Debian packages"
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"packages": "-y"}, "-y is no Debian package"),
+        ({"packages": "hello", "lock": ""}, "has no Podman"),
+    ],
+)
+def test_what_is_wrong_with_debian_packages_is_said(
+    base: Image, site: Site, as_owner: Client, more: dict[str, Any], told: str
+) -> None:
+    assert told in page(as_owner.post(NEW, filled(base, site, **more)))
+    assert not ImageImport.objects.exists()
