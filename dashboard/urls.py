@@ -326,6 +326,7 @@ urlpatterns = [
         name="image_cyclonedx",
     ),
     path("catalogue/images/<int:pk>/match/", recipe_views.match, name="image_match"),
+    path("catalogue/images/<int:pk>/tree/", recipe_views.make_tree, name="image_tree"),
     path("catalogue/images/<int:pk>/stage/", image_views.stage, name="image_stage"),
     path("catalogue/images/<int:pk>/labels/", image_views.labels, name="image_labels"),
     path("catalogue/images/<int:pk>/delete/", image_views.delete, name="image_delete"),

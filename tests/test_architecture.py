@@ -144,6 +144,7 @@ ROOMS = {
         "software": "interpreters jobs runtimes scripts",
         "recipes": "images jobs scripts software",
         "file_builds": "images jobs recipes",
+        "own_trees": "images jobs recipes software",
         "removals": "jobs untrusted",
         "submissions": "errors jobs payload schedulers scripts transports",
         "unknown_nodes": "errors jobs schedulers transports",

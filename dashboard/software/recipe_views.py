@@ -14,7 +14,7 @@ from dashboard.typed_requests import Request, parse_whole_number
 from experiments.access.permissions import why_not_add
 from experiments.images.staging import NotDone
 from experiments.models import Cluster, Environment, Image, ImageImport
-from experiments.software import building
+from experiments.software import building, own_trees
 
 
 @require_http_methods(["GET", "POST"])
@@ -68,3 +68,22 @@ def match(request: Request, pk: int) -> HttpResponse:
     except NotDone as refusal:
         messages.error(request, f"Not made. {refusal}")
     return redirect(f"{image.get_absolute_url()}#match")
+
+
+@require_POST
+def make_tree(request: Request, pk: int) -> HttpResponse:
+    """Request the environment of an image's own files, outside of a container."""
+    require(why_not_add(request.user, Environment))
+    image = visible_row(request, Image, pk)
+    clusters = Cluster.objects.usable_by(request.user)
+    cluster = get_object_or_404(clusters, pk=parse_whole_number(request.POST.get("cluster")))
+    try:
+        own_trees.request_tree(image, cluster, request.user)
+        messages.success(
+            request,
+            f"{cluster} was asked to unpack {image} for use outside of a container. The "
+            "environment can be chosen for an experiment once it is there and was inspected.",
+        )
+    except NotDone as refusal:
+        messages.error(request, f"Not made. {refusal}")
+    return redirect(f"{image.get_absolute_url()}#tree")

@@ -15,6 +15,7 @@ from experiments.execution.operations import (
 )
 from experiments.execution.specs import split_lines
 from experiments.images.image_imports import end_image_import
+from experiments.images.inventory import find_interpreter
 from experiments.models import (
     Cluster,
     Image,
@@ -24,7 +25,7 @@ from experiments.models import (
     SentFile,
     StagedImage,
 )
-from experiments.software import build_files, inspections, recipes
+from experiments.software import build_files, inspections, own_trees, recipes
 from runners.file_builds import (
     BUILD_FILE,
     LOCAL_BASE,
@@ -41,6 +42,7 @@ from runners.file_builds import (
 from runners.images import definition_files, dockerfiles
 from runners.images.staging_steps import Source
 from runners.jobs import EnvironmentSpec, Step
+from runners.own_trees import MARK, lay_out_tree
 from runners.recipes import LOCK, build, match
 from runners.records import Record
 from runners.runtimes import RUNTIMES
@@ -192,5 +194,42 @@ class Match(OperationKind):
         return ""
 
 
+class Tree(OperationKind):
+    """Unpack an image, make its files an environment outside of a container, and inspect it."""
+
+    def waits_for(self, operation: Operation) -> StagedImage | None:
+        return operation.image.archive_on(operation.cluster) if operation.image else None
+
+    def work(self, operation: Operation) -> Work:
+        image, cluster = operation.image, operation.cluster
+        if image is None:
+            raise NotPossible("The image is gone.")
+        archive = image.archive_on(cluster)
+        if archive is None or archive.state != State.READY:
+            why = archive.message if archive else "it is gone"
+            raise NotPossible(f"The image’s archive is not on {cluster}: {why}")
+        is_sif = image.kind == Image.Kind.SIF
+        steps = lay_out_tree(
+            Source(image.kind, archive.path, image.digest),
+            operation.directory or name_operation_directory(operation),
+            own_trees.name_tree_folder(image, cluster),
+            find_interpreter(image.facts),
+            tree="" if is_sif else image.tree,
+            apptainer=_name_program(_find_builder(cluster, Kind.DEFINITION)) if is_sif else "",
+        )
+        return Work(steps)
+
+    def finish(self, operation: Operation, problem: str, record: Record) -> str:
+        if problem or operation.image is None:
+            return problem
+        facts = parse_result(record, SOFTWARE)
+        if facts.get("mark") != MARK:
+            return "The tree was unpacked, but nothing could be read in it."
+        tree = own_trees.keep_tree(operation.image, operation)
+        inspections.keep_inspection(tree, facts, inspections.compute_fingerprint(tree), operation)
+        return ""
+
+
 KINDS[Operation.Kind.BUILD] = Build()
 KINDS[Operation.Kind.MATCH] = Match()
+KINDS[Operation.Kind.TREE] = Tree()

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from experiments import execution
+from experiments.execution import lifecycle
 from experiments.images import staging
-from experiments.models import Cluster, Image, ImageImport, Operation
-from experiments.software import build_files, building
+from experiments.models import Cluster, Environment, Image, ImageImport, Operation
+from experiments.software import build_files, building, inspections, own_trees, parity_reports
+from lab.client import Lab
 from tests.conftest import tick_until
+from tests.factories import ExperimentFactory, WorkloadFactory
 from tests.lab.building import base, cluster, finish
 
 __all__ = ["base", "cluster"]  # fixtures
@@ -156,3 +162,49 @@ def test_a_build_whose_job_is_killed_is_cleared_by_the_next(base: Image, cluster
     )
     assert "did not end within 1 minutes" in fail(cluster, late)
     assert find_left(cluster) == "", "the next build removes what killed jobs have left"
+
+
+def test_an_images_own_tree_is_an_environment_with_the_same_software(
+    lab: Lab, cluster: Cluster
+) -> None:
+    owner = cluster.owner
+    image = Image.objects.get(digest=lab.images["numpy"].image.digest)
+    own_trees.request_tree(image, cluster, owner)
+    finish(cluster, "tree")
+    tree = own_trees.find_tree(image, cluster)
+    assert tree
+    assert (tree.is_bare_metal, tree.tree_of) == (True, image)
+    assert inspections.find_known_software([tree])[tree.pk].is_known
+
+    code = "import ctypes, numpy, os, subprocess, sys; print(numpy.__file__, os.__file__); "
+    code += "print(sorted({line.split()[-1] for line in open('/proc/self/maps') if '.so' in line}))"
+    code += "; subprocess.run([sys.executable, '-c', 'import numpy; print(numpy.__file__)'])"
+    folder = own_trees.name_tree_folder(image, cluster)
+    printed = run(cluster, f'{folder}/bin/python -c "{code}"')
+    paths = re.findall(r"/[\w./+-]+", printed)
+    assert len(paths) > 10
+    assert all(path.startswith(f"{folder}/") for path in paths), printed
+    assert run(cluster, f"{folder}/run /usr/bin/dpkg --version").startswith("Debian")
+
+    container = Environment.objects.filter(
+        cluster=cluster, staged_image__image=image, runtime__kind="apptainer"
+    ).first()
+    assert container
+    inspections.request_inspection(container, owner)
+    finish(cluster, "inspect")
+    draft = ExperimentFactory(
+        cluster=cluster,
+        partition=cluster.partitions.get(name="gpu"),
+        baseline=tree,
+        environments=[tree, container],
+        workloads=[WorkloadFactory(kind="blas", parameters={"steps": 6, "burn_in": 1})],
+        repeats=1,
+        owner=owner,
+    )
+    (report,) = parity_reports.make_reports(draft)
+    assert report.answer == "yes", report.differences
+    lifecycle.launch(draft, owner)
+    tick_until(cluster, lambda: all(job.is_final for job in draft.jobs.all()), seconds=200)
+    assert set(draft.runs.values_list("state", flat=True)) == {"succeeded"}
+    snapshot = draft.runs.get(environment=tree).snapshot
+    assert folder in json.dumps(snapshot.facts), "the run says which files it had loaded"

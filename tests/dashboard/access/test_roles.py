@@ -275,6 +275,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "recipe_new": (GET, "", Role.RESEARCHER),
     "build_file_new": (GET, "", Role.RESEARCHER),
     "image_match": (POST, "image", Role.RESEARCHER),
+    "image_tree": (POST, "image", Role.RESEARCHER),
     "visibility": (GET, "visibility", Role.RESEARCHER),
     "link": (GET, "link", NOBODY),
     "link_make": (POST, "visibility", Role.RESEARCHER),

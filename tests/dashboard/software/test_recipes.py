@@ -12,7 +12,7 @@ from django.urls import reverse
 from experiments.models import Image, ImageImport, Operation, StagedImage
 from experiments.software import recipes
 from tests.dashboard.conftest import People, Site
-from tests.factories import ImageFactory, RuntimeFactory
+from tests.factories import EnvironmentFactory, ImageFactory, RuntimeFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -117,3 +117,22 @@ def test_what_is_wrong_with_debian_packages_is_said(
 ) -> None:
     assert told in page(as_owner.post(NEW, filled(base, site, **more)))
     assert not ImageImport.objects.exists()
+
+
+def test_an_images_own_tree_is_offered_and_shown_for_what_it_is(
+    base: Image, site: Site, people: People, as_owner: Client
+) -> None:
+    button = "Make an environment of its files"
+    said = page(as_owner.get(base.get_absolute_url()))
+    assert button in said
+    assert "Its own tree, outside a container" in said
+    address = reverse("image_tree", args=[base.pk])
+    said = page(as_owner.post(address, {"cluster": site.cluster.pk}, follow=True))
+    assert "was asked to unpack debian 13" in said
+    assert button not in said
+    tree = EnvironmentFactory(cluster=site.cluster, tree_of=base, owner=people.owner)
+    said = page(as_owner.get(base.get_absolute_url()))
+    assert tree.name in said
+    said = page(as_owner.get(reverse("environment", args=[tree.pk])))
+    assert "the own files of image debian 13, outside of a container" in said
+    assert as_owner.post(address, {"cluster": "999999"}).status_code == 404
