@@ -66,8 +66,8 @@ def request_build(
     if lock:
         _require_lockable(base, cluster, has_packages=bool(debian))
     build_files.require_sif_opener(base, cluster)
-    if problem := explain_mismatch(base, cluster, partition):
-        raise NotDone(problem)
+    if mismatch := explain_mismatch(base, cluster, partition):
+        raise NotDone(mismatch)
     with transaction.atomic():
         archive = staging.get_or_request_archive(base, cluster)
         row = ImageImport.objects.create(
