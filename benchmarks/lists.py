@@ -38,7 +38,10 @@ ADDRESSES = (
     f"/api/v1/runs?limit=100&metrics={METRICS}&sort=-metric.step_time",
     f"/api/v1/runs?limit=100&metrics={METRICS}&sort=node&where=metric.step_time>=0.19",
     f"/api/v1/runs?limit=100&metrics={METRICS}&cursor=NTAwMDA=",
+    f"/api/v1/runs?limit=100&metrics={METRICS}&sort=-metric.step_time&cursor=NDk5OTc=",
+    # Behind a run that has no such metric: at the end of the list.
     f"/api/v1/runs?limit=100&metrics={METRICS}&sort=-metric.step_time&cursor=NTAwMDA=",
+    f"/api/v1/runs?limit=100&metrics={METRICS}&column=parameter.steps&column=fact.kernel",
     "/api/v1/experiments",
     "/api/v1/experiments?sort=-launched&state=ended",
     "/experiments/",

@@ -94,6 +94,7 @@ urlpatterns = [
         name="deposit_token_delete",
     ),
     path("account/tokens/", api_token_views.api_tokens, name="api_tokens"),
+    path("account/tokens/all/", api_token_views.all_api_tokens, name="all_api_tokens"),
     path("account/tokens/<int:pk>/", api_token_views.api_token, name="api_token"),
     path(
         "account/tokens/<int:pk>/withdraw/",

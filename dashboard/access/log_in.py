@@ -13,6 +13,7 @@ from functools import cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
 
+from django import forms
 from django.apps import apps
 from django.conf import settings
 from django.contrib.admin.forms import AdminAuthenticationForm
@@ -24,7 +25,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from dashboard.form_styles import Styled
-from experiments.models import User
+from experiments.models import ApiToken, User
 
 Address = IPv4Address | IPv6Address
 
@@ -114,4 +115,21 @@ class AdminLoginForm(RateLimitedLoginForm, AdminAuthenticationForm):
 
 
 class PasswordForm(Styled, PasswordChangeForm):
-    """The form of one's own password: the old one, and the new one twice."""
+    """The form of one's own password: the old one, the new one twice, and what to do with tokens.
+
+    A token goes on when a password changes: who changes it because somebody else knows it has to
+    withdraw them too.
+    """
+
+    withdraws_tokens = forms.BooleanField(required=False)
+
+    def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
+        super().__init__(user, *args, **kwargs)
+        count = ApiToken.objects.valid().filter(owner=user).count()
+        if not count:
+            del self.fields["withdraws_tokens"]
+            return
+        tokens, verb = ("API token", "works") if count == 1 else ("API tokens", "work")
+        field = self.fields["withdraws_tokens"]
+        field.label = f"Withdraw my {count} {tokens}"
+        field.help_text = f"Otherwise {'it' if count == 1 else 'they'} {verb} as before."

@@ -10,7 +10,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
-from django.http import Http404, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponseBase
 from django.shortcuts import get_object_or_404
 
 from dashboard.typed_requests import OpenRequest
@@ -83,7 +83,7 @@ def get_editable(request: OpenRequest, pk: int) -> Experiment:
     return experiment
 
 
-def visible_row(request: OpenRequest, model: type[Row], pk: int, *related: str) -> Row:
+def visible_row(request: HttpRequest, model: type[Row], pk: int, *related: str) -> Row:
     """Return the row with its `related` ones; Http404 if it is hidden from the reader."""
     manager: Any = model._default_manager
     rows: QuerySet[Row] = manager.visible_to(request.user)
@@ -92,7 +92,7 @@ def visible_row(request: OpenRequest, model: type[Row], pk: int, *related: str) 
     return get_object_or_404(rows, pk=pk)
 
 
-def changeable_row(request: OpenRequest, model: type[Row], pk: int, *related: str) -> Row:
+def changeable_row(request: HttpRequest, model: type[Row], pk: int, *related: str) -> Row:
     """Return the row; Http404 if it is hidden from the reader, PermissionDenied if not theirs."""
     row = visible_row(request, model, pk, *related)
     require(why_not_change(request.user, row))

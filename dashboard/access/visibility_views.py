@@ -14,6 +14,7 @@ from dashboard.access import link_views
 from dashboard.access.rights import changeable_row
 from dashboard.access.visibility_forms import make_visibility_form, save_visibility
 from dashboard.typed_requests import Request
+from experiments.execution.link_actions import make_link
 from experiments.models import (
     Cluster,
     DataSet,
@@ -54,7 +55,7 @@ def change_visibility(request: Request, kind: str, pk: int) -> HttpResponse:
         messages.success(request, f"Visibility of {row}: {row.visibility_text}.")
         if row.visibility == Visibility.PUBLIC:
             if not ShareLink.objects.of(row).valid().exists():
-                link_views.make_link(request, row)
+                make_link(row, request.user)
             return redirect("visibility", kind, pk)
         return redirect(_home(kind, row))
     context = {"form": form, "row": row, "kind": kind, "home": _home(kind, row)}

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import URLPattern, URLResolver, include, path, reverse
 from ninja import NinjaAPI
 
+from dashboard.api import mlflow_views
 from dashboard.api.strict_requests import View, answer_strictly
 
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
@@ -33,6 +34,7 @@ def list_addresses(api: NinjaAPI) -> list[URLPattern | URLResolver]:
         path(route, _open(_make_view(api, route, views[route])), name=names[route])
         for route in sorted(views, key=_sort_fixed_first)
     ]
+    addresses.append(path(mlflow_views.ADDRESS, _open(mlflow_views.answer_mlflow), name="mlflow"))
     version = include((addresses, "api"), namespace="api")
     return [path("v1/", version), path("", _open(answer_index))]
 

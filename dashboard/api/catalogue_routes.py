@@ -3,190 +3,97 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from http import HTTPStatus
 from typing import Annotated, Any
 
-from django.db.models import Model, Prefetch, QuerySet
+from django.db.models import Model
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from ninja import Query, Router, Schema
 from pydantic import create_model
 
+from dashboard.api import catalogue_schemas as catalogue
+from dashboard.api import operation_schemas as operations
+from dashboard.api.catalogue_schemas import Select
 from dashboard.api.experiment_routes import REFUSED, Key
 from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
 from dashboard.api.problems import ProblemSchema
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import READ
 from dashboard.execution.run_columns import list_columns
-from experiments.models import Cluster, DataSet, Environment, Image, Partition, Workload
 
 router = Router(tags=["Catalogue"])
-Select = Callable[[Any], QuerySet[Any]]
 Limit = Annotated[int, Query(ge=1, le=MOST)]
 
-
-class PartitionSchema(Schema):
-    """A partition of a cluster."""
-
-    id: int
-    cluster: int
-    name: str
-    nodes: int
-    gpus_per_node: int
-    gpu_model: str
-    cpus_per_node: int
-    time_limit_minutes: int
-    enabled: bool
-
-
-class ClusterSchema(Schema):
-    """A cluster, without its address."""
-
-    id: int
-    name: str
-    scheduler: str
-    enabled: bool
-    last_seen_at: datetime | None
-    last_error: str
-    partitions: list[PartitionSchema]
-    page: str
-
-
-class EnvironmentSchema(Schema):
-    """Where a program finds its software: bare metal, or a runtime with an image."""
-
-    id: int
-    name: str
-    cluster: int
-    runtime: str
-    mode: str
-    image: str
-    image_digest: str
-    python: str
-
-
-class WorkloadSchema(Schema):
-    """A program with its parameters."""
-
-    id: int
-    name: str
-    kind: str
-    parameters: dict[str, Any]
-    time_limit_seconds: int
-
-
-class ImageSchema(Schema):
-    """An image of the catalogue, known by its digest."""
-
-    id: int
-    reference: str
-    digest: str
-    kind: str
-    architecture: str
-    operating_system: str
-    framework: str
-    size_bytes: int | None
-    created_at: datetime
-    page: str
-
-
-class DataSetSchema(Schema):
-    """A data set, known by its digest."""
-
-    id: int
-    name: str
-    digest: str
-    files: int | None
-    size_bytes: int | None
-    licence: str
-
-
-def _select(model: Any) -> Select:
-    return lambda user: model.objects.visible_to(user)
-
-
-def _select_clusters(user: Any) -> QuerySet[Any]:
-    partitions = Prefetch("partitions", Partition.objects.order_by("name"))
-    return Cluster.objects.visible_to(user).prefetch_related(partitions)
-
-
-def _select_environments(user: Any) -> QuerySet[Any]:
-    rows = Environment.objects.visible_to(user)
-    return rows.select_related("runtime", "staged_image__image")
-
-
-def _describe_cluster(row: Cluster) -> ClusterSchema:
-    return ClusterSchema(
-        id=row.pk,
-        name=row.name,
-        scheduler=row.scheduler,
-        enabled=row.enabled,
-        last_seen_at=row.last_seen_at,
-        last_error=row.last_error,
-        partitions=[_describe_partition(part) for part in row.partitions.all()],
-        page=reverse("cluster", args=[row.pk]),
-    )
-
-
-def _select_partitions(user: Any) -> QuerySet[Any]:
-    return Partition.objects.filter(cluster__in=Cluster.objects.visible_to(user))
-
-
-def _describe_partition(row: Partition) -> PartitionSchema:
-    names = PartitionSchema.model_fields.keys() - {"id", "cluster"}
-    columns = {name: getattr(row, name) for name in names}
-    return PartitionSchema(id=row.pk, cluster=row.cluster_id, **columns)
-
-
-def _describe_environment(row: Environment) -> EnvironmentSchema:
-    image = row.staged_image.image if row.staged_image else None
-    return EnvironmentSchema(
-        id=row.pk,
-        name=row.name,
-        cluster=row.cluster_id,
-        runtime=row.kind,
-        mode=row.mode,
-        image=image.reference if image else "",
-        image_digest=image.digest if image else "",
-        python=row.python,
-    )
-
-
-def _describe_workload(row: Workload) -> WorkloadSchema:
-    return WorkloadSchema(
-        id=row.pk,
-        name=row.name,
-        kind=row.kind,
-        parameters=row.parameters,
-        time_limit_seconds=row.time_limit_seconds,
-    )
-
-
-def _describe_image(row: Image) -> ImageSchema:
-    names = ImageSchema.model_fields.keys() - {"id", "page"}
-    columns = {name: getattr(row, name) for name in names}
-    return ImageSchema(id=row.pk, page=row.get_absolute_url(), **columns)
-
-
-def _describe_data_set(row: DataSet) -> DataSetSchema:
-    names = DataSetSchema.model_fields.keys() - {"id"}
-    return DataSetSchema(id=row.pk, **{name: getattr(row, name) for name in names})
-
-
 KINDS: dict[str, tuple[type[Schema], Select, Callable[[Any], Schema]]] = {
-    "clusters": (ClusterSchema, _select_clusters, _describe_cluster),
-    "partitions": (PartitionSchema, _select_partitions, _describe_partition),
-    "environments": (EnvironmentSchema, _select_environments, _describe_environment),
-    "workloads": (
-        WorkloadSchema,
-        _select(Workload),
-        _describe_workload,
+    "clusters": (
+        catalogue.ClusterSchema,
+        catalogue.select_clusters,
+        catalogue.describe_cluster,
     ),
-    "images": (ImageSchema, _select(Image), _describe_image),
-    "data-sets": (DataSetSchema, _select(DataSet), _describe_data_set),
+    "partitions": (
+        catalogue.PartitionSchema,
+        catalogue.select_partitions,
+        catalogue.describe_partition,
+    ),
+    "environments": (
+        catalogue.EnvironmentSchema,
+        catalogue.select_environments,
+        catalogue.describe_environment,
+    ),
+    "workloads": (
+        catalogue.WorkloadSchema,
+        catalogue.select_workloads,
+        catalogue.describe_workload,
+    ),
+    "images": (catalogue.ImageSchema, catalogue.select_images, catalogue.describe_image),
+    "staged-images": (
+        operations.StagedImageSchema,
+        operations.select_staged_images,
+        operations.describe_staged_image,
+    ),
+    "image-imports": (
+        operations.ImageImportSchema,
+        operations.select_image_imports,
+        operations.describe_image_import,
+    ),
+    "data-sets": (
+        catalogue.DataSetSchema,
+        catalogue.select_data_sets,
+        catalogue.describe_data_set,
+    ),
+    "data-copies": (
+        operations.DataCopySchema,
+        operations.select_data_copies,
+        operations.describe_data_copy,
+    ),
+    "operations": (
+        operations.OperationSchema,
+        operations.select_operations,
+        operations.describe_operation,
+    ),
 }
 """The word in the address -> what is said of a row, which rows one may view, and how it is said."""
+
+
+def name_one(word: str) -> str:
+    """Return the word for a single row, as operations of the document have it."""
+    name = word.replace("-", "_")
+    return f"{name.removesuffix('ies')}y" if name.endswith("ies") else name.removesuffix("s")
+
+
+def send_described(
+    request: ApiRequest, word: str, pk: int, *, status: HTTPStatus = HTTPStatus.OK
+) -> HttpResponse:
+    """Return a row as it is now; where it was made, with its address. Raises Http404."""
+    _, select, describe = KINDS[word]
+    row = get_object_or_404(select(request.user), pk=pk)
+    answer = send_row(request, describe(row).model_dump(mode="json"))
+    if status != HTTPStatus.OK:
+        answer.status_code = status
+        answer["Location"] = reverse(f"api:read_{name_one(word)}", args=[pk])
+    return answer
 
 
 def _add_routes(
@@ -206,12 +113,11 @@ def _add_routes(
         )
 
     def read_row(request: ApiRequest, pk: Key) -> HttpResponse:
-        row = get_object_or_404(select(request.user), pk=pk)
-        return send_row(request, describe(row).model_dump(mode="json"))
+        return send_described(request, word, pk)
 
-    name = word.replace("-", "_")
+    name, one = word.replace("-", "_"), name_one(word)
     list_rows.__doc__ = f"List the {noun} that one may view, the newest first."
-    read_row.__doc__ = f"Return one {noun.removesuffix('s')}."
+    read_row.__doc__ = f"Return one {one.replace('_', ' ')}."
     columns: Any = {"items": (list[schema], ...), "next": (str | None, ...)}  # type: ignore[valid-type]
     page = create_model(f"{schema.__name__}List", __base__=Schema, **columns)
     router.get(
@@ -223,7 +129,8 @@ def _add_routes(
     router.get(
         f"{word}/{{pk}}",
         auth=READ,
-        operation_id=f"read_{name.removesuffix('s')}",
+        operation_id=f"read_{one}",
+        url_name=f"read_{one}",
         response={200: schema, **REFUSED},
     )(read_row)
 

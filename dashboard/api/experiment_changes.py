@@ -10,7 +10,7 @@ from django.db import transaction
 from django.http import HttpResponse
 from ninja import Field, Router
 
-from dashboard.access.visibility_forms import make_visibility_form, save_visibility
+from dashboard.access.visibility_forms import save_visibility
 from dashboard.api.experiment_actions import CHANGED, find_own
 from dashboard.api.experiment_routes import (
     REFUSED,
@@ -25,32 +25,28 @@ from dashboard.api.limits import HEAVY
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refuse
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import EXPERIMENTS
+from dashboard.api.visibility_changes import VisibilityChange, fill_in_visibility
 from dashboard.execution.label_views import LabelForm
 from experiments.access.permissions import why_not_add
 from experiments.execution import extending, labels, lifecycle, pins, unsent_jobs
 from experiments.execution.further_attempts import NotDone
 from experiments.models import Experiment
-from experiments.models.visibility import Visibility
 from experiments.notify import enqueue_tick
 from experiments.presets.experiment_copies import OF_OTHERS, NotCopied, is_copyable, make_copy
 
 router = Router(tags=["Experiments"])
 COMMA = "A tag has no comma: send each as a text of its own."
-NO_GROUPS = "You are in no group with which it could be shared."
 NONE_UNSENT = "There is no job to try again that the scheduler has not taken."
 NOT_STOPPED = "Not stopped: that interim analysis is not the last one, or decided nothing."
 Count = Annotated[int, Field(ge=1, lt=2**31)]
-GroupKey = Annotated[int, Field(ge=1, lt=2**63)]
 
 
-class ExperimentChange(StrictBody):
+class ExperimentChange(VisibilityChange):
     """What is to be another; what is not sent stays."""
 
     question: str | None = None
     tags: list[str] | None = None
     notes: str | None = None
-    visibility: Visibility | None = None
-    groups: list[GroupKey] | None = Field(None, description="Those who can view it: their ids.")
 
 
 class ExtensionRequest(StrictBody):
@@ -71,8 +67,8 @@ def change_experiment(request: ApiRequest, pk: Key, change: ExperimentChange) ->
     experiment = find_own(request, pk)
     label_form = _make_label_form(experiment, change)
     forms: list[Any] = [label_form]
-    if change.visibility is not None or change.groups is not None:
-        forms.append(_make_visibility_form(request, experiment, change))
+    if change.changes_visibility:
+        forms.append(fill_in_visibility(request, experiment, change))
     require_valid(*forms)
     with transaction.atomic():
         labels.relabel(experiment, request.user, **label_form.cleaned_data)
@@ -94,25 +90,6 @@ def _make_label_form(experiment: Experiment, change: ExperimentChange) -> LabelF
             "tags": ", ".join(tags),
         }
     )
-
-
-def _make_visibility_form(
-    request: ApiRequest, experiment: Experiment, change: ExperimentChange
-) -> Any:
-    groups = change.groups
-    if groups is None:
-        groups = list(experiment.groups.values_list("pk", flat=True))
-    visibility = experiment.visibility if change.visibility is None else change.visibility
-    # A row of its own: a form that is refused has changed its instance.
-    form = make_visibility_form(Experiment)(
-        {"visibility": visibility, "groups": groups},
-        instance=Experiment.objects.get(pk=experiment.pk),
-        user=request.user,
-    )
-    if change.groups and "groups" not in form.fields:
-        problems = [FieldProblem("groups", NO_GROUPS)]
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, NO_GROUPS, problems)
-    return form
 
 
 @router.post("experiments/{pk}/pin", auth=EXPERIMENTS, response=CHANGED)

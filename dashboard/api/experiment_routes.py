@@ -12,12 +12,17 @@ from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404
 from ninja import Field, Path, Query, Router, Schema
 
-from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
+from dashboard.api.list_parts import MOST, USUAL, refuse_columns, send_list, send_row
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import READ
-from dashboard.execution.experiment_columns import SORTS
-from dashboard.execution.experiment_list_views import select_experiments
+from dashboard.execution.experiment_columns import (
+    COLUMNS,
+    SORTS,
+    ExperimentColumn,
+    choose_columns,
+)
+from dashboard.execution.experiment_list_views import read_experiments, select_experiments
 from dashboard.lists import ExperimentFilter, list_keys_after
 from experiments.comparisons import read_kept_verdicts
 from experiments.execution.progress import measure_progress
@@ -56,10 +61,16 @@ class ExperimentSchema(Schema):
     page: str
 
 
+class ListedExperimentSchema(ExperimentSchema):
+    """An experiment with the columns that were asked for, in `columns` by their keys."""
+
+    columns: dict[str, Any] = {}
+
+
 class ExperimentList(Schema):
     """A part of the list of experiments."""
 
-    items: list[ExperimentSchema]
+    items: list[ListedExperimentSchema]
     next: str | None
 
 
@@ -98,6 +109,9 @@ class ExperimentFilters(Schema):
         "",
         description="A column, with - for descending order; usually the newest one comes first.",
         examples=["-launched"],
+    )
+    column: list[str] = Field(
+        [], description="A column of the page, such as workloads.", examples=[["workloads"]]
     )
 
 
@@ -166,7 +180,13 @@ def list_experiments(
     if problems:
         detail = "Filters or an order that make no sense."
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, problems)
+    refuse_columns((key for key in filters.column if key not in COLUMNS), list(COLUMNS))
+    columns = choose_columns(filters.column)[0] if filters.column else []
     rows = select_experiments(request, asked)  # type: ignore[arg-type]
+
+    def describe(shown: Sequence[Experiment]) -> Iterable[Schema]:
+        described = describe_experiments(shown, request.user)
+        return _add_columns(described, columns) if columns else described
 
     def take_keys(after: int | None, count: int) -> list[int]:
         query = QueryDict("archived=all")
@@ -180,13 +200,29 @@ def list_experiments(
     return send_list(
         request,
         rows.select_related("cluster", "partition", "owner"),
-        ExperimentSchema,
-        lambda shown: describe_experiments(shown, request.user),
+        ListedExperimentSchema,
+        describe,
         limit=limit,
         cursor=cursor,
         fields=fields,
         take_keys=take_keys if path else None,
     )
+
+
+def _add_columns(
+    described: Iterable[ExperimentSchema], columns: Sequence[ExperimentColumn]
+) -> Iterable[ListedExperimentSchema]:
+    """Yield experiments with the values of their columns, as files have them."""
+    items = list(described)
+    rows = {row.pk: row for row in read_experiments([item.id for item in items], columns)}
+    all_progress = measure_progress(list(rows.values()))
+    for item in items:
+        row = rows.get(item.id)
+        values = {
+            column.key: column.read(row, all_progress[row.pk]) if row else None
+            for column in columns
+        }
+        yield ListedExperimentSchema(**item.model_dump(), columns=values)
 
 
 @router.get("experiments/{pk}", auth=READ, response={200: ExperimentSchema, **REFUSED})

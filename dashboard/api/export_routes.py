@@ -13,14 +13,15 @@ from pydantic import Field
 from dashboard.api.problems import Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import READ
-from dashboard.comparisons.arrow_files import KINDS, ArrowTable, Ending, write_file
-from dashboard.comparisons.copied_runs import (
+from dashboard.comparisons.arrow_files import KINDS, Ending, write_file
+from dashboard.comparisons.export_limit import RETRY_SECONDS, send_within_limit
+from experiments.comparisons.arrow_tables import ArrowTable
+from experiments.comparisons.copied_runs import (
     copy_measurements,
     copy_runs,
     copy_series,
     list_metrics,
 )
-from dashboard.comparisons.export_limit import RETRY_SECONDS, send_within_limit
 from experiments.models import Experiment, Run
 from experiments.models.states import RunState
 

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, model_validator
 from dashboard.api.problems import FieldProblem, Problem
 
 INVALID = "What was sent is not valid."
+NO_GROUPS = "You are in no group with which it could be shared."
 
 
 class StrictBody(Schema):
@@ -46,3 +47,10 @@ def require_valid(*forms: BaseForm) -> None:
     problems = [problem for form in forms for problem in list_form_problems(form)]
     if problems:
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, INVALID, problems)
+
+
+def require_offered_groups(form: BaseForm, groups: Any) -> None:
+    """Raise Problem 422 for groups that were sent where a form offers none: it would drop them."""
+    if groups and "groups" not in form.fields:
+        problems = [FieldProblem("groups", NO_GROUPS)]
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, NO_GROUPS, problems)

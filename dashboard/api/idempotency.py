@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ from django.db import transaction
 from django.http import HttpResponse, JsonResponse
 from django.http.request import RawPostDataException
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 from ninja.operation import Operation
 from ninja.utils import contribute_operation_callback
 
@@ -31,6 +31,9 @@ OTHER = (
     "key of its own."
 )
 WRONG = f"An Idempotency-Key has 1 to {LONGEST_KEY} printable ASCII characters."
+KEPT_CONTENT = "kept_content"
+"""The attribute of an answer with what is kept in place of its content."""
+UPLOAD = "multipart/form-data"
 DOCUMENTED = {
     "name": HEADER,
     "in": "header",
@@ -74,6 +77,15 @@ def _wrap(view: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
+def send_secret(content: Mapping[str, Any], secret: str, status: HTTPStatus) -> HttpResponse:
+    """Return an answer with a secret, which is sent once: what is kept of it has null there."""
+    answer = JsonResponse(content, status=status)
+    answer["Cache-Control"] = "no-store"
+    kept = JsonResponse({**content, secret: None}).content
+    setattr(answer, KEPT_CONTENT, kept)
+    return answer
+
+
 def make_response(result: Any) -> HttpResponse:
     """Return the response of what a route has returned: one, a schema, or a status and a schema."""
     if isinstance(result, HttpResponse):
@@ -106,14 +118,20 @@ def _do_once(request: ApiRequest, key: str, work: Callable[[], HttpResponse]) ->
                 fingerprint=fingerprint,
                 status=answer.status_code,
                 content_type=answer["Content-Type"],
-                content=answer.content,
+                content=getattr(answer, KEPT_CONTENT, answer.content),
             )
     return answer
 
 
 def _compute_fingerprint(request: ApiRequest) -> str:
-    """Return the SHA-256 of method, address and content; of uploads, of all their parts."""
-    digest = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
+    """Return an HMAC of method, address and content; of uploads, of all their parts.
+
+    A content may have a password, which nobody can guess from the row without the site's key.
+    """
+    start = f"{request.method} {request.get_full_path()}\n"
+    digest = salted_hmac("tare: answered request", start, algorithm="sha256")
+    if request.content_type == UPLOAD:
+        _ = request.POST  # else `body` refuses what is larger than a form, and files are
     try:
         digest.update(request.body)
     except RawPostDataException:
@@ -123,4 +141,5 @@ def _compute_fingerprint(request: ApiRequest) -> str:
             digest.update(repr((name, file.name)).encode())  # type: ignore[union-attr]
             for piece in file.chunks():  # type: ignore[union-attr]
                 digest.update(piece)
+            file.seek(0)  # type: ignore[union-attr]
     return digest.hexdigest()

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.db import DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationError
 
+from dashboard.deleted_rows import is_of_deleted
+from experiments.access.audit import RowDeleted
+from experiments.clusters.visit_requests import NotStored
+
+logger = logging.getLogger(__name__)
+DELETED = "It was deleted meanwhile, or what it names was. Nothing was changed."
 CONTENT_TYPE = "application/problem+json"
 NOT_FOUND = "There is no such row, or you may not view it."
 NO_TOKEN = "Log in by a token: “Authorization: Bearer tare_…”. Account → API tokens makes one."  # noqa: S105
@@ -92,6 +100,15 @@ def answer_problems(api: NinjaAPI) -> None:
     @api.exception_handler(Http404)
     def answer_missing(request: HttpRequest, error: Http404) -> HttpResponse:
         return send_problem(Problem(HTTPStatus.NOT_FOUND, NOT_FOUND))
+
+    @api.exception_handler(DatabaseError)
+    @api.exception_handler(NotStored)
+    @api.exception_handler(RowDeleted)
+    def answer_deleted(request: HttpRequest, error: Exception) -> HttpResponse:
+        if not is_of_deleted(error):
+            raise error
+        logger.warning("%s: what it is about was deleted", request.path, exc_info=error)
+        return send_problem(Problem(HTTPStatus.CONFLICT, DELETED))
 
     @api.exception_handler(PermissionDenied)
     def answer_denied(request: HttpRequest, error: PermissionDenied) -> HttpResponse:

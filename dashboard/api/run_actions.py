@@ -17,7 +17,8 @@ from dashboard.api.form_bodies import StrictBody
 from dashboard.api.idempotency import idempotent
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
-from dashboard.api.run_routes import RunDetails, Uid, find_run, read_run
+from dashboard.api.run_items import RunDetails
+from dashboard.api.run_routes import Uid, find_run, read_run
 from dashboard.api.tokens import EXPERIMENTS
 from experiments.execution import excluded_runs, lifecycle, repairs
 from experiments.execution.further_attempts import NotDone

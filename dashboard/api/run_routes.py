@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
-from django.urls import reverse
 from ninja import Field, Path, Query, Router, Schema
 
 from dashboard.api.document import PLAIN_TEXT
 from dashboard.api.experiment_routes import REFUSED, Key, find_experiment
-from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
+from dashboard.api.list_parts import MOST, USUAL, refuse_columns, send_list, send_row
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
+from dashboard.api.run_items import (
+    READ_COLUMNS,
+    ListedRunSchema,
+    RunDetails,
+    describe_runs,
+    write_columns,
+)
 from dashboard.api.tokens import READ
 from dashboard.execution.run_columns import OWN, Columns
-from dashboard.execution.run_listing import RunsInOrder, read_run_list
-from experiments.models import Experiment, Measurement, Run
+from dashboard.execution.run_listing import RunsInOrder, read_rows, read_run_list
+from experiments.models import Experiment, Run
 
 router = Router(tags=["Runs"])
 Uid = Annotated[
@@ -34,51 +39,12 @@ Uid = Annotated[
     ),
 ]
 MOST_METRICS = 20
-READ_COLUMNS = (
-    *("pk", "uid", "experiment", "workload__name", "environment", "environment__name"),
-    *("experiment__baseline", "scale", "repeat", "job__block", "position", "state", "reason"),
-    *("exit_code", "node", "began_at", "ended_at"),
-)
-NO_RUN = "0" * 32
-
-
-class RunSchema(Schema):
-    """A run: what it is of, how it ended, and its numbers."""
-
-    id: str
-    experiment: int
-    workload: str
-    environment: str
-    is_baseline: bool
-    scale: str
-    repeat: int
-    block: int
-    position: int
-    state: str
-    reason: str
-    exit_code: int | None
-    node: str
-    began_at: datetime | None
-    ended_at: datetime | None
-    metrics: dict[str, float]
-    units: dict[str, str]
-    page: str
-
-
-class RunDetails(RunSchema):
-    """A run with what explains it."""
-
-    message: str
-    command: str
-    phases: dict[str, float]
-    parameters: dict[str, Any]
-    snapshot: dict[str, Any]
 
 
 class RunList(Schema):
     """A part of the list of runs."""
 
-    items: list[RunSchema]
+    items: list[ListedRunSchema]
     next: str | None
 
 
@@ -98,43 +64,6 @@ class SeriesList(Schema):
     items: list[SeriesSchema]
 
 
-def describe_runs(
-    rows: Sequence[Mapping[str, Any]], metrics: Sequence[str] = ()
-) -> Iterable[dict[str, Any]]:
-    """Return what the API says of runs, with those `metrics`, or all; one query for all numbers.
-
-    `rows` have READ_COLUMNS alone, without a model or a schema between: a list has hundreds.
-    """
-    numbers: dict[int, list[tuple[str, float, str]]] = {}
-    stored = Measurement.objects.filter(run__in=[row["pk"] for row in rows]).order_by()
-    stored = stored.filter(metric__in=metrics) if metrics else stored
-    for key, metric, value, unit in stored.values_list("run", "metric", "value", "unit"):
-        numbers.setdefault(key, []).append((metric, value, unit))
-    pattern = reverse("run", args=[NO_RUN])
-    for row in rows:
-        measured = sorted(numbers.get(row["pk"], []))
-        yield {
-            "id": row["uid"],
-            "experiment": row["experiment"],
-            "workload": row["workload__name"],
-            "environment": row["environment__name"],
-            "is_baseline": row["environment"] == row["experiment__baseline"],
-            "scale": row["scale"],
-            "repeat": row["repeat"],
-            "block": row["job__block"] + 1,
-            "position": row["position"],
-            "state": row["state"],
-            "reason": row["reason"],
-            "exit_code": row["exit_code"],
-            "node": row["node"],
-            "began_at": row["began_at"],
-            "ended_at": row["ended_at"],
-            "metrics": {metric: value for metric, value, _ in measured},
-            "units": {metric: unit for metric, _, unit in measured},
-            "page": pattern.replace(NO_RUN, row["uid"]),
-        }
-
-
 class RunFilters(Schema):
     """The filters and the order of the page Runs."""
 
@@ -152,6 +81,11 @@ class RunFilters(Schema):
         "",
         description="A column, with - for descending order; usually the newest run comes first.",
         examples=["-metric.step_time"],
+    )
+    column: list[str] = Field(
+        [],
+        description="A column of the page, such as took, metric.NAME, parameter.NAME or fact.NAME.",
+        examples=[["parameter.steps"]],
     )
 
 
@@ -180,16 +114,34 @@ def _send_runs(
         problems = [FieldProblem("query.metrics", f"At most {MOST_METRICS} can be asked for.")]
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "Too many metrics.", problems)
     runs = _select_runs(request, filters, experiment)
+    columns = runs.columns if filters.column else ()
+
+    def describe(shown: Sequence[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+        own = [column.name for column in columns if column.kind == "metric"]
+        described = describe_runs(shown, [*names, *own] if names else ())
+        if not columns:
+            return described
+        values = {row.fields["uid"]: row.values for row in read_rows(_list_keys(shown), columns)}
+        return (
+            {**run, "columns": write_columns(columns, values.get(run["id"], {}))}
+            for run in described
+        )
+
     return send_list(
         request,
-        runs.rows.values(*READ_COLUMNS),
-        RunSchema,
-        lambda shown: describe_runs(shown, names),
+        runs.rows,
+        ListedRunSchema,
+        describe,
         limit=limit,
         cursor=cursor,
         fields=fields,
         take_keys=runs.list_keys_after if filters.sort else None,
+        read=Run.objects.values(*READ_COLUMNS),
     )
+
+
+def _list_keys(rows: Sequence[Mapping[str, Any]]) -> list[int]:
+    return [row["pk"] for row in rows]
 
 
 def _select_runs(request: ApiRequest, filters: RunFilters, experiment: int | None) -> RunsInOrder:
@@ -202,8 +154,11 @@ def _select_runs(request: ApiRequest, filters: RunFilters, experiment: int | Non
     if experiment is not None:
         query["archived"] = "all"
     # What metrics and parameters there are is read where they are asked for alone.
-    offered = None if filters.sort or filters.where else Columns(OWN.values())
+    needs_all = filters.sort or filters.where or filters.column
+    offered = None if needs_all else Columns(OWN.values())
     run_list = read_run_list(request, query, offered)  # type: ignore[arg-type]
+    columns = run_list.offered
+    refuse_columns((key for key in filters.column if not columns.get(key)), columns.keys)
     if run_list.problems:
         # A page leaves such a filter out and says so; a program would take all runs for its answer.
         sentences = [text.replace("is left out", "makes no sense") for text in run_list.problems]

@@ -12,13 +12,20 @@ from django.urls import reverse
 
 from dashboard.typed_requests import Request
 from experiments.access import audit
+from experiments.models import User
+
+
+def store(form: Any, by: User) -> Model:
+    """Save the row of a valid form, with its entry in the audit log, and return it."""
+    row: Model = form.instance
+    with audit.log_change(by, row):
+        form.save()
+    return row
 
 
 def save(request: Request, form: Any, message: str) -> HttpResponse:
     """Save the row of a valid form, and show its page with `message`."""
-    row: Model = form.instance
-    with audit.log_change(request.user, row):
-        form.save()
+    row = store(form, request.user)
     messages.success(request, message)
     return redirect(audit.name_kind(row), pk=row.pk)
 

@@ -253,23 +253,3 @@ class PartitionRow(Styled, forms.Form):
         if not self.has_facts:
             row.gpus_per_node = chosen.get("gpus_per_node") or 0
         return row
-
-
-def make_partition_rows(found: Found, data: Any = None) -> list[PartitionRow]:
-    """Return a form for each partition that was found; the default one is chosen."""
-    is_only = len(found.partitions) == 1
-    return [
-        PartitionRow(
-            data,
-            found=row,
-            scheduler=found.scheduler,
-            prefix=f"partition-{number}",
-            initial={
-                "chosen": row.is_up and (row.is_default or is_only),
-                "time_limit_minutes": proposed.time_limit_minutes,
-                "cpus_per_run": proposed.cpus_per_run,
-            },
-        )
-        for number, row in enumerate(found.partitions)
-        for proposed in [propose_partition(row)]
-    ]

@@ -11,23 +11,26 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.access.rights import require
+from dashboard.clusters.cluster_confirmation import (
+    add_cluster,
+    is_complete,
+    make_cluster_form,
+    make_partition_rows,
+)
 from dashboard.clusters.credential_forms import CredentialForm, ImportForm
 from dashboard.clusters.new_cluster_forms import (
     AddressForm,
-    ClusterForm,
     CredentialChoiceForm,
     HostKeyForm,
     WorkDirectoryForm,
-    make_partition_rows,
 )
 from dashboard.typed_requests import Request, read_posted_text
 from experiments.access.permissions import why_not_add
-from experiments.clusters import authorized_keys, preflights
+from experiments.clusters import authorized_keys
 from experiments.clusters import cluster_drafts as drafts
 from experiments.clusters import credentials as keys
-from experiments.models import Cluster, ClusterDraft, ClusterReading, Credential, Origin
+from experiments.models import Cluster, ClusterDraft, Credential, Origin
 from experiments.models.cluster_choices import scheduler_choices
-from experiments.models.visibility import Visibility
 from experiments.notify import enqueue_visit
 
 STEPS = (
@@ -175,19 +178,14 @@ def confirm(request: Request, pk: int) -> HttpResponse:
     if draft.next_step != "test" or latest.last is None or found is None:
         return redirect("cluster_draft_test", pk)
     data = request.POST or None
-    initial = {
-        "name": draft.name,
-        "reading": latest.last.pk,
-        "visibility": Visibility.MEMBERS,
-        "max_live_jobs": found.max_live_jobs or 16,
-        "poll_seconds": found.poll_seconds or 5,
-        "runtimes": [row.kind for row in found.runtimes],
-    }
-    form = ClusterForm(data, found=found, initial=initial)
+    form = make_cluster_form(draft, latest.last, found, data)
     rows = make_partition_rows(found, data)
-    if data and _is_complete(form, rows, latest.last):
+    if data and is_complete(form, rows, latest.last):
         try:
-            return _add(request, draft, latest.last, form, rows)
+            made = add_cluster(draft, latest.last, form, rows)
+            text = "Tare now checks it, on a compute node of each partition too."
+            messages.success(request, f"{made} is added. {text}")
+            return redirect("cluster", made.pk)
         except drafts.NotDone as problem:
             form.add_error(None, str(problem))
     label = dict(scheduler_choices())[found.scheduler]
@@ -201,37 +199,6 @@ def confirm(request: Request, pk: int) -> HttpResponse:
         latest=latest,
         scheduler_label=label,
     )
-
-
-def _is_complete(form: ClusterForm, rows: list[Any], reading: ClusterReading) -> bool:
-    """Return whether all that was posted is valid and about the reading that is shown."""
-    is_valid = all([form.is_valid(), *[row.is_valid() for row in rows]])
-    if form.cleaned_data.get("reading") != reading.pk:
-        form.add_error(None, "The cluster was read again meanwhile: look at what was found now.")
-        return False
-    if not any(row.cleaned_data.get("chosen") for row in rows):
-        form.add_error(None, "Choose at least one partition: jobs need one.")
-        return False
-    if not is_valid and not form.errors:
-        form.add_error(None, "A partition’s numbers have to be corrected, below.")
-    return is_valid
-
-
-def _add(
-    request: Request,
-    draft: ClusterDraft,
-    reading: ClusterReading,
-    form: ClusterForm,
-    rows: list[Any],
-) -> HttpResponse:
-    partitions = [row.make_partition() for row in rows if row.cleaned_data["chosen"]]
-    runtimes = form.make_runtimes()
-    made = drafts.add_cluster(draft, reading, form.make_cluster(draft), partitions, runtimes)
-    enqueue_visit(preflights.request_check(made, request.user))
-    messages.success(
-        request, f"{made} is added. Tare now checks it, on a compute node of each partition too."
-    )
-    return redirect("cluster", made.pk)
 
 
 @require_POST

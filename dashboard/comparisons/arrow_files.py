@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from dashboard.comparisons.parquet_files import Pieces
 from dashboard.comparisons.safe_files import make_safe_cell
+from experiments.comparisons.arrow_tables import ArrowTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,14 +20,6 @@ KINDS = {
 }
 HELD_BACK = 16
 """Bytes of an Arrow stream that wait for the next piece: a cut always falls inside a message."""
-
-
-@dataclass(frozen=True)
-class ArrowTable:
-    """A schema and its batches, which are made when they are asked for."""
-
-    schema: pa.Schema
-    batches: Iterator[pa.RecordBatch]
 
 
 def write_file(table: ArrowTable, ending: Ending) -> Iterator[bytes]:

@@ -102,8 +102,12 @@ def table_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
 def table_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the comparison of a published table as a JSON file."""
     comparison = _comparison_of(request, pk)
-    about = {"table": _about_table(comparison.row), "left_out": comparison.left_out}
-    return _json(comparison, about)
+    return _json(comparison, describe_table(comparison))
+
+
+def describe_table(comparison: TableComparison) -> dict[str, Any]:
+    """Return what the JSON file of a table says beside the rows of results."""
+    return {"table": _about_table(comparison.row), "left_out": comparison.left_out}
 
 
 @by_link

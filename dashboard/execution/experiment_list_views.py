@@ -43,7 +43,7 @@ def experiments(request: Request) -> HttpResponse:
         request, select_experiments(request, filters), sorts=SORTS, default=USUAL_SORT
     )
     # Runs are counted of the rows shown, not of all that the filter found.
-    shown = _read([row.pk for row in listing.page.object_list], columns)
+    shown = read_experiments([row.pk for row in listing.page.object_list], columns)
     all_progress = measure_progress(shown)
     chosen = {column.key for column in columns}
     context: dict[str, Any] = {
@@ -104,7 +104,7 @@ def send_experiments(keys: Sequence[int], query: QueryDict) -> StreamingHttpResp
 
 def _list_lines(keys: Sequence[int], columns: Sequence[ExperimentColumn]) -> Iterator[list[Any]]:
     for start in range(0, len(keys), CHUNK):
-        rows = _read(keys[start : start + CHUNK], columns)
+        rows = read_experiments(keys[start : start + CHUNK], columns)
         all_progress = measure_progress(rows)
         for row in rows:
             values = [column.read(row, all_progress[row.pk]) for column in columns]
@@ -125,7 +125,7 @@ def _find_last_change() -> Subquery:
     return Subquery(events.values("at")[:1])
 
 
-def _read(keys: Sequence[int], columns: Sequence[ExperimentColumn]) -> list[Experiment]:
+def read_experiments(keys: Sequence[int], columns: Sequence[ExperimentColumn]) -> list[Experiment]:
     """Return the experiments of these keys, in their order, with what the columns show."""
     rows: Any = Experiment.objects.without_plan().select_related("cluster", "owner", "baseline")
     chosen = {column.key for column in columns}

@@ -120,6 +120,10 @@ class Columns:
         return None
 
     @property
+    def keys(self) -> list[str]:
+        return list(self._columns)
+
+    @property
     def groups(self) -> list[tuple[str, list[Column]]]:
         """Return the columns under their headings."""
         headings = (("Run", ""), ("Metrics", METRIC), ("Parameters", PARAMETER), ("Facts", FACT))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from django.contrib import messages
@@ -191,8 +192,8 @@ def run_file(request: Request, uid: str, pk: int) -> FileResponse:
     row = _visible(request, uid)
     get_editable(request, row.experiment_id)
     file = get_object_or_404(RunFile, run=row, pk=pk)
-    copy = store.copy_of(str(file.pk))
-    if not file.has_copy or not copy.is_file():
+    copy = find_copy(file)
+    if copy is None:
         raise Http404(f"There is no copy of {file} here any more: fetch it again.")
     name = "".join(
         character if character.isprintable() else "_" for character in file.path.rpartition("/")[2]
@@ -200,3 +201,9 @@ def run_file(request: Request, uid: str, pk: int) -> FileResponse:
     return FileResponse(
         copy.open("rb"), as_attachment=True, filename=name, content_type="application/octet-stream"
     )
+
+
+def find_copy(file: RunFile) -> Path | None:
+    """Return where the copy of a file is; None where there is none, or none any more."""
+    copy = store.copy_of(str(file.pk))
+    return copy if file.has_copy and copy.is_file() else None

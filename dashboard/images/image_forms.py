@@ -306,7 +306,7 @@ class LabelsForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         labels = self.instance.labels
-        self.kept = {name: value for name, value in labels.items() if not _fits(name, value)}
+        self.kept = {name: value for name, value in labels.items() if not fits_line(name, value)}
         lines = [
             f"{name}={value}" if value else name
             for name, value in labels.items()
@@ -339,7 +339,7 @@ class LabelsForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
             row.save(update_fields=["labels"])
 
 
-def _fits(name: str, value: Any) -> bool:
+def fits_line(name: str, value: Any) -> bool:
     """Return whether a label can be written as a line and read back."""
     return (
         isinstance(value, str)

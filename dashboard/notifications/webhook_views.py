@@ -26,7 +26,6 @@ from experiments.models.notification import TEST_KIND, list_kinds
 from experiments.notifications import list_open_ways, webhooks
 from experiments.notify import enqueue_deliver
 
-CHANGED = ["address", "host", "kinds", "failures", "failing_since", "retry_at"]
 SESSION_NAME = "made for webhook {}"
 """In the session, encrypted, until the page that shows it is fetched."""
 LONGEST_TEST = timedelta(minutes=2)
@@ -56,7 +55,7 @@ def new(request: Request) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 @sensitive_post_parameters("address")
-@sensitive_variables("form", "address")
+@sensitive_variables("form")
 def webhook(request: Request, pk: int) -> HttpResponse:
     """Show a webhook with its last answers, and save what is changed."""
     row = _find_own(request, pk)
@@ -65,14 +64,9 @@ def webhook(request: Request, pk: int) -> HttpResponse:
     )
     if request.method == "POST" and form.is_valid():
         # Kinds of a role that was taken away meanwhile are no longer offered, and go.
-        address = form.cleaned_data["address"]
-        if row.address != Secret(address):  # what failed was another one
-            row.failures, row.failing_since, row.retry_at = 0, None, None
-        row.set_address(address)
-        row.kinds = form.cleaned_data["kinds"]
-        with transaction.atomic():
-            row.save(update_fields=CHANGED)
-            audit.note(request.user, "changed", row)
+        webhooks.change_webhook(
+            row, form.cleaned_data["address"], form.cleaned_data["kinds"], by=request.user
+        )
         messages.success(request, "Saved.")
         return redirect(row)
     now = database_now()

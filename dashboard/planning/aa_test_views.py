@@ -8,19 +8,15 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from dashboard.access.rights import require, require_maker_of, visible_row
-from dashboard.planning.power import propose_repeats
+from dashboard.planning.aa_tests import draft_against_itself
 from dashboard.typed_requests import Request, parse_whole_number
 from experiments.access.permissions import why_not_use
 from experiments.models import Environment, Experiment
-from experiments.presets.aa_drafts import (
-    CannotBeTested,
-    choose_workload,
-    list_partitions_to_offer,
-    make_aa_draft,
-)
+from experiments.presets.aa_drafts import CannotBeTested
 
-MARGIN = 0.02
 NO_WORKLOAD = "No workload is known that it can run: choose one below."
+NO_PARTITION = 0
+"""What is asked for where the form names no partition that there could be."""
 
 
 @require_maker_of(Experiment)
@@ -32,23 +28,14 @@ def new(request: Request, pk: int) -> HttpResponse:
         row = row.copy_of
     require(why_not_use(request.user, row.cluster))
     asked = request.POST.get("partition", "")
-    offered = list_partitions_to_offer(row.cluster)
-    chosen = [each for each in offered if not asked or each.pk == parse_whole_number(asked)]
-    if asked and not chosen:
-        messages.error(request, "This partition is not in service any more: choose another.")
-        return redirect("environment", pk=row.pk)
-    partition = chosen[0] if chosen else None
-    workload = choose_workload(row, partition, request.user)
-    repeats = propose_repeats(row.cluster, workload, margin=MARGIN, reader=request.user)
+    partition = (parse_whole_number(asked) or NO_PARTITION) if asked else None
     try:
-        draft, is_new = make_aa_draft(
-            row, partition, request.user, workload=workload, repeats=repeats, margin=MARGIN
-        )
+        made = draft_against_itself(row, partition, request.user)
     except CannotBeTested as problem:
         messages.error(request, str(problem))
         return redirect("environment", pk=row.pk)
     text = "A draft that compares the environment with itself. Look it through, and launch it."
-    messages.success(request, text if is_new else "This draft of yours was there already.")
-    if workload is None:
+    messages.success(request, text if made.is_new else "This draft of yours was there already.")
+    if not made.has_workload:
         messages.warning(request, NO_WORKLOAD)
-    return redirect("experiment_edit", pk=draft.pk)
+    return redirect("experiment_edit", pk=made.experiment.pk)

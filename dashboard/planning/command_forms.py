@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -226,6 +226,14 @@ class CommandForm(WorkloadForm):
         return try_patterns(
             read_typed_parameters(self.data) if self.is_bound else self.instance.parameters, log
         )
+
+
+def name_metric_fields(rows: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+    """Return metrics as the form sends them, by the names of its fields."""
+    fields = {"metric-TOTAL_FORMS": [str(len(rows))], "metric-INITIAL_FORMS": ["0"]}
+    for number, row in enumerate(rows):
+        fields |= {f"metric-{number}-{part}": [row[part]] for part in PARTS}
+    return fields
 
 
 def read_typed_parameters(data: Mapping[str, Any]) -> dict[str, Any]:

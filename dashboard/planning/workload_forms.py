@@ -7,15 +7,22 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from django import forms
+from django.db import transaction
 from django.forms import BoundField
 
+from dashboard.catalogue import row_changes
 from dashboard.form_styles import Styled
 from dashboard.typed_requests import Request
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.models import DataSet, User, Workload
 from experiments.planning.frozen_data import DATA_PATH, FOLDER, can_read_data, reads_folder
-from experiments.planning.variants import refresh_variants
-from experiments.planning.workloads import describe_limits, format_value, make_label
+from experiments.planning.variants import lock_workloads, refresh_variants
+from experiments.planning.workloads import (
+    describe_limits,
+    format_value,
+    make_label,
+    why_not_edit,
+)
 from runners.workloads import WORKLOADS, Parameter, ParameterError
 from runners.workloads.parameters import join_arguments
 
@@ -127,6 +134,25 @@ class WorkloadForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[t
         if commit:
             refresh_variants(workload)
         return workload
+
+
+class NotEditable(Exception):
+    """The workload stays as it is; the message says why."""
+
+
+def store_workload(form: WorkloadForm, by: User) -> Workload:
+    """Save the workload of a valid form, with its audit entry. Raises NotEditable.
+
+    A workload that an experiment was launched with, since the form was shown, stays as it is.
+    """
+    row: Workload = form.instance
+    with transaction.atomic():
+        if row.pk:
+            lock_workloads([row.pk])
+            if problem := why_not_edit(row):
+                raise NotEditable(problem)
+        row_changes.store(form, by)
+    return row
 
 
 FORMS: dict[str, type[WorkloadForm]] = {}

@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 from django.contrib import messages
-from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -20,13 +19,18 @@ from dashboard.access.rights import (
 from dashboard.catalogue import row_changes
 from dashboard.planning.command_forms import read_typed_parameters
 from dashboard.planning.pattern_matches import try_patterns
-from dashboard.planning.workload_forms import KindForm, WorkloadForm, choose_form
+from dashboard.planning.workload_forms import (
+    KindForm,
+    NotEditable,
+    WorkloadForm,
+    choose_form,
+    store_workload,
+)
 from dashboard.typed_requests import Request, parse_whole_number
 from experiments.access import permissions
 from experiments.models import DataSet, Workload
 from experiments.planning import workloads
 from experiments.planning.free_names import find_free_name
-from experiments.planning.variants import lock_workloads
 from experiments.presets.commands import COMMANDS, place_in_folder
 from experiments.presets.programs import Ready
 from experiments.software import environments
@@ -99,12 +103,7 @@ def edit(request: Request, pk: int) -> HttpResponse:
         return redirect("workload", pk=pk)
     form = choose_form(row.kind).begin(request, row, row.kind)
     if request.method == "POST" and form.is_valid():
-        with transaction.atomic():
-            lock_workloads([row.pk])
-            if problem := workloads.why_not_edit(row):  # launched since this request began
-                messages.error(request, problem)
-                return redirect("workload", pk=pk)
-            return _save(request, form)
+        return _save(request, form)
     return _form(request, form, workload=row)
 
 
@@ -146,7 +145,13 @@ def _copied(request: Request) -> Workload | None:
 
 def _save(request: Request, form: WorkloadForm) -> HttpResponse:
     state = "changed" if form.instance.pk else "in the catalogue"
-    return row_changes.save(request, form, f"{form.instance} is {state}.")
+    try:
+        row = store_workload(form, request.user)
+    except NotEditable as problem:  # launched since this request began
+        messages.error(request, str(problem))
+    else:
+        messages.success(request, f"{row} is {state}.")
+    return redirect("workload", pk=form.instance.pk)
 
 
 def _form(request: Request, form: WorkloadForm, **context: Any) -> HttpResponse:

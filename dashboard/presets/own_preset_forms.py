@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.db import IntegrityError, transaction
 
 from dashboard.form_styles import Styled
+from experiments.access import audit
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.models import OwnPreset, User
 
@@ -31,3 +33,14 @@ class OwnPresetForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[
         if self.instance.pk is None and own.count() >= OwnPreset.MOST:
             raise forms.ValidationError(f"You have {OwnPreset.MOST} presets: delete one first.")
         return name
+
+
+def save_preset(form: OwnPresetForm, by: User) -> bool:
+    """Save it; False, with an error at the name, if another request has just taken that."""
+    try:
+        with transaction.atomic(), audit.log_change(by, form.instance):
+            form.save()
+    except IntegrityError:
+        form.add_error("name", "There is a preset of this name already: choose another.")
+        return False
+    return True

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.db import IntegrityError, transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.access.rights import changeable_row, get_readable, require_maker_of, visible_row
-from dashboard.presets.own_preset_forms import OwnPresetForm
+from dashboard.presets.own_preset_forms import OwnPresetForm, save_preset
 from dashboard.typed_requests import Request
 from experiments.access import audit
 from experiments.models import Experiment, OwnPreset
+from experiments.presets.experiment_copies import OF_OTHERS
 from experiments.presets.own_presets import CannotBeUsed, describe_definition, make_draft
 
 
@@ -23,11 +23,11 @@ def new(request: Request, pk: int) -> HttpResponse:
     """Save the definition of an experiment as a preset."""
     experiment = get_readable(request, pk)
     if experiment.imported_at or experiment.is_from_bundle:
-        raise PermissionDenied("Runs that others have made cannot be launched again.")
+        raise PermissionDenied(OF_OTHERS)
     preset = OwnPreset(owner=request.user, definition=describe_definition(experiment))
     initial = {"name": experiment.question[:100]}
     form = OwnPresetForm(request.POST or None, instance=preset, user=request.user, initial=initial)
-    if request.method == "POST" and form.is_valid() and _save(request, form):
+    if request.method == "POST" and form.is_valid() and save_preset(form, request.user):
         messages.success(request, f"Saved as the preset {preset}.")
         return redirect(preset)
     context = {"form": form, "experiment": experiment}
@@ -39,21 +39,10 @@ def edit(request: Request, pk: int) -> HttpResponse:
     """Rename a preset, or decide who may view it."""
     preset = changeable_row(request, OwnPreset, pk)
     form = OwnPresetForm(request.POST or None, instance=preset, user=request.user)
-    if request.method == "POST" and form.is_valid() and _save(request, form):
+    if request.method == "POST" and form.is_valid() and save_preset(form, request.user):
         messages.success(request, f"Saved. {preset} is visible to: {preset.visibility_text}.")
         return redirect(preset)
     return render(request, "presets/own_form.html", {"form": form, "preset": preset})
-
-
-def _save(request: Request, form: OwnPresetForm) -> bool:
-    """Save it; False, with an error at the name, if another tab has just taken that."""
-    try:
-        with transaction.atomic(), audit.log_change(request.user, form.instance):
-            form.save()
-    except IntegrityError:
-        form.add_error("name", "There is a preset of this name already: choose another.")
-        return False
-    return True
 
 
 @require_maker_of(Experiment)

@@ -7,8 +7,6 @@ from typing import Any
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
-from django.db import transaction
-from django.db.models.functions import Now
 from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -32,16 +30,23 @@ from dashboard.recurring.recurring_page import (
 from dashboard.typed_requests import Request, parse_whole_number
 from experiments.access import audit
 from experiments.access.permissions import may_change
-from experiments.models import LaunchReason, RecurringExperiment
+from experiments.models import RecurringExperiment
 from experiments.models.database_time import database_now
-from experiments.models.visibility import Visibility
-from experiments.notify import enqueue_keep, enqueue_recur
 from experiments.planning.rules import forecast
 from experiments.recurring import (
-    add_first_recurrence,
     describe_state,
     explain_why_not_recur,
     read_history,
+    recurring_actions,
+)
+from experiments.recurring.recurring_actions import (
+    NOT_LAUNCHED,
+    OVER,
+    begin_recurring,
+    is_recurrable,
+    prepare_recurring,
+    request_launch,
+    stop_recurring,
 )
 from experiments.statistics.control_charts import FALSE_ALARMS, FEWEST, MOST
 
@@ -62,21 +67,17 @@ def recurring_list(request: Request) -> HttpResponse:
 def new(request: Request, pk: int) -> HttpResponse:
     """Let a launched experiment recur."""
     source = get_editable(request, pk)
-    if source.launched_at is None or source.is_from_bundle:
-        raise PermissionDenied("Only an experiment that was launched here can recur.")
+    if not is_recurrable(source):
+        raise PermissionDenied(NOT_LAUNCHED)
     if why_not := explain_why_not_recur(source):
         messages.error(request, why_not)
         return redirect(source)
-    visibility = source.visibility if source.visibility != Visibility.PUBLIC else "members"
-    row = RecurringExperiment(
-        source=source, question=source.question, owner=request.user, visibility=visibility
-    )
+    row = prepare_recurring(source, request.user)
     form = RecurringForm(request.POST or None, instance=row, user=request.user)
     if request.method == "POST" and form.is_valid():
         with audit.log_change(request.user, row):
             form.save()
-            add_first_recurrence(row)
-        enqueue_keep(source.pk)
+            begin_recurring(row)
         messages.success(
             request, "Saved. It is launched again by this rule; its results are charted here."
         )
@@ -171,14 +172,7 @@ def recurring_figure(request: Request, pk: int, ending: Ending) -> HttpResponse:
 def stop(request: Request, pk: int) -> HttpResponse:
     """Launch nothing of it any more; what was launched goes on."""
     row = changeable_row(request, RecurringExperiment, pk)
-    now = database_now()
-    with transaction.atomic():
-        stopped = RecurringExperiment.objects.filter(pk=row.pk, stopped_at=None).update(
-            stopped_at=now, stopped_by=request.user, requested_at=None
-        )
-        if stopped:
-            audit.note(request.user, "stopped", row)
-    if stopped:
+    if stop_recurring(row, request.user):
         messages.success(request, "Stopped: nothing of it is launched any more.")
     return redirect(row)
 
@@ -187,13 +181,9 @@ def stop(request: Request, pk: int) -> HttpResponse:
 def launch_now(request: Request, pk: int) -> HttpResponse:
     """Ask for the next recurrence now; it waits while another one lives."""
     row = changeable_row(request, RecurringExperiment, pk)
-    if row.is_over(database_now()):
-        messages.error(request, "Nothing was asked for: it is over.")
+    if not request_launch(row):
+        messages.error(request, OVER)
         return redirect(row)
-    RecurringExperiment.objects.filter(pk=row.pk).update(
-        requested_at=Now(), requested_reason=LaunchReason.HAND, problem=""
-    )
-    enqueue_recur(row.pk)
     messages.success(request, "The next recurrence was asked for.")
     return redirect(row)
 
@@ -203,13 +193,9 @@ def restart_limits(request: Request, pk: int) -> HttpResponse:
     """Compute limits of the recurrences from one on, as after a change that is meant to stay."""
     row = changeable_row(request, RecurringExperiment, pk)
     first = parse_whole_number(request.POST.get("from"))
-    if first is None or not 1 <= first <= row.last_number:
-        messages.error(request, f"Choose a recurrence from 1 to {row.last_number}.")
+    if why_not := recurring_actions.restart_limits(row, first, request.user):
+        messages.error(request, why_not)
         return redirect(row)
-    with transaction.atomic():
-        RecurringExperiment.objects.filter(pk=row.pk).update(limits_from=first)
-        changes = {"limits_from": [row.limits_from, first]}
-        audit.note(request.user, "changed", row, changes=changes)
     messages.success(request, f"Limits are computed of recurrences from {first} on.")
     return redirect(row)
 

@@ -49,9 +49,7 @@ def environment(request: Request, pk: int) -> HttpResponse:
         return redirect("environment", pk=row.copy_of_id)
     problem = permissions.why_not_change(request.user, row)
     problem = problem or permissions.why_not_use_key_of(request.user, row.cluster)
-    if row.recorded_tool or row.cluster.recorded:
-        problem = "It was imported with its runs, and stays as it was."
-    if problem:
+    if problem := environments.why_not_edit(row) or problem:
         require(problem if request.method == "POST" else "")
         return _page(request, None, environment=row, problem=problem)
     if request.method == "GET":

@@ -48,14 +48,8 @@ def prepare_report(row: Experiment) -> dict[str, Any]:
 def inspect_all(request: Request, pk: int) -> HttpResponse:
     """Have the cluster inspect every environment whose software is not known."""
     row = get_editable(request, pk)
-    unknown = {
-        software.environment.pk: software.environment
-        for report in parity_reports.make_reports(row)
-        for software in report.unknown
-    }
     try:
-        for environment in unknown.values():
-            inspections.request_inspection(environment, request.user, row.partition)
+        parity_reports.request_inspections(row, request.user)
     except inspections.NotRequested as refusal:
         messages.error(request, f"No inspection was requested. {refusal}")
     enqueue_tick(row.cluster_id)

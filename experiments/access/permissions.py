@@ -123,6 +123,12 @@ def why_not_see_operations(user: Somebody) -> str:
     return "" if is_at_least(user, role) else _needs(user, role, "To see the page Operations")
 
 
+def why_not_see_all_tokens(user: Somebody) -> str:
+    """Return why the user may not see everybody's API tokens; "" if they may."""
+    role = Role.SITE_ADMINISTRATOR
+    return "" if is_at_least(user, role) else _needs(user, role, "To see the tokens of others")
+
+
 def list_readable_entries(user: Somebody) -> models.QuerySet[AuditEntry]:
     """Return the entries of the audit log that `user` may read.
 

@@ -30,6 +30,7 @@ from experiments.comparisons.packed_json import pack_json, unpack_json
 from experiments.comparisons.plain_values import read_plain, write_plain
 from experiments.comparisons.rejections import Rejections
 from experiments.models import Experiment, KeptComparison
+from experiments.models.database_locks import try_lock
 from experiments.models.database_time import database_now
 from experiments.notify import enqueue_keep
 from experiments.planning.interim import Stage, read_stage
@@ -126,12 +127,10 @@ def keep_comparison(pk: int) -> str:
     Safe to repeat, at any time; of two at once one does nothing. What changes meanwhile makes what
     is kept stale. What fails is noted with the row, for the pages, and not tried at once again.
     """
-    if not _lock(pk):
-        return "being computed"
-    try:
+    with try_lock(name_lock(pk)) as is_held:
+        if not is_held:
+            return "being computed"
         outcome = _keep(pk)
-    finally:
-        _unlock(pk)
     if outcome == "kept" and _is_due(pk):
         enqueue_keep(pk)  # whoever asked meanwhile was told that it is being computed
     return outcome
@@ -219,19 +218,9 @@ def _read_one_snapshot() -> Iterator[None]:
         yield
 
 
-def _lock(pk: int) -> bool:
-    """Return whether nobody else computes the comparison; PostgreSQL ends the lock with us."""
-    return bool(_call_on_lock("pg_try_advisory_lock", pk))
-
-
-def _unlock(pk: int) -> None:
-    _call_on_lock("pg_advisory_unlock", pk)
-
-
-def _call_on_lock(function: str, pk: int) -> Any:
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {function}(hashtextextended(%s, 0))", [f"comparison {pk}"])
-        return cursor.fetchone()[0]
+def name_lock(pk: int) -> str:
+    """Return the name of the lock that is held while the comparison is computed."""
+    return f"comparison {pk}"
 
 
 def _find_experiment(pk: int) -> Experiment | None:

@@ -14,6 +14,7 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from functools import cache
+from itertools import chain
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from experiments.comparisons.kept_rows import KeptMapping, KeptRows
@@ -220,6 +221,8 @@ def _make_column_reader(hint: Any) -> Reader:
         return _make_bare_column_reader(kinds)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return _make_enum_column_reader(hint)
+    if get_origin(hint) is tuple and get_args(hint)[-1] is Ellipsis and get_args(hint)[0] in BARE:
+        return _make_tuple_column_reader(BARE[get_args(hint)[0]])
     read_value = _make_reader(hint)
     return lambda plain: [read_value(value) for value in _require(plain, {list})]
 
@@ -235,6 +238,19 @@ def _make_enum_column_reader(kind: type[Enum]) -> Reader:
             if value not in members:
                 members[value] = kind(value)
         return [members[value] for value in plain]
+
+    return read
+
+
+def _make_tuple_column_reader(kinds: set[type]) -> Reader:
+    """Return the function that reads a list of tuples of bare values, all types checked at once."""
+
+    def read(plain: Any) -> Any:
+        if not set(map(type, _require(plain, {list}))) <= {list}:
+            raise ValueError("A value is no list.")
+        if not set(map(type, chain.from_iterable(plain))) <= kinds:
+            raise ValueError("A value is of another type.")
+        return list(map(tuple, plain))
 
     return read
 

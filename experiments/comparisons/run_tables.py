@@ -113,33 +113,33 @@ def make_series_table(experiment: Experiment) -> TypedTable:
     return TypedTable(columns, read_steps(rows), describe_source(experiment))
 
 
-_OF_RUN = (
+OF_RUN = (
     *("run__uid", "run__job__uid", "run__job__block", "run__position", "run__repeat"),
     *("run__workload__name", "run__environment__name", "run__scale", "run__state", "run__node"),
 )
-_BLOCK = 2
+PLACE_OF_BLOCK = 2
 """The place of the block among them, which counts from 0 in the database."""
-_ORDER = ("run__job__block", "run__position", "run", "metric", "pk")
+ORDER_OF_SERIES = ("run__job__block", "run__position", "run", "metric", "pk")
 
 
 def _read_measurements(experiment: Experiment) -> Iterator[Batch]:
     rows = Measurement.objects.filter(run__experiment=experiment)
-    keys = list(rows.order_by(*_ORDER).values_list("pk", flat=True))
-    fields = (*_OF_RUN, "metric", "value", "unit", "source")
+    keys = list(rows.order_by(*ORDER_OF_SERIES).values_list("pk", flat=True))
+    fields = (*OF_RUN, "metric", "value", "unit", "source")
     values = iterate_values(rows, keys, fields, ROWS_AT_ONCE)
     while batch := list(islice(values, ROWS_AT_ONCE)):
         columns = [list(column) for column in zip(*batch, strict=True)]
-        columns[_BLOCK] = [block + 1 for block in columns[_BLOCK]]
+        columns[PLACE_OF_BLOCK] = [block + 1 for block in columns[PLACE_OF_BLOCK]]
         yield columns
 
 
 def read_steps(rows: QuerySet[Series]) -> Iterator[Batch]:
     """Yield a batch for each of the series, in the order of the plan."""
-    keys = list(rows.order_by(*_ORDER).values_list("pk", flat=True))
-    fields = (*_OF_RUN, "metric", "unit", "steps", BINARY)
+    keys = list(rows.order_by(*ORDER_OF_SERIES).values_list("pk", flat=True))
+    fields = (*OF_RUN, "metric", "unit", "steps", BINARY)
     for series in iterate_values(rows, keys, fields, SERIES_AT_ONCE):
         *about, steps, array = series
-        about[_BLOCK] += 1
+        about[PLACE_OF_BLOCK] += 1
         values = read_array(array)
         places = range(1, len(values) + 1) if steps is None else steps
         count = min(len(places), len(values))

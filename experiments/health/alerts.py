@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 
 from experiments.access.permissions import filter_changeable
 from experiments.health.processes import NEEDED, find_missing, read_processes
@@ -30,6 +30,7 @@ from experiments.models import (
     ServiceSign,
     User,
 )
+from experiments.models.database_locks import try_lock
 from experiments.models.database_time import database_now
 from experiments.models.notification import ROLES
 from experiments.models.user import Role
@@ -41,7 +42,8 @@ SERVICE_MISSING = timedelta(minutes=3)
 RECOVERY_DELAY = timedelta(minutes=5)
 """A trouble that comes back sooner was never over."""
 EXPIRY = timedelta(days=14)
-LOCK = 0x7A7E0079  # of PostgreSQL, held while one process looks
+LOCK = "alerts"
+"""The lock that is held while one process looks."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,9 @@ def watch_health() -> list[str]:
     # Before the transaction: Valkey may take seconds to answer, and a disk that hangs would keep
     # the lock, and all others from looking.
     troubles = [*_list_service_troubles(), *_list_disk_troubles()]
-    with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [LOCK])
-            if not cursor.fetchone()[0]:
-                return []
+    with try_lock(LOCK) as is_held, transaction.atomic():
+        if not is_held:
+            return []
         now = database_now()
         troubles += [
             *_list_cluster_troubles(),

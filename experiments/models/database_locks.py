@@ -23,6 +23,15 @@ def try_lock(name: str) -> Iterator[bool]:
         _call("pg_advisory_unlock", name)
 
 
+def wait_for_lock(name: str) -> None:
+    """Hold the lock of this name until the transaction ends; wait for it first.
+
+    It is the lock that `try_lock` holds. To be called in a transaction.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name])
+
+
 def _call(function: str, name: str) -> bool:
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {function}(hashtextextended(%s, 0))", [name])

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Greatest, Now
 
@@ -27,6 +27,7 @@ from experiments.models import (
     User,
     Webhook,
 )
+from experiments.models.database_locks import wait_for_lock
 from experiments.models.database_time import database_now
 from experiments.models.notification import TEST_KIND
 from experiments.notifications.readers import Subject, is_readable
@@ -50,7 +51,8 @@ MOST_INTERRUPTED = 5
 KEPT = timedelta(days=7)
 MOST_AT_ONCE = {NotificationWay.EMAIL: 2, NotificationWay.WEBHOOK: 2}
 """Tasks that send at the same time: a server that hangs keeps no more slots of a worker."""
-LOCK = 0x7A7E0078  # of PostgreSQL, held while a task chooses its message
+LOCK = "notification messages"
+"""The lock that is held while a task chooses its message."""
 
 
 def list_open_ways() -> list[str]:
@@ -108,8 +110,7 @@ def claim_message(person_pk: int, way: str) -> NotificationMessage | None:
     Nobody else sends it until the lease ends.
     """
     with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+        wait_for_lock(LOCK)
         if not list_due_people(way):
             return None
         message = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -10,11 +11,14 @@ from django.db.models import QuerySet
 
 from experiments.access import audit
 from experiments.models import Environment, Experiment, User, Waiver, Workload
+from experiments.models.database_time import database_now
 from experiments.models.visibility import Visibility
 from experiments.planning.free_names import save_under_free_name
 from experiments.reproductions.proposals import Proposal
 
 LONGEST_QUESTION = 300
+JUST_NOW = timedelta(seconds=10)
+"""Within it the same reproduction once more is a button that was pressed twice."""
 
 
 class NotMade(Exception):
@@ -23,6 +27,24 @@ class NotMade(Exception):
     def __init__(self, reasons: list[str]) -> None:
         super().__init__(" ".join(reasons))
         self.reasons = reasons
+
+
+def make_draft_once(proposal: Proposal, owner: User) -> tuple[Experiment, bool]:
+    """Return a draft, and whether it is new: not where the same was made just now. Raises NotMade.
+
+    Two requests at once wait for each other, and the second gets what the first one has made.
+    """
+    source = proposal.source
+    with transaction.atomic():
+        locked = Experiment.objects.select_for_update(of=("self",), no_key=True)
+        list(locked.filter(pk=source.pk).values_list("pk"))
+        made = Experiment.objects.filter(
+            reproduces=source,
+            owner=owner,
+            cluster=proposal.cluster,
+            created_at__gt=database_now() - JUST_NOW,
+        ).first()
+        return (made, False) if made else (make_draft(proposal, owner), True)
 
 
 def make_draft(proposal: Proposal, owner: User) -> Experiment:

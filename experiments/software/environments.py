@@ -73,6 +73,15 @@ def find_uses(row: Environment | Workload, reader: User) -> Uses:
     )
 
 
+def why_not_edit(environment: Environment) -> str:
+    """Return why an environment stays as it is, whoever asks; "" if it can be changed."""
+    if environment.copy_of_id:
+        return f"{environment} is a copy of {environment.copy_of}, and changes with it."
+    if environment.recorded_tool or environment.cluster.recorded:
+        return "It was imported with its runs, and stays as it was."
+    return ""
+
+
 def why_not_delete(environment: Environment) -> str:
     """Return why the environment cannot be deleted; "" if it can."""
     if environment.copy_of_id:

@@ -13,7 +13,11 @@ from django.utils import timezone
 
 from experiments.confounder_table import Grade
 from experiments.models import Environment, Event, Experiment, User, Waiver
-from experiments.software.inspections import KnownSoftware, find_known_software
+from experiments.software.inspections import (
+    KnownSoftware,
+    find_known_software,
+    request_inspection,
+)
 from experiments.software.parity import Difference, count_by_grade, list_differences
 from runners.workloads import KNOWN_WORKLOADS
 
@@ -99,6 +103,20 @@ def make_reports(experiment: Experiment) -> list[ParityReport]:
         for row in rows
         if row.pk != experiment.baseline_id
     ]
+
+
+def request_inspections(experiment: Experiment, by: User) -> None:
+    """Request an inspection of each environment whose software is not known. Raises NotRequested.
+
+    The caller enqueues the visit to the cluster.
+    """
+    unknown = {
+        software.environment.pk: software.environment
+        for report in make_reports(experiment)
+        for software in report.unknown
+    }
+    for environment in unknown.values():
+        request_inspection(environment, by, experiment.partition)
 
 
 def _make_report(

@@ -46,6 +46,12 @@ class LiveCurve:
     width: int = 1
     stretches: list[Stretch] = field(default_factory=list)
 
+    @property
+    def latest(self) -> float | None:
+        """Return the mean of the last stretch; None while it has no values."""
+        last = next((stretch for stretch in reversed(self.stretches) if stretch.count), None)
+        return last.total / last.count if last else None
+
     def add(self, values: Sequence[Any], first: int | None = None) -> None:
         """Add the values from the position `first` on; those that are known already are skipped."""
         position = self.count if first is None else first

@@ -312,6 +312,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "cluster_connection": (POST, "cluster", Role.RESEARCHER),
     "audit": (GET, "", Role.CLUSTER_ADMINISTRATOR),
     "operations": (GET, "", Role.SITE_ADMINISTRATOR),
+    "all_api_tokens": (GET, "", Role.SITE_ADMINISTRATOR),
     "gate_script": (GET, "", Role.VIEWER),
     "host_key_fetch": (POST, "cluster", Role.CLUSTER_ADMINISTRATOR),
     "cluster_read": (POST, "cluster", Role.CLUSTER_ADMINISTRATOR),

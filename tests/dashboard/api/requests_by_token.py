@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -24,3 +25,14 @@ def get(client: Client, path: str, headers: dict[str, str], status: int = 200) -
     answer = client.get(f"/api/v1/{path}", headers=headers)
     assert answer.status_code == status, answer.content
     return answer.json()
+
+
+def send(
+    client: Client, method: str, path: str, headers: dict[str, str], body: Any, status: int
+) -> Any:
+    """Send a body as JSON; return the JSON of the answer, which has to have this status."""
+    sent: dict[str, Any] = {} if body is None else {"data": json.dumps(body)}
+    call = getattr(client, method)
+    answer = call(f"/api/v1/{path}", content_type="application/json", headers=headers, **sent)
+    assert answer.status_code == status, answer.content
+    return json.loads(answer.content) if answer.content else None

@@ -10,18 +10,21 @@ from typing import Any
 import pandas
 import pyarrow as pa
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from dashboard.comparisons import copied_runs
-from dashboard.comparisons.arrow_files import ArrowTable, Ending, write_file
+from dashboard.comparisons.arrow_files import Ending, write_file
+from experiments.comparisons import copied_runs, joined_series
+from experiments.comparisons.arrow_tables import ArrowTable
+from experiments.comparisons.copied_runs import copy_series
+from experiments.comparisons.run_tables import read_steps
 from experiments.models import Experiment, Measurement, Run, Series
 from tests.dashboard.access.test_links import link_to, visitor
 from tests.dashboard.api.requests_by_token import get, log_in
-from tests.factories import SeriesFactory, UserFactory
+from tests.factories import JobFactory, RunFactory, SeriesFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
 ENDINGS: tuple[Ending, ...] = ("csv", "parquet", "arrow")
@@ -192,3 +195,33 @@ def test_only_what_is_not_packed_yet_is_packed(recorded: Experiment, client: Cli
         b"".join(answer)
         encodings[ending] = answer["Content-Encoding"]
     assert encodings == {"csv": "gzip", "parquet": "identity", "arrow": "identity"}
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 6), st.none() | st.lists(st.integers(1, 99), max_size=6)),
+        min_size=1,
+        max_size=9,
+    ),
+    st.integers(1, 12),
+)
+def test_series_read_together_are_those_read_one_by_one(sizes: list[Any], at_once: int) -> None:
+    """Whatever their lengths, and with steps of their own or without."""
+    with transaction.atomic(), pytest.MonkeyPatch.context() as changed:
+        changed.setattr(joined_series, "STEPS_AT_ONCE", at_once)
+        job = JobFactory()
+        for number, (length, steps) in enumerate(sizes):
+            values = [number + step / 8 for step in range(length)]
+            run = RunFactory(job=job, repeat=number + 1, node=f"node{number}")
+            Series.objects.create(run=run, metric="loss", unit="1", values=values, steps=steps)
+        rows = Series.objects.filter(run__job=job)
+        expected = [
+            row for batch in read_steps(rows) for row in zip(*map(list, batch), strict=True)
+        ]
+        table = copy_series(Run.objects.filter(job=job))
+        batches = [batch for batch in table.batches if len(batch)]
+        read = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+        assert read == expected
+        longest = max(length for length, _ in sizes)
+        assert all(len(batch) <= max(at_once, longest) for batch in batches)
+        transaction.set_rollback(True)

@@ -27,10 +27,28 @@ HEAVY = {
         for end in ("launch", "check", "reproduce", "extend", "continue", "clone", "stop")
     ),
     *(("POST", "experiments"), ("PUT", "definition")),
+    *(
+        ("POST", end)
+        for end in ("images", "recipes", "match", "stage", "verify", "remove", "inspect")
+    ),
+    *(("POST", end) for end in ("data-sets", "copies", "against-itself")),
+    *(
+        ("POST", end)
+        for end in ("try", "test", "connection", "host-key", "fetch", "confirm", "cluster-drafts")
+    ),
+    *(("POST", end) for end in ("launch", "check", "reproduce", "prepare", "extend", "continue")),
+    *(("POST", end) for end in ("clone", "stop", "import", "bundles", "results", "jobs.tar.gz")),
+    *(("POST", end) for end in ("recur", "use", "selected", "inspect", "deposit", "fetch")),
+    *(("POST", "experiments"), ("PUT", "definition"), ("POST", "tables")),
     *(("GET", f"comparison.{ending}") for ending in ("csv", "tex", "parquet")),
-    ("GET", "bundle.zip"),
+    *(("GET", f"studies.{ending}") for ending in ("json", "csv", "tex")),
+    *(("GET", end) for end in ("bundle.zip", "reproduction", "table.csv", "citation.bib")),
+    *(("GET", end) for end in ("CITATION.cff", "provenance.jsonld", "{place}.jsonld")),
+    ("GET", "checklist.md"),
+    *(("POST", f"{rows}/{{pk}}/read") for rows in ("clusters", "data-copies")),
+    *(("GET", f"software.{kind}.json") for kind in ("spdx", "cyclonedx")),
 }
-"""Methods and last parts of addresses that launch or compute."""
+"""Methods and last parts of addresses, or whole ones, that launch or compute."""
 
 
 def use_up(key: str, requests: int) -> None:
@@ -114,11 +132,13 @@ def test_what_is_no_token_at_all_is_not_looked_up(
 
 
 def test_what_launches_or_computes_has_the_lower_limit() -> None:
+    others = []
     for bound in api._get_bound_routers():
         for path, view in bound.path_operations.items():
             for operation in view.operations:
-                ends = path.rsplit("/", 1)[-1]
-                if (operation.methods[0], ends) in HEAVY:
-                    assert operation.throttle_objects == limits.HEAVY, path
-                else:
-                    assert operation.throttle_objects[:1] == limits.USUAL, path
+                ends = {path, path.rsplit("/", 1)[-1]}
+                is_heavy = any((operation.methods[0], end) in HEAVY for end in ends)
+                if is_heavy != (operation.throttle_objects == limits.HEAVY):
+                    others.append((operation.methods[0], path))
+                assert operation.throttle_objects[:1] == limits.USUAL, path
+    assert not others, sorted(others)

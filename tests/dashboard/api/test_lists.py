@@ -8,7 +8,7 @@ import pytest
 from django.db.models import F
 from django.test import Client
 
-from experiments.models import Experiment, Measurement, Run, User
+from experiments.models import Experiment, Measurement, Run, Snapshot, User
 from tests.dashboard.api.requests_by_token import get, log_in
 from tests.factories import ExperimentFactory, LaunchedFactory, UserFactory, block
 from tests.many_runs import add_runs
@@ -81,6 +81,8 @@ def test_a_limit_of_the_metric_begins_in_its_index(client: Client, study: Experi
         "runs?metrics=" + ",".join(f"m{number}" for number in range(21)),
         "runs?cursor=WzFd",
         "runs?sort=node&cursor=OTk5OTk5",
+        "runs?column=nonsense",
+        "experiments?column=nonsense",
         "experiments?sort=nonsense",
         "experiments?state=nonsense",
         "experiments?cluster=999999",
@@ -98,6 +100,69 @@ def test_what_makes_no_sense_is_refused_with_a_reason(
 def test_a_name_that_is_nearly_right_is_named(client: Client) -> None:
     answer = get(client, "runs?metircs=step_time", log_in(UserFactory()), 422)
     assert "Did you mean “metrics”?" in answer["problems"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("query", "near"),
+    [
+        ("runs?column=metric.step_tmie", "metric.step_time"),
+        ("runs?column=enviroment", "environment"),
+        ("experiments?column=workload", "workloads"),
+    ],
+)
+def test_a_column_that_is_nearly_right_is_named(
+    client: Client, study: Experiment, query: str, near: str
+) -> None:
+    (problem,) = get(client, query, log_in(study.owner), 422)["problems"]
+    assert (problem["field"], f"“{near}”?" in problem["message"]) == ("query.column", True)
+
+
+def test_runs_have_the_columns_of_the_page(client: Client, study: Experiment) -> None:
+    parameters = {"workload": {"parameters": {"steps": 200, "mode": ["a"]}}}
+    facts = Snapshot.objects.keep({"inside": {"kernel": "6.1", "packages": {"numpy": "2.4"}}})
+    Run.objects.update(spec=parameters, snapshot=facts)
+    keys = ("took", "began", "metric.step_time", "parameter.steps", "fact.kernel", "owner")
+    keys += ("fact.package numpy",)
+    query = "&".join(f"column={key}" for key in keys)
+    for path in ("runs", f"experiments/{study.pk}/runs"):
+        items = get(client, f"{path}?{query}&limit=1000", log_in(study.owner))["items"]
+        assert len(items) == 30
+        for item in items:
+            columns = item["columns"]
+            assert list(columns) == list(keys)
+            assert columns["began"] == item["began_at"]
+            assert columns["metric.step_time"] == item["metrics"].get("step_time")
+            assert (columns["parameter.steps"], columns["fact.kernel"]) == (200, "6.1")
+            assert columns["fact.package numpy"] == "2.4"
+            assert columns["owner"] == study.owner.username
+            assert columns["took"] is None or columns["took"] >= 0
+    (item,) = get(client, "runs?limit=1&fields=columns&column=node", log_in(study.owner))["items"]
+    assert item.keys() == {"id", "columns"}
+    (item,) = get(client, "runs?limit=1", log_in(study.owner))["items"]
+    assert not item.get("columns")
+
+
+def test_columns_of_metrics_have_units_beside_other_metrics(
+    client: Client, study: Experiment
+) -> None:
+    Measurement.objects.filter(metric="step_time").update(unit="ms")
+    for run in study.runs.all():
+        Measurement.objects.create(run=run, metric="import_time", unit="s", value=2.0)
+    query = "runs?metrics=import_time&column=metric.step_time&sort=-metric.step_time&limit=1"
+    (item,) = get(client, query, log_in(study.owner))["items"]
+    assert item["units"] == {"import_time": "s", "step_time": "ms"}
+    assert item["columns"]["metric.step_time"] == pytest.approx(0.3)
+
+
+def test_experiments_have_the_columns_of_the_page(client: Client, study: Experiment) -> None:
+    query = "experiments?column=workloads&column=runs&column=changed&column=baseline"
+    (item,) = get(client, query, log_in(study.owner))["items"]
+    assert item["columns"] == {
+        "workloads": str(study.workloads.get()),
+        "runs": "30/30",
+        "changed": None,
+        "baseline": study.baseline.name,
+    }
 
 
 @pytest.mark.parametrize("sort", ["", "launched", "-launched", "owner", "-changed", "repeats"])

@@ -6,6 +6,7 @@ site administrator, so that nothing is refused before it is read. Everything is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,7 +24,7 @@ from experiments.models import Role
 from experiments.models.api_token import Scope
 from tests.conftest import EXPLORES
 from tests.dashboard.api.requests_by_token import log_in
-from tests.dashboard.api.test_api_roles import find_row, make_rows
+from tests.dashboard.api.test_api_roles import find_rows, make_rows
 from tests.dashboard.conftest import Site
 from tests.factories import UserFactory
 
@@ -83,5 +84,7 @@ def _name_real_row(case: Any, own: dict[str, list[Any]]) -> None:
     """Have each request that fits the document ask for a row that is there."""
     if case.meta and case.meta.generation.mode == GenerationMode.POSITIVE:
         name = case.operation.definition.raw["operationId"]
-        for parameter in {"pk", "uid"} & case.path_parameters.keys():
-            case.path_parameters[parameter] = find_row(name, own)
+        names = re.findall(r"{(\w+)}", case.operation.path)
+        if "ending" not in names:
+            rows = find_rows(name, own) if names else ()
+            case.path_parameters.update(zip(names, rows, strict=False))

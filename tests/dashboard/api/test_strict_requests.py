@@ -136,5 +136,5 @@ def test_each_operation_is_described(client: Client) -> None:
 
 def test_a_list_with_some_fields_is_what_the_document_says() -> None:
     schemas = api.get_openapi_schema()["components"]["schemas"]
-    assert schemas["RunItem"]["required"] == ["id"]
-    assert "metrics" in schemas["RunSchema"]["required"]
+    assert schemas["ListedRunItem"]["required"] == ["id"]
+    assert "metrics" in schemas["ListedRunSchema"]["required"]

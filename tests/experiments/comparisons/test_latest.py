@@ -24,6 +24,7 @@ from experiments.comparisons import (
 from experiments.comparisons.comparison_keys import identify_inputs
 from experiments.execution import excluded_runs
 from experiments.models import Environment, Event, Experiment, KeptComparison, Run, User, Workload
+from experiments.models.database_locks import try_lock
 from tests.experiments.planning.test_stages import end, end_all, launched
 from tests.factories import EventFactory, UserFactory
 
@@ -279,10 +280,10 @@ def locked_elsewhere(pk: int) -> Iterator[None]:
     has_lock, may_end = threading.Event(), threading.Event()
 
     def hold() -> None:
-        assert kept._lock(pk)
-        has_lock.set()
-        may_end.wait(60)
-        kept._unlock(pk)
+        with try_lock(kept.name_lock(pk)) as is_held:
+            assert is_held
+            has_lock.set()
+            may_end.wait(60)
         connection.close()
 
     thread = threading.Thread(target=hold)

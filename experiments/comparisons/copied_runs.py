@@ -14,18 +14,16 @@ from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.models import BooleanField, ExpressionWrapper, F, Max, Q, QuerySet
 
-from dashboard.comparisons.arrow_files import ArrowTable
-from dashboard.comparisons.parquet_files import make_record_batch, make_schema
+from experiments.comparisons.arrow_tables import ArrowTable, make_schema
+from experiments.comparisons.joined_series import read_joined_series
 from experiments.comparisons.run_tables import (
     ABOUT_RUN,
     METRIC,
     NODE,
-    SERIES_AT_ONCE,
     SOURCE,
     STEP,
     UNIT,
     VALUE,
-    read_steps,
 )
 from experiments.comparisons.typed_tables import TypedColumn, TypedTable
 from experiments.models import Measurement, Run, Series
@@ -36,9 +34,8 @@ if TYPE_CHECKING:
 RUNS_AT_ONCE = 25_000
 MEASURED_AT_ONCE = 10_000
 """Runs whose measurements are read at once."""
-SERIES_OF_RUNS = 500
-"""Runs whose series are looked up at once; of these `SERIES_AT_ONCE` are read."""
-ROWS_OF_A_PART = 100_000
+SERIES_OF_RUNS = 2_000
+"""Runs whose series are looked up at once; how many are read at once is for `joined_series`."""
 EXPERIMENT = TypedColumn("experiment", "whole", about="the number in its address")
 COLUMNS = (
     *ABOUT_RUN,
@@ -132,20 +129,11 @@ def copy_series(runs: QuerySet[Run]) -> ArrowTable:
     schema = make_schema(TypedTable(columns, ()))
 
     def list_batches() -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        kept: list[Any] = []
         for first, last in _list_ranges(runs, SERIES_OF_RUNS):
             rows = Series.objects.filter(run__in=runs.order_by(), run__gt=first, run__lte=last)
-            for batch in read_steps(rows):
-                kept.append(make_record_batch(batch, columns, schema))
-                if sum(map(len, kept)) >= ROWS_OF_A_PART or len(kept) >= SERIES_AT_ONCE * 20:
-                    yield pa.concat_batches(kept)
-                    kept = []
-        if rest := [batch for batch in kept if len(batch)]:
-            yield pa.concat_batches(rest)
+            yield from read_joined_series(rows, schema)
 
-    return ArrowTable(schema, (batch for batch in list_batches() if len(batch)))
+    return ArrowTable(schema, list_batches())
 
 
 def _list_ranges(runs: QuerySet[Run], at_once: int) -> Iterator[tuple[int, int]]:
