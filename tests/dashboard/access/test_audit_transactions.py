@@ -263,6 +263,7 @@ ADDRESSES_NOT_LOGGED = {
     **dict.fromkeys(("environment_inspect", "experiment_inspect", "staged_verify"), OPERATION),
     **dict.fromkeys(("operation_cancel", "image_import_cancel", "image_import_dismiss"), OPERATION),
     "image_match": OPERATION,
+    "image_tree": OPERATION,
     "experiment_archive": "its entries are one statement; tests of labels try them",
     **dict.fromkeys(("experiments_selected", "runs_selected"), "by labels and events, as alone"),
     **dict.fromkeys(
