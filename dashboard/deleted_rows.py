@@ -33,7 +33,7 @@ class AnswerDeleted:
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """Return the page; None leaves any other error to Django."""
-        if request.method != "POST" or not is_of_deleted(error):
+        if request.method in ("GET", "HEAD") or not is_of_deleted(error):
             return None
         logger.warning("%s: what it is about was deleted", request.path, exc_info=error)
         text = render_to_string("409.html", request=request)

@@ -14,12 +14,14 @@ from django.db.models import Exists, Expression, F, OuterRef, Q, QuerySet, Subqu
 from django.http import QueryDict
 
 from dashboard.typed_requests import OpenRequest, parse_whole_number
-from experiments.models import Cluster, PublishedTable, Run
+from experiments.models import Cluster, PublishedTable, Run, Study, StudyExperiment
 from experiments.models.experiment import ExperimentQuerySet
 
 PER_PAGE = 50
 LONGEST_NAME = 150
 """Of a person."""
+MOST_STUDIES = 50
+"""Studies that a filter offers: the newest. An address may name another one."""
 PICKED, MOST_COMPARED = "pick", 50
 """The name of what is selected in a list, in forms and addresses; how many are compared at once."""
 
@@ -260,12 +262,18 @@ class ExperimentFilter(Filter):
     cluster = forms.ModelChoiceField(Cluster.objects, empty_label="any")
     mine = forms.ChoiceField(label="Owner", choices=[("", "anybody"), ("me", "me")])
     tag = forms.CharField(label="Tag", max_length=40, widget=forms.TextInput(attrs={"size": "12"}))
+    study = forms.ModelChoiceField(Study.objects.none(), empty_label="any", label="Study")
     archived = forms.ChoiceField(
         label="Archived", choices=[("", "no"), ("only", "yes"), ("all", "yes or no")]
     )
 
     def set_choices(self) -> None:
         owner = self.data.get("mine", "")
+        studies = Study.objects.visible_to(self.user)
+        newest = studies.order_by("-created_at").values("pk")[:MOST_STUDIES]
+        chosen = parse_whole_number(self.data.get("study"))
+        offered: Any = self.fields["study"]
+        offered.queryset = studies.filter(Q(pk__in=newest) | Q(pk=chosen or 0))
         field: Any = self.fields.get("mine")
         if field and owner not in dict(field.choices) and len(owner) <= LONGEST_NAME:
             field.choices = [*field.choices, (owner, owner)]
@@ -287,6 +295,10 @@ class ExperimentFilter(Filter):
             rows = rows.filter(own)
         if tag := self.value_of("tag"):
             rows = rows.filter(tags__contains=[tag])
+        if study := self.value_of("study"):
+            # Not a join, which would let an experiment come more than once.
+            members = StudyExperiment.objects.filter(study=study)
+            rows = rows.filter(pk__in=members.values("experiment"))
         if self.value_of("archived") != "all":
             rows = rows.filter(archived_at__isnull=self.value_of("archived") != "only")
         return rows.filter(by_state.get(self.value_of("state"), Q()))

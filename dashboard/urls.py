@@ -71,6 +71,7 @@ from dashboard.recurring import commit_views, recurring_views
 from dashboard.reproductions import reproduction_views
 from dashboard.search import search_views
 from dashboard.software import environment_views, parity_views, recipe_views
+from dashboard.studies import study_views
 
 admin.site.login_form = AdminLoginForm
 
@@ -241,6 +242,30 @@ urlpatterns = [
         for view in (export_views.measurements, export_views.series)
         for ending in ("csv", "parquet")
     ),
+    path("studies/", study_views.study_list, name="study_list"),
+    path("studies/new/", study_views.new, name="study_new"),
+    path("studies/<int:pk>/", study_views.study, name="study"),
+    path("studies/<int:pk>/edit/", study_views.edit, name="study_edit"),
+    path("studies/<int:pk>/delete/", study_views.delete, name="study_delete"),
+    *(
+        path(
+            f"studies/<int:pk>/{action}/",
+            study_views.act,
+            {"action": action},
+            name=f"study_{action}",
+        )
+        for action in study_views.ACTIONS
+    ),
+    *(
+        path(
+            f"studies/<int:pk>/definition.{ending}",
+            study_views.definition,
+            {"ending": ending},
+            name=f"study_{ending}",
+        )
+        for ending in definition_views.TYPES
+    ),
+    path("schemas/study-1.json", definition_views.study_schema, name="study_schema"),
     path("compare/", comparison_views.compare, name="compare"),
     path("compare/studies/", studies_views.studies, name="studies"),
     path("compare/studies/studies.csv", studies_views.studies_csv, name="studies_csv"),

@@ -139,6 +139,7 @@ PANELS: dict[str, dict[str, str]] = {
         "false_alarms": "statistics#over-time",
     },
     "reproduction": {"form": "reproducing#before-the-launch"},
+    "study": {"study": "experiment-files#studies"},
     "studies": {
         "studies": "comparison-page#across-studies",
         "summary": "statistics#across-studies",

@@ -37,12 +37,14 @@ from experiments.models import (
     Series,
     ShareLink,
     StagedImage,
+    Study,
     TrustedKey,
     User,
     Workload,
 )
 from experiments.presets.own_presets import describe_definition
 from experiments.recurring import add_first_recurrence
+from experiments.studies.study_members import store_members
 
 PASSWORD = "a balance with one empty pan"
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -351,6 +353,22 @@ class PublishedTableFactory(DjangoModelFactory[PublishedTable]):
     text = TABLE
     baseline = "bare metal"
     owner = factory.SubFactory(UserFactory)
+
+
+class StudyFactory(DjangoModelFactory[Study]):
+    """A study of the experiments that are given, or of none."""
+
+    class Meta:
+        model = Study
+        skip_postgeneration_save = True
+
+    name = factory.Sequence(lambda n: f"Study {n}")
+    owner = factory.SubFactory(UserFactory)
+
+    @factory.post_generation
+    def members(self: Study, create: bool, given: Any, **_: Any) -> None:  # type: ignore[misc]
+        if create:
+            store_members(self, given or ())
 
 
 class JobFactory(DjangoModelFactory[Job]):

@@ -221,6 +221,7 @@ ROOMS = {
         "deposits": "access bundles citations design encryption models notifications notify",
         "execution": "access clusters comparisons deposits design encryption images liveness "
         "loaded_files models notifications notify planning presets recurring snapshots software",
+        "studies": "access definitions execution models notify",
         "health": "access execution models notifications notify statistics",
         "imports": "access bundles citations comparisons design execution models notify planning "
         "snapshot_facts snapshots statistics",
@@ -266,18 +267,20 @@ ROOMS = {
         "execution": "access charts comparisons environment_symbols form_styles lists live_parts "
         "software templatetags typed_requests uploads",
         "provenance": "access comparisons drawings typed_requests",
+        "studies": "access comparisons execution form_styles lists live_parts planning "
+        "typed_requests",
         "recurring": "access comparisons drawings form_styles lists typed_requests",
         "reproductions": "access typed_requests",
         "glossary_views": "typed_requests",
         "overview_views": "comparisons execution live_parts typed_requests",
         "api": "access catalogue clusters comparisons data_sets deleted_rows execution images "
         "imports lists middleware notifications planning presets provenance publishing recurring "
-        "software typed_requests uploads",
+        "software studies typed_requests uploads",
         "settings": "environment",
         "apps": "access",
         "urls": "access api catalogue clusters comparisons data_sets docs execution glossary_views "
         "health images imports notifications overview_views planning presets provenance publishing "
-        "recurring reproductions search software",
+        "recurring reproductions search software studies",
         "wsgi": "",
     },
     "standalone": {

@@ -23,12 +23,14 @@ from experiments.models import (
     Image,
     PublishedTable,
     ShareLink,
+    Study,
     Workload,
 )
 from experiments.models.visibility import Visibility
 
 KINDS: dict[str, Any] = {
     "experiment": Experiment,
+    "study": Study,
     "table": PublishedTable,
     "cluster": Cluster,
     "image": Image,
@@ -65,6 +67,6 @@ def change_visibility(request: Request, kind: str, pk: int) -> HttpResponse:
 
 def _home(kind: str, row: Any) -> str:
     """Return the address of the page that shows the row."""
-    if kind in ("cluster", "image", "experiment", "table", "workload"):
+    if kind in ("cluster", "image", "experiment", "study", "table", "workload"):
         return reverse(kind, args=[row.pk])
     return f"{reverse('catalogue')}?tab={kind}s"

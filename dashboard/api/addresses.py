@@ -36,7 +36,8 @@ def list_addresses(api: NinjaAPI) -> list[URLPattern | URLResolver]:
     ]
     addresses.append(path(mlflow_views.ADDRESS, _open(mlflow_views.answer_mlflow), name="mlflow"))
     version = include((addresses, "api"), namespace="api")
-    return [path("v1/", version), path("", _open(answer_index))]
+    index = answer_strictly([answer_index], _list_get_alone)
+    return [path("v1/", version), path("", _open(index))]
 
 
 def _sort_fixed_first(route: str) -> tuple[bool, ...]:
@@ -45,10 +46,14 @@ def _sort_fixed_first(route: str) -> tuple[bool, ...]:
 
 def _make_view(api: NinjaAPI, route: str, views: list[View]) -> View:
     if route == api.openapi_url:
-        return views[0]
+        return answer_strictly(views, _list_get_alone)
     if not route:
-        return answer_index
+        return answer_strictly([answer_index], _list_get_alone)
     return answer_strictly(views, partial(_find_methods, api, PARAMETER.sub(r"{\1}", route)))
+
+
+def _list_get_alone() -> Mapping[str, frozenset[str]]:
+    return {"GET": frozenset()}
 
 
 @cache

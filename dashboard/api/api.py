@@ -41,6 +41,8 @@ from dashboard.api import (
     selection_routes,
     software_routes,
     staging_routes,
+    study_changes,
+    study_routes,
     table_routes,
     token_routes,
     webhook_routes,
@@ -102,6 +104,8 @@ for routes in (
     saved_view_routes,
     selection_routes,
     across_routes,
+    study_routes,
+    study_changes,
 ):
     api.add_router("", routes.router)
 

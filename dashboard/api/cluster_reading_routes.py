@@ -18,7 +18,11 @@ from dashboard.api.list_parts import send_content
 from dashboard.api.problems import refuse
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import CLUSTERS, READ
-from dashboard.api.visit_schemas import DifferenceSchema, DifferencesSchema, describe_checks
+from dashboard.api.visit_schemas import (
+    ClusterDifferenceSchema,
+    ClusterDifferencesSchema,
+    describe_checks,
+)
 from experiments.clusters import cluster_updates as updates
 from experiments.clusters import preflights
 from experiments.execution import explain_partition_problem
@@ -35,7 +39,9 @@ class ChosenDifferences(StrictBody):
     differences: list[str] = Field(description="Their `key`s.")
 
 
-@router.get("clusters/{pk}/differences", auth=READ, response={200: DifferencesSchema, **REFUSED})
+@router.get(
+    "clusters/{pk}/differences", auth=READ, response={200: ClusterDifferencesSchema, **REFUSED}
+)
 def read_differences(request: ApiRequest, pk: Key) -> HttpResponse:
     """Return what differs between the last reading of a cluster and what is stored of it."""
     return _send_differences(request, _find_readable(request, pk))
@@ -45,7 +51,7 @@ def read_differences(request: ApiRequest, pk: Key) -> HttpResponse:
     "clusters/{pk}/read",
     auth=CLUSTERS,
     throttle=HEAVY,
-    response={202: DifferencesSchema, **NOT_NOW},
+    response={202: ClusterDifferencesSchema, **NOT_NOW},
 )
 @idempotent
 def read_cluster_again(request: ApiRequest, pk: Key) -> HttpResponse:
@@ -59,7 +65,7 @@ def read_cluster_again(request: ApiRequest, pk: Key) -> HttpResponse:
 @router.post(
     "clusters/{pk}/differences/apply",
     auth=CLUSTERS,
-    response={200: DifferencesSchema, **NOT_NOW},
+    response={200: ClusterDifferencesSchema, **NOT_NOW},
 )
 @idempotent
 def apply_differences(request: ApiRequest, pk: Key, chosen: ChosenDifferences) -> HttpResponse:
@@ -82,14 +88,14 @@ def _send_differences(
     under_way = updates.find_reading_under_way(row)
     last = None if under_way else updates.find_last_reading(row)
     columns = ("key", "part", "name", "column", "text", "is_proposed", "is_possible")
-    content = DifferencesSchema(
+    content = ClusterDifferencesSchema(
         is_under_way=under_way is not None,
         reading=last.pk if last else None,
         outcome=last.outcome if last else "",
         ended_at=last.ended_at if last else None,
         checks=describe_checks(last.checks if last else []),
         differences=[
-            DifferenceSchema(
+            ClusterDifferenceSchema(
                 stored=each.stored_text,
                 read=each.read_text,
                 **{name: getattr(each, name) for name in columns},

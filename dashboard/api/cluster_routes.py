@@ -25,7 +25,7 @@ from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import CLUSTERS, READ
 from dashboard.api.visibility_changes import VisibilityChange, change_row
 from dashboard.api.visit_schemas import (
-    CheckSchema,
+    ClusterCheckSchema,
     ConnectionTestSchema,
     HostKeySchema,
     describe_checks,
@@ -81,7 +81,7 @@ def change_cluster(request: ApiRequest, pk: Key, change: VisibilityChange) -> Ht
     return send_described(request, "clusters", pk)
 
 
-@router.get("clusters/{pk}/check", auth=READ, response={200: CheckSchema, **REFUSED})
+@router.get("clusters/{pk}/check", auth=READ, response={200: ClusterCheckSchema, **REFUSED})
 def read_check(request: ApiRequest, pk: Key) -> HttpResponse:
     """Return the last check of a cluster."""
     return _send_check(request, visible_row(request, Cluster, pk))
@@ -91,7 +91,7 @@ def read_check(request: ApiRequest, pk: Key) -> HttpResponse:
     "clusters/{pk}/check",
     auth=CLUSTERS,
     throttle=HEAVY,
-    response={202: CheckSchema, **NOT_NOW},
+    response={202: ClusterCheckSchema, **NOT_NOW},
 )
 @idempotent
 def check_cluster(request: ApiRequest, pk: Key) -> HttpResponse:
@@ -107,7 +107,7 @@ def _send_check(
 ) -> HttpResponse:
     findings = preflights.collect_findings(row)
     last = findings.last
-    content = CheckSchema(
+    content = ClusterCheckSchema(
         is_under_way=findings.under_way is not None,
         outcome=last.outcome if last else "",
         ended_at=last.ended_at if last else None,

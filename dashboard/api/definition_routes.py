@@ -8,9 +8,10 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from django.db import transaction
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
+from django.utils.datastructures import MultiValueDict
 from ninja import Query, Router, Schema
 
 from dashboard.api.document import describe_content
@@ -25,13 +26,22 @@ from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.problems import FieldProblem, FieldProblemSchema, Problem, ProblemSchema, refuse
 from dashboard.api.requests import ApiRequest
+from dashboard.api.strict_requests import refuse_size
 from dashboard.api.tokens import EXPERIMENTS, READ
-from dashboard.planning.definition_drafts import Names, check_text, launch_text, save_text
+from dashboard.planning.definition_drafts import (
+    Applied,
+    Names,
+    check_text,
+    launch_text,
+    save_text,
+)
+from dashboard.planning.study_drafts import AppliedStudy
 from experiments.access.permissions import why_not_add, why_not_change
 from experiments.definitions.definition_problems import BadDefinition
 from experiments.definitions.definition_problems import Problem as FileProblem
 from experiments.definitions.definition_reading import read_mapping
 from experiments.definitions.described_experiments import CannotBeWritten, write_file
+from experiments.definitions.study_reading import is_study
 from experiments.definitions.yaml_tree import MOST_BYTES
 from experiments.models import Experiment
 from experiments.notify import enqueue_tick
@@ -44,6 +54,9 @@ WRONG_KIND = (
     "“definition” and “map”."
 )
 INVALID = "The file is not valid."
+STUDY_FILE = "/docs/api/#studies"
+"""The type of the problem by which programs know that a file is to be sent as a study."""
+SEND_AS_STUDY = "This is the file of a study: send it to /api/v1/studies."
 FROZEN = "A launched experiment is frozen."
 ANY: dict[str, Any] = {"schema": {}}
 """What is wrong in a file is said by line and column, not refused as a whole."""
@@ -109,14 +122,23 @@ def read_sent_file(request: ApiRequest) -> SentFile:
     """Return the file of a request. Raises Problem where it is none."""
     kind = request.content_type
     if kind == PARTS:
-        parts = {name: request.FILES.get(name) for name in ("definition", "map")}
+        refuse_size(request)
+        texts, files = _read_form(request)
+        parts = {name: files.get(name) for name in ("definition", "map")}
         sent = parts["definition"]
-        if sent is None or set(request.FILES) | set(request.POST) > parts.keys():
+        if sent is None or set(files) | set(texts) > parts.keys():
             raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, WRONG_KIND)
         return SentFile(sent.read(MOST_BYTES + 1), _read_names(parts["map"]))
     if kind not in KINDS:
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, WRONG_KIND)
     return SentFile(request.body, {})
+
+
+def _read_form(request: ApiRequest) -> tuple[QueryDict, MultiValueDict[str, Any]]:
+    """Return the texts and the files of a form; Django reads those of POST alone."""
+    if request.method == "POST":
+        return request.POST, request.FILES
+    return request.parse_file_upload(request.META, request)
 
 
 def _read_names(sent: Any) -> Names:
@@ -138,7 +160,14 @@ def list_problems(problems: Iterable[FileProblem]) -> list[FieldProblem]:
     return [FieldProblem(row.field, row.message, row.line, row.column) for row in problems]
 
 
-def _refuse_file(error: BadDefinition) -> Problem:
+def refuse_study(content: bytes) -> None:
+    """Raise Problem where the file is that of a study, which has an address of its own."""
+    if is_study(content):
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, SEND_AS_STUDY, type=STUDY_FILE)
+
+
+def refuse_file(error: BadDefinition) -> Problem:
+    """Return the problem of a file that is not valid, with all places."""
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, INVALID, list_problems(error.problems))
 
 
@@ -153,9 +182,14 @@ def check_definition(request: ApiRequest, make_workloads: MakeWorkloads = False)
     """Say what stands against an experiment file; nothing is stored."""
     refuse(why_not_add(request.user, Experiment))
     sent = read_sent_file(request)
+    refuse_study(sent.content)
     applied = check_text(sent.content, request.user, sent.names, make_missing=make_workloads)
-    forecast = applied.form.forecast if applied.form else None
-    names = PlanSchema.model_fields
+    return describe_check(applied)
+
+
+def describe_check(applied: Applied | AppliedStudy) -> CheckSchema:
+    """Return what stands against a file, as the API sends it."""
+    forecast, names = applied.forecast, PlanSchema.model_fields
     return CheckSchema(
         valid=applied.is_valid,
         problems=[vars(row) for row in list_problems(applied.problems)],  # type: ignore[misc]
@@ -164,7 +198,7 @@ def check_definition(request: ApiRequest, make_workloads: MakeWorkloads = False)
             for row in applied.missing
         ],
         plan=PlanSchema(**{name: getattr(forecast, name) for name in names}) if forecast else None,
-        warnings=applied.form.warnings if applied.form and applied.is_valid else [],
+        warnings=applied.warnings if applied.is_valid else [],
     )
 
 
@@ -184,11 +218,12 @@ def make_experiment(
     """Make an experiment of a file: a draft, or launched. What is wrong keeps all of it away."""
     refuse(why_not_add(request.user, Experiment))
     sent = read_sent_file(request)
+    refuse_study(sent.content)
     store = launch_text if launch else save_text
     try:
         made = store(sent.content, request.user, sent.names, make_missing=make_workloads)
     except BadDefinition as error:
-        raise _refuse_file(error) from error
+        raise refuse_file(error) from error
     if launch:
         cluster = made.cluster_id
         transaction.on_commit(lambda: enqueue_tick(cluster))
@@ -220,10 +255,11 @@ def replace_definition(
     if not draft.is_draft:
         raise Problem(HTTPStatus.CONFLICT, FROZEN)
     sent = read_sent_file(request)
+    refuse_study(sent.content)
     try:
         save_text(sent.content, request.user, sent.names, draft=draft, make_missing=make_workloads)
     except BadDefinition as error:
-        raise _refuse_file(error) from error
+        raise refuse_file(error) from error
     return read_experiment(request, pk)
 
 

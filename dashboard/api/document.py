@@ -25,11 +25,12 @@ ERRORS = {
     HTTPStatus.FORBIDDEN: "The token's scopes, or its owner's rights, do not allow this.",
     HTTPStatus.NOT_FOUND: "There is no such row, or the owner of the token may not view it.",
     HTTPStatus.CONFLICT: "Not in this state: somebody or something was faster.",
+    HTTPStatus.LENGTH_REQUIRED: "The content came in pieces, without its length.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "More was sent than is read.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The content is of a type that this address does not take.",
     HTTPStatus.UNPROCESSABLE_ENTITY: "Values that are wrong, each with its field in `problems`.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many requests in this minute: wait for `Retry-After`.",
-    HTTPStatus.SERVICE_UNAVAILABLE: "Too much at once: try again after `Retry-After`.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Too much at once, or no database: wait for `Retry-After`.",
 }
 UNCHANGED = "What the program has is still right: its `If-None-Match` is the ETag of the answer."
 PARAMETERS: dict[str, tuple[str, Any]] = {
@@ -153,7 +154,11 @@ def _complete(operation: Json, method: str, scope: str | None, *, has_row: bool)
         if example is not None and not {"example", "examples"} & parameter.keys():
             parameter["example"] = example
     answers = operation["responses"]
-    statuses = [HTTPStatus.BAD_REQUEST, HTTPStatus.TOO_MANY_REQUESTS]
+    statuses = [
+        HTTPStatus.BAD_REQUEST,
+        HTTPStatus.TOO_MANY_REQUESTS,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+    ]
     if scope is not None:
         statuses += [HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN]
         reads = method == "get"
@@ -163,7 +168,7 @@ def _complete(operation: Json, method: str, scope: str | None, *, has_row: bool)
     if has_row:
         statuses.append(HTTPStatus.NOT_FOUND)
     if "requestBody" in operation:
-        statuses.append(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        statuses += [HTTPStatus.LENGTH_REQUIRED, HTTPStatus.REQUEST_ENTITY_TOO_LARGE]
     statuses.append(HTTPStatus.UNPROCESSABLE_ENTITY)
     statuses += [status for status in ERRORS if int(status) in answers]
     for status in statuses:

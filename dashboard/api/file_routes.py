@@ -54,7 +54,7 @@ IMAGE_VIEWS: dict[str, tuple[View, str, str]] = {
         "application/json",
         f"Its software, as {name}.",
     )
-    for kind, name in (("spdx", "SPDX"), ("cyclonedx", "CycloneDX"))
+    for kind, name in (("spdx", "SPDX"), ("cdx", "CycloneDX"))
 }
 
 

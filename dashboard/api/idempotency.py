@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from django.db import transaction
 from django.http import HttpResponse, JsonResponse
-from django.http.request import RawPostDataException
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from ninja.operation import Operation
@@ -17,6 +16,7 @@ from ninja.utils import contribute_operation_callback
 
 from dashboard.api.problems import Problem
 from dashboard.api.requests import ApiRequest
+from dashboard.api.strict_requests import FORM
 from experiments.models import AnsweredRequest
 from experiments.models.answered_request import KEPT, LONGEST_KEY
 from experiments.models.database_locks import try_lock
@@ -33,7 +33,6 @@ OTHER = (
 WRONG = f"An Idempotency-Key has 1 to {LONGEST_KEY} printable ASCII characters."
 KEPT_CONTENT = "kept_content"
 """The attribute of an answer with what is kept in place of its content."""
-UPLOAD = "multipart/form-data"
 DOCUMENTED = {
     "name": HEADER,
     "in": "header",
@@ -130,16 +129,16 @@ def _compute_fingerprint(request: ApiRequest) -> str:
     """
     start = f"{request.method} {request.get_full_path()}\n"
     digest = salted_hmac("tare: answered request", start, algorithm="sha256")
-    if request.content_type == UPLOAD:
-        _ = request.POST  # else `body` refuses what is larger than a form, and files are
-    try:
+    if request.content_type != FORM:
         digest.update(request.body)
-    except RawPostDataException:
-        for name, texts in sorted(request.POST.lists()):
-            digest.update(repr((name, texts)).encode())
-        for name, file in sorted(request.FILES.items()):
-            digest.update(repr((name, file.name)).encode())  # type: ignore[union-attr]
-            for piece in file.chunks():  # type: ignore[union-attr]
+        return digest.hexdigest()
+    # Not its bytes: programs put another random text between the parts each time.
+    for name, texts in sorted(request.POST.lists()):
+        digest.update(repr((name, texts)).encode())
+    for name, files in sorted(request.FILES.lists()):
+        for file in files:
+            digest.update(repr((name, file.name, file.size)).encode())
+            for piece in file.chunks():
                 digest.update(piece)
-            file.seek(0)  # type: ignore[union-attr]
+            file.seek(0)  # the route reads it next
     return digest.hexdigest()

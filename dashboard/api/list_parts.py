@@ -32,7 +32,7 @@ def read_cursor(text: str) -> int | None:
         return None
     try:
         value = json.loads(base64.urlsafe_b64decode(text.encode()))
-    except (ValueError, binascii.Error):
+    except (ValueError, binascii.Error, RecursionError):
         value = None
     if type(value) is not int or not 0 <= value < 2**63:
         problems = [FieldProblem("query.cursor", "It is no cursor of this list.")]
@@ -108,7 +108,8 @@ def send_list(
         query = request.GET.copy()
         query["cursor"] = write_cursor(keys[limit - 1])
         following = f"{request.path}?{query.urlencode()}"
-    return JsonResponse({"items": items, "next": following})
+    content = {"items": items, "next": following}
+    return JsonResponse(content, json_dumps_params={"allow_nan": False})
 
 
 def _get_key(row: Any) -> int:

@@ -19,7 +19,12 @@ from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import EXPERIMENTS, READ
 from dashboard.notifications.notification_forms import ChoicesForm
 from experiments.models import Notification, NotificationChoices, NotificationWay
-from experiments.notifications import describe_notification, list_notifications, mark_read
+from experiments.notifications import (
+    describe_notification,
+    list_notifications,
+    mark_read,
+    parse_moment,
+)
 
 router = Router(tags=["Notifications"])
 
@@ -54,7 +59,12 @@ class ReadCount(Schema):
 class ReadUntil(StrictBody):
     """What was shown: what came or changed later stays unread."""
 
-    until: datetime | None = Field(None, description="A moment with its zone; without it, all.")
+    until: str | None = Field(
+        None,
+        max_length=60,
+        description="A moment with its zone; without it, all.",
+        json_schema_extra={"format": "date-time"},
+    )
 
 
 class ChoicesSchema(Schema):
@@ -124,10 +134,16 @@ def list_own_notifications(
 )
 def mark_notifications_read(request: ApiRequest, shown: ReadUntil) -> ReadCount:
     """Mark all as read that have not changed since a moment."""
-    if shown.until and shown.until.tzinfo is None:
-        problems = [FieldProblem("until", "Send the moment with its zone, such as …Z.")]
+    until = None if shown.until is None else _parse_moment(shown.until)
+    return ReadCount(marked=mark_read(request.user, until=until))
+
+
+def _parse_moment(text: str) -> datetime:
+    moment = parse_moment(text)
+    if moment is None:
+        problems = [FieldProblem("until", "Send a moment with its zone: 2026-11-27T03:00:00Z.")]
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, INVALID, problems)
-    return ReadCount(marked=mark_read(request.user, until=shown.until))
+    return moment
 
 
 @router.get("notifications/choices", auth=READ, response={200: ChoicesSchema, 401: ProblemSchema})

@@ -14,6 +14,7 @@ DETAILS = {
     HTTPStatus.BAD_REQUEST: "The request cannot be read: its address, headers and content have to "
     "be UTF-8 without NUL, and its host one of this site.",
     HTTPStatus.NOT_FOUND: "The API has no such address. /api/v1/openapi.json lists all of them.",
+    HTTPStatus.CONFLICT: "What this is about has been deleted meanwhile; nothing was changed.",
     HTTPStatus.INTERNAL_SERVER_ERROR: "The site has failed, which is a mistake in Tare: it stands "
     "in the log of the web server.",
 }

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
-from django.db import DatabaseError
+from django.db import DatabaseError, Error, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationError
@@ -21,6 +21,11 @@ from experiments.clusters.visit_requests import NotStored
 logger = logging.getLogger(__name__)
 DELETED = "It was deleted meanwhile, or what it names was. Nothing was changed."
 CONTENT_TYPE = "application/problem+json"
+AWAY_SECONDS = 5
+AWAY = (
+    "The site's database does not answer: try again in some seconds. Send a change again with the "
+    "same Idempotency-Key, and it is done once."
+)
 NOT_FOUND = "There is no such row, or you may not view it."
 NO_TOKEN = "Log in by a token: “Authorization: Bearer tare_…”. Account → API tokens makes one."  # noqa: S105
 
@@ -45,9 +50,11 @@ class Problem(Exception):
         detail: str,
         problems: Sequence[FieldProblem] = (),
         headers: dict[str, str] | None = None,
+        *,
+        type: str = "about:blank",  # noqa: A002  (its name in RFC 9457)
     ) -> None:
         super().__init__(detail)
-        self.status, self.detail = status, detail
+        self.status, self.detail, self.type = status, detail, type
         self.problems, self.headers = tuple(problems), headers or {}
 
 
@@ -79,7 +86,7 @@ def refuse(why_not: str) -> None:
 def send_problem(problem: Problem) -> HttpResponse:
     """Return the answer that says what stands against a request."""
     body: dict[str, Any] = {
-        "type": "about:blank",
+        "type": problem.type,
         "title": problem.status.phrase,
         "status": int(problem.status),
         "detail": problem.detail,
@@ -136,6 +143,13 @@ def answer_problems(api: NinjaAPI) -> None:
     def answer_too_big(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
         detail = f"What was sent is too large: {error}"
         return send_problem(Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail))
+
+    @api.exception_handler(OperationalError)
+    @api.exception_handler(InterfaceError)
+    def answer_away(request: HttpRequest, error: Error) -> HttpResponse:
+        logger.error("A request of the API was not answered: the database failed", exc_info=error)
+        headers = {"Retry-After": str(AWAY_SECONDS)}
+        return send_problem(Problem(HTTPStatus.SERVICE_UNAVAILABLE, AWAY, headers=headers))
 
     @api.exception_handler(ValidationError)
     def answer_invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:

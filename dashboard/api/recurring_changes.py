@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -26,6 +25,7 @@ from dashboard.api.recurring_routes import (
 )
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import EXPERIMENTS
+from dashboard.api.visibility_changes import GroupKey
 from dashboard.recurring.recurring_forms import RecurringForm
 from experiments.access import audit
 from experiments.access.permissions import why_not_change
@@ -41,7 +41,6 @@ router = Router(tags=["Recurring experiments"])
 STOPPED_BEFORE = "It was stopped before."
 NO_TOKEN = "It has no token."  # noqa: S105
 Days = Annotated[int, Field(ge=1, le=366)]
-GroupKey = Annotated[int, Field(ge=1, lt=2**63)]
 
 
 class RecurringToken(Schema):
@@ -59,7 +58,12 @@ class RecurringChange(StrictBody):
     most_recurrences: Annotated[int, Field(ge=2, le=1000)] = Field(
         52, description="The experiment itself counts as the first."
     )
-    ends_on: date | None = Field(None, description="The last day, by UTC.")
+    ends_on: str | None = Field(
+        None,
+        max_length=10,
+        description="The last day, by UTC.",
+        json_schema_extra={"format": "date"},
+    )
     charted_metrics: list[str] = Field([], description="Further metrics to chart.")
     visibility: Visibility | None = None
     groups: list[GroupKey] | None = Field(None, description="Those who can view it: their ids.")

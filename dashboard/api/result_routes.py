@@ -76,7 +76,7 @@ class ComparisonSchema(Schema):
     comparison: list[dict[str, Any]]
 
 
-def _judge(experiment: Experiment, *, is_alive: bool) -> tuple[dict[str, int], str, str]:
+def judge_experiment(experiment: Experiment, *, is_alive: bool) -> tuple[dict[str, int], str, str]:
     """Return the verdicts, the word for programs and the sentence of the page.
 
     As on the page, what takes long is computed by a worker, and what was read of a comparison is
@@ -116,7 +116,7 @@ def read_progress(request: ApiRequest, pk: Key) -> ProgressSchema:
     tally = progress.tally
     is_alive = not row.is_draft and tally.alive
     paces = read_paces_for_part(row, progress) if is_alive else ()
-    verdicts, word, sentence = _judge(row, is_alive=is_alive)
+    verdicts, word, sentence = judge_experiment(row, is_alive=is_alive)
     return ProgressSchema(
         state=progress.status.text,
         is_alive=is_alive,

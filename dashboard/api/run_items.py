@@ -9,6 +9,7 @@ from typing import Any
 from django.urls import reverse
 from ninja import Schema
 
+from dashboard.comparisons.safe_files import make_json_number
 from dashboard.execution.run_columns import Column
 from dashboard.execution.run_listing import Value
 from experiments.models import Measurement
@@ -39,7 +40,7 @@ class RunSchema(Schema):
     node: str
     began_at: datetime | None
     ended_at: datetime | None
-    metrics: dict[str, float]
+    metrics: dict[str, float | None]
     units: dict[str, str]
     page: str
 
@@ -94,7 +95,7 @@ def describe_runs(
             "node": row["node"],
             "began_at": row["began_at"],
             "ended_at": row["ended_at"],
-            "metrics": {metric: value for metric, value, _ in measured},
+            "metrics": {metric: make_json_number(value) for metric, value, _ in measured},
             "units": {metric: unit for metric, _, unit in measured},
             "page": pattern.replace(NO_RUN, row["uid"]),
         }
@@ -109,5 +110,5 @@ def write_columns(columns: Sequence[Column], values: Mapping[str, Any]) -> dict[
             value = value.number
         elif isinstance(value, timedelta):
             value = value.total_seconds()
-        written[column.key] = value
+        written[column.key] = make_json_number(value)
     return written

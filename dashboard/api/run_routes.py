@@ -24,6 +24,7 @@ from dashboard.api.run_items import (
     write_columns,
 )
 from dashboard.api.tokens import READ
+from dashboard.comparisons.safe_files import make_json_number
 from dashboard.execution.run_columns import OWN, Columns
 from dashboard.execution.run_listing import RunsInOrder, read_rows, read_run_list
 from experiments.models import Experiment, Run
@@ -55,7 +56,7 @@ class SeriesSchema(Schema):
     unit: str
     warm_up: int | None
     steps: list[int] | None
-    values: list[float]
+    values: list[float | None]
 
 
 class SeriesList(Schema):
@@ -243,7 +244,7 @@ def read_series(
             unit=row.unit,
             warm_up=row.burn_in,
             steps=row.steps,
-            values=row.values,
+            values=[make_json_number(value) for value in row.values],
         )
         for row in (rows.filter(metric=metric) if metric else rows)
     ]

@@ -15,7 +15,8 @@ PARTS = "multipart/form-data"
 WRONG_KIND = f"Send it as {PARTS}."
 Json = dict[str, Any]
 FILE: Json = {"type": "string", "format": "binary"}
-TEXT: Json = {"type": "string"}
+TEXT: Json = {}
+"""Without a type: parts are texts, whatever a program meant, and a form judges them."""
 
 
 def describe_parts(parts: Mapping[str, Json], *, required: tuple[str, ...]) -> Json:

@@ -40,7 +40,7 @@ class WaiverSchema(Schema):
     at: datetime
 
 
-class DifferenceSchema(Schema):
+class SoftwareDifferenceSchema(Schema):
     """One thing that the environment has otherwise than the baseline."""
 
     what: str
@@ -58,7 +58,7 @@ class ParitySchema(Schema):
     is_known: bool = Field(description="False: one of both was not inspected as it is now.")
     is_being_inspected: bool
     answer: str
-    differences: list[DifferenceSchema]
+    differences: list[SoftwareDifferenceSchema]
 
 
 class SoftwareSchema(Schema):
@@ -104,12 +104,12 @@ def _describe(report: ParityReport) -> ParitySchema:
     )
 
 
-def _describe_difference(row: Difference, waiver: Waiver | None) -> DifferenceSchema:
+def _describe_difference(row: Difference, waiver: Waiver | None) -> SoftwareDifferenceSchema:
     waived = None
     if waiver:
         waived = WaiverSchema(reason=waiver.reason, by=str(waiver.by), at=waiver.at)
     names = ("what", "on_baseline", "in_environment", "effect")
-    return DifferenceSchema(waived=waived, **{name: getattr(row, name) for name in names})
+    return SoftwareDifferenceSchema(waived=waived, **{name: getattr(row, name) for name in names})
 
 
 @router.post(

@@ -21,6 +21,8 @@ Methods = Callable[[], Mapping[str, Collection[str]]]
 
 NUL = "\x00"
 MOST_DIGITS, MOST_PROBLEMS = 19, 20
+FORM = "multipart/form-data"
+NO_LENGTH = "Send the content as a whole, with its Content-Length: it came in pieces (chunked)."
 UNREADABLE = "What was sent cannot be read as JSON"
 
 
@@ -75,7 +77,9 @@ def answer_strictly(views: Sequence[View], find_methods: Methods) -> View:
         methods, method = find_methods(), request.method or ""
         try:
             _refuse_method(method, methods)
-            _refuse_size(request)
+            _refuse_unknown_length(request)
+            if request.content_type != FORM:  # files have a limit of their own
+                refuse_size(request)
             _refuse_unknown_parameters(request.GET, methods[method])
         except Problem as problem:
             return send_problem(problem)
@@ -107,11 +111,17 @@ def _refuse_method(method: str, methods: Collection[str]) -> None:
         )
 
 
-def _refuse_size(request: HttpRequest) -> None:
-    """Files come as multipart and have a limit of their own."""
+def _refuse_unknown_length(request: HttpRequest) -> None:
+    """Django reads no content in pieces of which it does not know the end: it would seem empty."""
+    if "Transfer-Encoding" in request.headers and not request.headers.get("Content-Length"):
+        raise Problem(HTTPStatus.LENGTH_REQUIRED, NO_LENGTH)
+
+
+def refuse_size(request: HttpRequest) -> None:
+    """Raise Problem 413 where more was sent than is read."""
     most, text = settings.DATA_UPLOAD_MAX_MEMORY_SIZE, request.META.get("CONTENT_LENGTH") or "0"
     size = int(text) if text.isascii() and text.isdigit() and len(text) < MOST_DIGITS else 0
-    if size > most and request.content_type != "multipart/form-data":
+    if size > most:
         detail = f"What was sent has {size:,} bytes; at most {most:,} are read."
         raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
 

@@ -21,6 +21,7 @@ from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
 from dashboard.api.problems import FieldProblem, FieldProblemSchema, Problem, ProblemSchema, refuse
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import EXPERIMENTS, READ
+from dashboard.api.visibility_changes import GroupKey
 from dashboard.comparisons.export_views import describe_table
 from dashboard.comparisons.panels import collect_exported_rows
 from dashboard.comparisons.table_forms import TableForm
@@ -40,7 +41,6 @@ from experiments.statistics.published.printed import TableError
 router = Router(tags=["Published tables"])
 Margin = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Text = Annotated[str, Field(max_length=MOST_BYTES)]
-GroupKey = Annotated[int, Field(ge=1, lt=2**63)]
 Role = Annotated[str, Field(description="A role of columns, such as mean.")]
 TOO_LARGE = f"A table has at most {MOST_BYTES:,} bytes. A table of results has one row a run."
 

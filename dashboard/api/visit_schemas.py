@@ -26,7 +26,7 @@ class CheckedSchema(Schema):
     words: str
 
 
-class CheckSchema(Schema):
+class ClusterCheckSchema(Schema):
     """The last check of a cluster, and whether another one is under way."""
 
     is_under_way: bool
@@ -69,7 +69,7 @@ class HostKeySchema(Schema):
     pinned_at: datetime | None
 
 
-class DifferenceSchema(Schema):
+class ClusterDifferenceSchema(Schema):
     """One value, or one whole part, that the cluster has otherwise than Tare."""
 
     key: str
@@ -83,7 +83,7 @@ class DifferenceSchema(Schema):
     is_possible: bool
 
 
-class DifferencesSchema(Schema):
+class ClusterDifferencesSchema(Schema):
     """What differs between the last reading of a cluster and what is stored of it."""
 
     is_under_way: bool
@@ -91,7 +91,7 @@ class DifferencesSchema(Schema):
     outcome: str
     ended_at: datetime | None
     checks: list[CheckedSchema]
-    differences: list[DifferenceSchema]
+    differences: list[ClusterDifferenceSchema]
 
 
 def describe_checks(checks: list[Check]) -> list[CheckedSchema]:

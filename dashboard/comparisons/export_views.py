@@ -15,6 +15,7 @@ from dashboard.comparisons.panel_base import Rows
 from dashboard.comparisons.panels import collect_csv_rows, collect_exported_rows, latex_file
 from dashboard.comparisons.safe_files import (
     make_file_name,
+    make_json_number,
     make_json_response,
     make_safe_table,
     stream_csv,
@@ -153,7 +154,11 @@ def runs_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
 def runs_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send all runs of the experiment with their measurements as a JSON file."""
     experiment = get_readable(request, pk)
-    content = {"experiment": _about(experiment), "runs": list(list_run_rows(experiment))}
+    runs = [
+        {name: make_json_number(value) for name, value in row.items()}
+        for row in list_run_rows(experiment)
+    ]
+    content = {"experiment": _about(experiment), "runs": runs}
     return make_json_response(content, make_file_name(experiment, "runs", ".json"))
 
 

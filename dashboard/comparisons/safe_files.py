@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
@@ -105,6 +106,11 @@ def stream_table(
     response = StreamingHttpResponse(write_lines(), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = content_disposition_header(True, name)
     return response
+
+
+def make_json_number(value: Any) -> Any:
+    """Return a value; None for NaN and the infinities, which JSON does not have."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def make_json_response(content: dict[str, Any], name: str) -> HttpResponse:

@@ -21,12 +21,13 @@ from dashboard.execution.experiment_columns import (
     choose_columns,
     draw_cells,
 )
-from dashboard.lists import ExperimentFilter, make_listing, order_rows
+from dashboard.lists import MOST_STUDIES, ExperimentFilter, make_listing, order_rows
 from dashboard.typed_requests import Request
+from experiments.access.permissions import filter_changeable
 from experiments.comparisons import read_kept_verdicts
 from experiments.comparisons.typed_tables import TypedColumn, make_table
 from experiments.execution.progress import measure_progress
-from experiments.models import Event, Experiment
+from experiments.models import Event, Experiment, Study, User
 from experiments.models.experiment import ExperimentQuerySet
 
 USUAL_SORT = "-created"
@@ -53,6 +54,7 @@ def experiments(request: Request) -> HttpResponse:
         "rows": [(row, draw_cells(row, all_progress[row.pk], columns)) for row in shown],
         "offered": [(column, column.key in chosen) for column in COLUMNS.values()],
         "problems": problems,
+        "own_studies": list_own_studies(request.user),
         "shown": _drop_page(request.GET),
     }
     return render(request, "execution/list.html", context)
@@ -139,6 +141,11 @@ def read_experiments(keys: Sequence[int], columns: Sequence[ExperimentColumn]) -
         for experiment in experiments:
             experiment.kept_verdicts = all_verdicts.get(experiment.pk, {})
     return experiments
+
+
+def list_own_studies(user: User) -> list[Study]:
+    """Return the newest studies into which a person may put experiments."""
+    return list(filter_changeable(user, Study.objects.visible_to(user))[:MOST_STUDIES])
 
 
 def _drop_page(query: QueryDict) -> str:

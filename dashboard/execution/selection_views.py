@@ -11,6 +11,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from dashboard.access.rights import changeable_row
 from dashboard.comparisons.export_limit import send_within_limit
 from dashboard.execution.experiment_list_views import list_matching_keys, send_experiments
 from dashboard.execution.run_list_views import send_runs
@@ -19,7 +20,8 @@ from dashboard.lists import MOST_COMPARED, PICKED
 from dashboard.typed_requests import Request, parse_whole_number, read_posted_text
 from experiments.execution import bulk_changes, labels
 from experiments.execution.bulk_changes import Outcome
-from experiments.models import Experiment
+from experiments.models import Experiment, Study
+from experiments.studies.study_members import NotPutIn, put_in
 
 LONGEST_UID = 100
 
@@ -92,6 +94,8 @@ def _act(request: Request, keys: Sequence[int], back: str) -> HttpResponseBase:
         return redirect(back)
     if action == "compare":
         return _compare(request, keys, back)
+    if action == "study":
+        return _put_into_study(request, keys, back)
     if action in ("tag", "untag"):
         return _tag(request, keys, back, is_added=action == "tag")
     if action == "archive":
@@ -129,6 +133,25 @@ def _tag(request: Request, keys: Sequence[int], back: str, *, is_added: bool) ->
         )
         _report(request, outcome.describe("Removed the tag from", "without it"), outcome)
     return redirect(back)
+
+
+def _put_into_study(request: Request, keys: Sequence[int], back: str) -> HttpResponseBase:
+    """Put experiments into the chosen study, or show the form of a new one."""
+    if len(keys) > Study.MOST_EXPERIMENTS:
+        messages.error(request, f"A study has at most {Study.MOST_EXPERIMENTS} experiments.")
+        return redirect(back)
+    chosen = parse_whole_number(request.POST.get("study"))
+    if chosen is None:
+        query = "&".join(f"{PICKED}={key}" for key in keys)
+        return redirect(f"{reverse('study_new')}?{query}")
+    study = changeable_row(request, Study, chosen)
+    try:
+        count = put_in(study, keys, request.user)
+    except NotPutIn as reason:
+        messages.error(request, f"Nothing was put in: {reason}")
+        return redirect(back)
+    messages.success(request, f"Put {count} experiment{'' if count == 1 else 's'} into the study.")
+    return redirect(study)
 
 
 def _compare(request: Request, keys: Sequence[int], back: str) -> HttpResponseBase:

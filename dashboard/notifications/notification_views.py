@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from django.contrib import messages
 from django.db.models import Max
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from dashboard.lists import make_listing
@@ -22,6 +19,7 @@ from experiments.notifications import (
     list_notifications,
     list_open_ways,
     mark_read,
+    parse_moment,
 )
 
 PER_PAGE = 50
@@ -61,17 +59,8 @@ def notification(request: Request, pk: int) -> HttpResponse:
 @require_POST
 def read(request: Request) -> HttpResponse:
     """Mark all as read that the page showed, or had shown before."""
-    mark_read(request.user, until=_parse_moment(read_posted_text(request, "until")))
+    mark_read(request.user, until=parse_moment(read_posted_text(request, "until")))
     return redirect("notifications")
-
-
-def _parse_moment(text: str) -> datetime | None:
-    """Return the moment that a page was shown; None, for all there is, if it does not say."""
-    try:
-        moment = parse_datetime(text)
-    except ValueError:  # a day that no month has
-        return None
-    return moment if moment and moment.tzinfo else None
 
 
 @require_http_methods(["GET", "POST"])

@@ -31,6 +31,7 @@ from experiments.definitions.site_rows import Missing, SiteRows, find_rows
 from experiments.definitions.written_units import write_percent
 from experiments.execution import lifecycle
 from experiments.models import Environment, Experiment, User
+from experiments.planning.rules import Forecast
 
 Names = Mapping[str, Mapping[str, str]]
 """Section -> name in the file -> name on this site."""
@@ -41,6 +42,8 @@ FOLLOW = {
     "workloads": ("workloads", "primary_metric", "accuracy_margin", "loss_margin", "warm_up"),
 }
 """Missing rows -> the fields of the form that cannot be judged without them."""
+NOT_OF_THE_FORM = ("cluster", "partition", "groups", "tags", "notes")
+"""Fields that are rows, which the form names by their keys, or that it does not have."""
 LAUNCHED_MEANWHILE = "The draft has been launched or deleted in the meantime."
 
 
@@ -58,6 +61,16 @@ class Applied:
     @property
     def is_valid(self) -> bool:
         return self.form is not None and not self.problems
+
+    @property
+    def forecast(self) -> Forecast | None:
+        """Return the most that it will use; None where that is not known."""
+        return self.form.forecast if self.form else None
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return what is to be known before a launch."""
+        return self.form.warnings if self.form else []
 
 
 def check_text(
@@ -96,11 +109,9 @@ def apply_definition(
     rows = find_rows(definition, user, mapping, make_missing=make_missing)
     if rows.cluster is None:
         return Applied(None, sort_problems(rows.problems), tuple(rows.missing), definition)
-    form = ExperimentForm(
-        make_form_data(definition, rows),
-        instance=draft or Experiment(owner=user),
-        user=user,
-    )
+    experiment = draft or Experiment(owner=user)
+    experiment.tags, experiment.notes = list(definition.values["tags"]), definition.values["notes"]
+    form = ExperimentForm(make_form_data(definition, rows), instance=experiment, user=user)
     _offer_copies(form, rows, user)
     problems = [*rows.problems, *_list_form_problems(form, definition, rows)]
     return Applied(form, sort_problems(problems), tuple(rows.missing), definition)
@@ -130,7 +141,7 @@ def save_text(
         experiment = applied.form.save()
         kept = definition.text
         if any(mapping.values()):
-            kept = rewrite_text(kept, experiment, describe_experiment(experiment))
+            kept = rewrite_text(kept, describe_experiment(experiment))
         keep_text(experiment, kept)
     return experiment
 
@@ -143,7 +154,7 @@ def make_form_data(definition: Definition, rows: SiteRows) -> MultiValueDict[str
         if row.kind == "flag":
             if value:
                 data[row.name] = "on"
-        elif row.name not in ("cluster", "partition", "groups") and value is not None:
+        elif row.name not in NOT_OF_THE_FORM and value is not None:
             data[row.name] = _write_value(row.name, value)
     data["cluster"] = str(rows.cluster.pk) if rows.cluster else ""
     data["partition"] = str(rows.partition.pk) if rows.partition else ""
@@ -235,10 +246,14 @@ def launch_text(
         try:
             lifecycle.launch(draft, user)
         except lifecycle.NotLaunchable as refusal:
-            definition = parse_definition(text)
-            raise BadDefinition(
-                definition.make_problem(BY_NAME[name].path if name in BY_NAME else name, message)
-                for name, messages in refusal.messages.items()
-                for message in messages
-            ) from None
+            raise explain_refusal(parse_definition(text), refusal) from None
     return draft
+
+
+def explain_refusal(definition: Definition, refusal: lifecycle.NotLaunchable) -> BadDefinition:
+    """Return why an experiment is not launched, each reason at the place in its file."""
+    return BadDefinition(
+        definition.make_problem(BY_NAME[name].path if name in BY_NAME else name, message)
+        for name, messages in refusal.messages.items()
+        for message in messages
+    )

@@ -17,10 +17,11 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from dashboard.access.rights import get_readable, require_maker_of
 from dashboard.form_styles import Styled
-from dashboard.planning.definition_drafts import Applied, check_text, launch_text, save_text
+from dashboard.planning.definition_drafts import Applied
+from dashboard.planning.study_drafts import AppliedStudy, check_file, store_file
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.definitions.definition_problems import BadDefinition, Problem
-from experiments.definitions.definition_schema import write_schema
+from experiments.definitions.definition_schema import write_schema, write_study_schema
 from experiments.definitions.described_experiments import (
     JSON_ENDING,
     YAML_ENDING,
@@ -29,9 +30,12 @@ from experiments.definitions.described_experiments import (
 )
 from experiments.definitions.yaml_tree import MOST_BYTES
 from experiments.models import Experiment
-from experiments.notify import enqueue_tick
 
 TYPES = {YAML_ENDING: "application/yaml", JSON_ENDING: "application/json"}
+DONE = {
+    "import": "Imported as a draft. Nothing has been launched.",
+    "launch": "Launched. The design can no longer be changed.",
+}
 REFUSED = {"check": "", "import": "Not imported", "launch": "Not launched"}
 MOST_NAMES = 300
 CONTEXT = 1
@@ -84,18 +88,16 @@ def import_file(request: Request) -> HttpResponse:
     action = request.POST.get("action", "check")
     problems: tuple[Problem, ...] = ()
     try:
-        if action == "launch":
-            launched = launch_text(content, request.user, mapping, make_missing=make_missing)
-            enqueue_tick(launched.cluster_id)
-            messages.success(request, "Launched. The design can no longer be changed.")
-            return redirect(launched)
-        if action == "import":
-            draft = save_text(content, request.user, mapping, make_missing=make_missing)
-            messages.success(request, "Imported as a draft. Nothing has been launched.")
-            return redirect(draft)
+        if action in DONE:
+            is_launch = action == "launch"
+            made = store_file(
+                content, request.user, mapping, launch=is_launch, make_missing=make_missing
+            )
+            messages.success(request, DONE[action])
+            return redirect(made)
     except BadDefinition as error:
         problems = error.problems
-    applied = check_text(content, request.user, mapping, make_missing=make_missing)
+    applied = check_file(content, request.user, mapping, make_missing=make_missing)
     text = content.decode(errors="replace").replace("\0", "�")
     context = _describe(applied, applied.problems or problems, text, mapping)
     context["refused"] = REFUSED.get(action, "") if context["problems"] else ""
@@ -124,7 +126,7 @@ def read_names(request: Request) -> dict[str, dict[str, str]]:
 
 
 def _describe(
-    applied: Applied,
+    applied: Applied | AppliedStudy,
     problems: Sequence[Problem],
     text: str,
     mapping: dict[str, dict[str, str]],
@@ -141,7 +143,8 @@ def _describe(
             for name, here in names.items()
             if not any((row.section, row.name) == (section, name) for row in applied.missing)
         ],
-        "forecast": applied.form.forecast if applied.form and applied.is_valid else None,
+        "forecast": applied.forecast if applied.is_valid else None,
+        "experiments": len(applied.entries) if isinstance(applied, AppliedStudy) else 0,
     }
 
 
@@ -203,7 +206,18 @@ def _send(request: Request, pk: int, ending: str) -> HttpResponse:
 @require_GET
 def schema(request: OpenRequest) -> HttpResponse:
     """Send the JSON schema of experiment files, which editors fetch without logging in."""
-    response = HttpResponse(write_schema().encode(), content_type="application/schema+json")
+    return _send_schema(write_schema())
+
+
+@login_not_required
+@require_GET
+def study_schema(request: OpenRequest) -> HttpResponse:
+    """Send the JSON schema of study files."""
+    return _send_schema(write_study_schema())
+
+
+def _send_schema(text: str) -> HttpResponse:
+    response = HttpResponse(text.encode(), content_type="application/schema+json")
     response["Access-Control-Allow-Origin"] = "*"
     response["Cache-Control"] = "public, max-age=3600"
     return response

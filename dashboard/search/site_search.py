@@ -42,6 +42,7 @@ from experiments.models import (
     PublishedTable,
     RecurringExperiment,
     Run,
+    Study,
     User,
     Workload,
 )
@@ -102,6 +103,7 @@ class Group:
 
 HEADINGS = {
     "experiment": "Experiments",
+    "study": "Studies",
     "recurring": "Recurring experiments",
     "run": "Runs",
     "image": "Images",
@@ -177,6 +179,7 @@ def _read_rows(user: User, text: str, words: Sequence[str], limit: int) -> list[
         rows[:limit]
         for rows in (
             _find_experiments(user, text, words),
+            _find_studies(user, words),
             _find_recurring(user, words),
             *([_find_runs(user, text.lower())] if UID.fullmatch(text.lower()) else []),
             _find_images(user, text, words),
@@ -194,7 +197,7 @@ def _read_rows(user: User, text: str, words: Sequence[str], limit: int) -> list[
 def _order(row: Row) -> tuple[bool, int, str]:
     """Return by what rows of one kind are sorted: the newest experiment first, others by name."""
     kind, key, title, _, _, is_last = row
-    is_dated = kind in ("experiment", "recurring", "table")
+    is_dated = kind in ("experiment", "study", "recurring", "table")
     return is_last, -key if is_dated else 0, "" if is_dated else title.casefold()
 
 
@@ -248,6 +251,11 @@ def _find_experiments(user: User, text: str, words: Sequence[str]) -> QuerySet[A
         detail=_text(about, "owner__username", Value(" on "), "cluster__name"),
         is_last=Case(When(archived_at=None, then=Value(False)), default=Value(True)),
     )
+
+
+def _find_studies(user: User, words: Sequence[str]) -> QuerySet[Any, Any]:
+    rows = Study.objects.visible_to(user).filter(_contain(words, "name", "question"))
+    return _make_rows("study", rows.order_by("-pk"), "name", detail=F("owner__username"))
 
 
 def _find_recurring(user: User, words: Sequence[str]) -> QuerySet[Any, Any]:

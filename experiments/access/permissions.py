@@ -31,6 +31,7 @@ from experiments.models import (
     Role,
     Runtime,
     StagedImage,
+    Study,
     TrustedKey,
     User,
     Workload,
@@ -43,6 +44,7 @@ Row = TypeVar("Row", bound=models.Model)
 
 MAKERS: dict[type[models.Model], Role] = {
     Experiment: Role.RESEARCHER,
+    Study: Role.RESEARCHER,
     PublishedTable: Role.RESEARCHER,
     OwnPreset: Role.RESEARCHER,
     RecurringExperiment: Role.RESEARCHER,
@@ -64,7 +66,7 @@ MAKERS: dict[type[models.Model], Role] = {
 }
 """The least role that makes, changes and deletes such rows. Others are written by Tare alone."""
 OWNED = (
-    *(Experiment, PublishedTable, OwnPreset, RecurringExperiment),
+    *(Experiment, Study, PublishedTable, OwnPreset, RecurringExperiment),
     *(Workload, DataSet, Image, ImageImport),
 )
 """What nobody but its owner and site administrators may change."""

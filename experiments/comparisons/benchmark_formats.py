@@ -19,6 +19,8 @@ from experiments.models import Experiment, Measurement, Run
 PYTEST_BENCHMARK_VERSION = "5.1.0"
 """The version whose form the file has."""
 SECONDS = "s"
+SMALLEST, LARGEST = 1e-100, 1e100
+"""Of what is in the files: squares of these, and one divided by them, are numbers too."""
 NO_TIMES = "This experiment has no metric in seconds, and pytest-benchmark knows no other unit."
 
 
@@ -80,9 +82,14 @@ def _collect(experiment: Experiment) -> list[Measured]:
         place = (row["workload"], row["scale"], row["environment"])
         for metric, unit in metrics:
             value = row.get(f"{metric} ({unit})")
-            if value is not None and math.isfinite(value):
+            if value is not None and is_usable(value):
                 groups.setdefault((*place, metric, unit), []).append(value)
     return [Measured(*key, values) for key, values in groups.items()]
+
+
+def is_usable(value: float) -> bool:
+    """Return whether statistics of such values are numbers: neither NaN nor beyond all measure."""
+    return value == 0 or SMALLEST <= abs(value) <= LARGEST
 
 
 def _describe_benchmark(group: Measured) -> dict[str, Any]:

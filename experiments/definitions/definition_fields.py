@@ -5,6 +5,7 @@ Reading, writing and the JSON schema all follow this table, so that they cannot 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -23,6 +24,8 @@ from runners.kept_output import DEFAULT_MIB
 
 FORMAT = 1
 LONGEST_TEXT = 300
+MOST_TAGS, LONGEST_TAG, LONGEST_NOTES = 20, 40, 10_000
+NOT_IN_TAGS = re.compile(r"[\x00-\x1f\x7f,]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +34,7 @@ class Field:
 
     path: str
     name: str
-    kind: Literal["text", "choice", "flag", "whole", "number", "quantity", "texts"]
+    kind: Literal["text", "notes", "choice", "flag", "whole", "number", "quantity", "texts", "tags"]
     help: str
     default: Any = None
     required: bool = False
@@ -45,10 +48,10 @@ class Field:
         """Return a plain value of the file as the form's value. Raises ValueError, in words."""
         if value is None and not self.required:
             return self.default
-        if self.kind == "texts":
+        if self.kind in ("texts", "tags"):
             if not isinstance(value, list) or not all(isinstance(row, str) for row in value):
                 raise ValueError("This is to be a list of texts.")
-            return tuple(value)
+            return parse_tags(value) if self.kind == "tags" else tuple(value)
         if self.unit:
             return self.unit.parse(value)
         if self.kind == "choice":
@@ -67,7 +70,7 @@ class Field:
         if not isinstance(value, str):
             cure = " Write it in quotes." if isinstance(value, bool | int | float) else ""
             raise ValueError(f"This is to be a text.{cure}")
-        return value
+        return _parse_notes(value) if self.kind == "notes" else value
 
     def _parse_number(self, value: Any) -> int | float:
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -88,7 +91,33 @@ class Field:
             return self.unit.write(value)
         if self.kind == "choice":
             return next(text for text, stored in self.choices.items() if stored == value)
-        return list(value) if self.kind == "texts" else value
+        if self.kind == "notes" and "\n" in value:
+            return f"{value}\n"  # so that its lines stand below each other
+        return list(value) if self.kind in ("texts", "tags") else value
+
+
+def parse_tags(texts: list[str]) -> tuple[str, ...]:
+    """Return tags as they are stored, each once. Raises ValueError, in words."""
+    tags = tuple(dict.fromkeys(" ".join(text.split()) for text in texts))
+    if len(tags) > MOST_TAGS:
+        raise ValueError(f"An experiment has at most {MOST_TAGS} tags, not {len(tags):,}.")
+    for tag in tags:
+        if not tag:
+            raise ValueError("A tag is empty.")
+        if NOT_IN_TAGS.search(tag):
+            raise ValueError(
+                f"“{shorten(tag)}” is no tag: no comma or control character is in one."
+            )
+        if len(tag) > LONGEST_TAG:
+            raise ValueError(f"“{shorten(tag)}” is too long: {LONGEST_TAG} characters at most.")
+    return tags
+
+
+def _parse_notes(text: str) -> str:
+    text = text.strip()
+    if len(text) > LONGEST_NOTES:
+        raise ValueError(f"It has {len(text):,} characters; {LONGEST_NOTES:,} at most.")
+    return text
 
 
 def _same(*names: str) -> dict[str, str]:
@@ -99,6 +128,8 @@ FIELDS = (
     Field(
         path="question", name="question", kind="text", required=True, help="What is to be answered."
     ),
+    Field(path="tags", name="tags", kind="tags", default=(), help="To find it again by."),
+    Field(path="notes", name="notes", kind="notes", default="", help="What else is to be known."),
     Field(
         path="cluster", name="cluster", kind="text", required=True, help="The cluster’s name here."
     ),
@@ -291,7 +322,17 @@ BY_NAME = {row.name: row for row in FIELDS}
 SECTIONS = tuple(dict.fromkeys(row.path.partition(".")[0] for row in FIELDS if "." in row.path))
 """The tables of the file that hold several of these fields."""
 TOP_KEYS = (
-    *("tare", "question", "cluster", "partition", "workloads", "environments", "scales"),
+    *(
+        "tare",
+        "question",
+        "tags",
+        "notes",
+        "cluster",
+        "partition",
+        "workloads",
+        "environments",
+        "scales",
+    ),
     *("design", "goal", "margin", "margin_faster", "estimand", "metrics", "training"),
     *("reject", "output", "visibility", "groups", "map"),
 )

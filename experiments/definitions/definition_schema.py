@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from experiments.definitions import definition_fields as fields
+from experiments.definitions import study_reading as study
 from experiments.definitions.definition_reading import (
     MOST_ENVIRONMENTS,
     MOST_FURTHER,
@@ -59,9 +60,49 @@ def build_schema() -> dict[str, Any]:
     }
 
 
+def build_study_schema() -> dict[str, Any]:
+    """Return the JSON schema of a study's file: common fields, and an entry for each experiment."""
+    experiment = build_schema()
+    common: dict[str, Any] = experiment["properties"]
+    names = {"type": "string", "minLength": 1, "maxLength": study.LONGEST_NAME}
+    entry = {name: {"anyOf": [common[name], {"type": "null"}]} for name in study.ENTRY_KEYS}
+    top = common | {
+        study.STUDY: {**names, "description": "The name of the study."},
+        "notes": {**common["notes"], "description": "Of the study alone."},
+        study.EXPERIMENTS: {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": study.MOST_EXPERIMENTS,
+            "items": _table(entry, description="What stands here replaces the common field."),
+        },
+    }
+    # What each experiment needs stands beside all entries, or in each of them.
+    needed = [name for name in experiment["required"] if name != "tare"]
+    return {
+        "$schema": experiment["$schema"],
+        "title": "A study of Tare",
+        **_table({name: top[name] for name in study.STUDY_KEYS}),
+        "required": ["tare", study.STUDY, study.EXPERIMENTS],
+        "allOf": [
+            {
+                "anyOf": [
+                    {"required": [name]},
+                    {"properties": {study.EXPERIMENTS: {"items": {"required": [name]}}}},
+                ]
+            }
+            for name in needed
+        ],
+    }
+
+
 def write_schema() -> str:
     """Return the text of docs/experiment.schema.json."""
     return json.dumps(build_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def write_study_schema() -> str:
+    """Return the text of docs/study.schema.json."""
+    return json.dumps(build_study_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def _table(properties: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -84,6 +125,11 @@ def _make_field(row: fields.Field) -> dict[str, Any]:
         made = {"enum": list(row.choices)}
     elif row.kind == "texts":
         made = {"type": "array", "items": TEXT}
+    elif row.kind == "tags":
+        tag = {**TEXT, "minLength": 1, "maxLength": fields.LONGEST_TAG, "pattern": "^[^,]*$"}
+        made = {"type": "array", "items": tag, "maxItems": fields.MOST_TAGS}
+    elif row.kind == "notes":
+        made = {**TEXT, "maxLength": fields.LONGEST_NOTES + 1}  # with the end of the last line
     else:
         types = {"text": "string", "flag": "boolean", "whole": "integer", "number": "number"}
         made = {"type": types[row.kind]}

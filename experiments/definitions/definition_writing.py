@@ -76,12 +76,12 @@ def write_json(definition: Definition) -> str:
 
 def write_yaml(definition: Definition, *, heading: str = "") -> str:
     """Return the definition as YAML; `heading` becomes comments at its top."""
-    document = _to_commented(to_document(definition))
+    document = to_commented(to_document(definition))
     for row, environment in zip(document["environments"], definition.environments, strict=True):
         if environment.reference and environment.reference.isprintable():
             row.yaml_add_eol_comment(environment.reference, "image")
     lines = "".join(f"# {line}\n" for line in heading.splitlines())
-    return lines + _dump(document)
+    return lines + dump_yaml(document)
 
 
 def rewrite_yaml(text: str, definition: Definition) -> str:
@@ -90,12 +90,12 @@ def rewrite_yaml(text: str, definition: Definition) -> str:
     Where that does not succeed, the definition is written anew, without comments.
     """
     try:
-        stored = _make_yaml().load(text)
+        stored = make_yaml().load(text)
         if not isinstance(stored, CommentedMap):
             return write_yaml(definition)
         is_json = text.lstrip().startswith("{")
         _merge(stored, to_document(parse_definition(text)), to_document(definition))
-        changed = _dump(stored)
+        changed = dump_yaml(stored)
         if not is_json and parse_definition(changed).says_the_same(definition):
             return changed
     except (YAMLError, BadDefinition, ValueError, TypeError, AttributeError, KeyError):
@@ -138,14 +138,12 @@ def _write_environment(row: EnvironmentDefinition) -> dict[str, Any]:
     return entry | {name: value for name, value in parts.items() if value}
 
 
-def _to_commented(value: Any) -> Any:
+def to_commented(value: Any) -> Any:
     """Return plain values as ruamel.yaml writes them, with quotes where a text needs them."""
     if isinstance(value, dict):
-        return CommentedMap(
-            (_to_commented(name), _to_commented(row)) for name, row in value.items()
-        )
+        return CommentedMap((to_commented(name), to_commented(row)) for name, row in value.items())
     if isinstance(value, list):
-        rows = CommentedSeq(_to_commented(row) for row in value)
+        rows = CommentedSeq(to_commented(row) for row in value)
         is_flat = not any(isinstance(row, dict | list) for row in value)
         if not value or (is_flat and sum(len(str(row)) + 4 for row in value) <= SHORT_LIST):
             rows.fa.set_flow_style()
@@ -169,13 +167,13 @@ def _merge(stored: Any, before: Mapping[str, Any], after: Mapping[str, Any]) -> 
         if name in before and before[name] == value:
             continue
         stored[name] = (
-            _merge_value(stored[name], before[name], value)
+            merge_value(stored[name], before[name], value)
             if name in stored and name in before
-            else _to_commented(value)
+            else to_commented(value)
         )
 
 
-def _merge_value(stored: Any, before: Any, after: Any) -> Any:
+def merge_value(stored: Any, before: Any, after: Any) -> Any:
     """Return the file's own value, changed, where that is possible; else one that is new."""
     if before == after:
         return stored
@@ -184,7 +182,7 @@ def _merge_value(stored: Any, before: Any, after: Any) -> Any:
         return stored
     if isinstance(stored, CommentedSeq) and _has_names(before) and _has_names(after):
         return _merge_list(stored, before, after)
-    return _to_commented(after)
+    return to_commented(after)
 
 
 def _has_names(rows: Any) -> bool:
@@ -197,17 +195,17 @@ def _merge_list(stored: CommentedSeq, before: list[Any], after: list[Any]) -> Co
     for number in reversed(range(len(before))):
         name = before[number]["name"]
         if name in wanted:
-            stored[number] = _merge_value(stored[number], before[number], wanted[name])
+            stored[number] = merge_value(stored[number], before[number], wanted[name])
         else:
             del stored[number]
     known = {row["name"] for row in before}
     for row in after:
         if row["name"] not in known:
-            stored.append(_to_commented(row))
+            stored.append(to_commented(row))
     return stored
 
 
-def _make_yaml() -> YAML:
+def make_yaml() -> YAML:
     yaml = YAML(typ="rt", pure=True)
     yaml.width = 10**6
     yaml.preserve_quotes = True
@@ -215,7 +213,7 @@ def _make_yaml() -> YAML:
     return yaml
 
 
-def _dump(document: Any) -> str:
+def dump_yaml(document: Any) -> str:
     stream = io.StringIO()
-    _make_yaml().dump(document, stream)
+    make_yaml().dump(document, stream)
     return stream.getvalue()

@@ -59,16 +59,22 @@ def write_file(experiment: Experiment, user: User, ending: str = YAML_ENDING) ->
         return write_yaml(definition)
     if kept.described == hash_description(experiment):
         return kept.text
-    return rewrite_text(kept.text, experiment, definition)
+    return rewrite_text(kept.text, definition)
 
 
-def rewrite_text(text: str, experiment: Experiment, definition: Definition) -> str:
+def rewrite_text(text: str, definition: Definition) -> str:
     """Return the text of a file with what has changed since; who can view it only if unusual."""
     try:
         before = parse_definition(text)
     except BadDefinition:
         return write_yaml(definition)
-    usual = experiment._meta.get_field("visibility").get_default()
+    definition = leave_out_usual(before, definition)
+    return text if before.says_the_same(definition) else rewrite_yaml(text, definition)
+
+
+def leave_out_usual(before: Definition, definition: Definition) -> Definition:
+    """Return a definition without what a file has left out, and what is as usual here."""
+    usual = Experiment._meta.get_field("visibility").get_default()
     if not before.values["visibility"] and definition.values["visibility"] == usual:
         definition = replace(definition, values={**definition.values, "visibility": ""})
     of_any_format = {row.name for row in before.environments if not row.format}
@@ -76,8 +82,7 @@ def rewrite_text(text: str, experiment: Experiment, definition: Definition) -> s
         replace(row, format="") if row.name in of_any_format else row
         for row in definition.environments
     )
-    definition = replace(definition, environments=environments)
-    return text if before.says_the_same(definition) else rewrite_yaml(text, definition)
+    return replace(definition, environments=environments)
 
 
 def keep_text(experiment: Experiment, text: str) -> None:
@@ -109,6 +114,8 @@ def describe_experiment(experiment: Experiment, user: User | None = None) -> Def
         _check_visible(experiment, user)
     values: dict[str, Any] = {name: getattr(experiment, name) for name in COLUMNS}
     values |= {
+        "tags": tuple(experiment.tags),
+        "notes": experiment.notes.replace("\r\n", "\n").strip(),
         "cluster": experiment.cluster.name,
         "partition": experiment.partition.name if experiment.partition else "",
         "scales": tuple(experiment.scales),

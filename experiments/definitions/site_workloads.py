@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from django.core.exceptions import ValidationError
+
 from experiments.access import audit
 from experiments.access.permissions import may_add
 from experiments.definitions.definition import WorkloadDefinition
@@ -88,8 +90,6 @@ class WorkloadFinder:
                 "Write their text into the file, or make the workload on its page.",
                 "parameters.files",
             )
-        for content in wanted.contents.values():
-            SentFile.objects.keep(content)
         row = Workload(
             name=wanted.name,
             kind=wanted.kind,
@@ -105,8 +105,12 @@ class WorkloadFinder:
             with audit.log_change(self.user, row, why="of the file of an experiment"):
                 row.save()
 
-        if wanted.time_limit_seconds < 10:
-            return None, Why("A workload has at least 10 s.", "time_limit")
+        try:
+            Workload._meta.get_field("time_limit_seconds").clean(wanted.time_limit_seconds, row)
+        except ValidationError as error:
+            return None, Why(" ".join(error.messages), "time_limit")
+        for content in wanted.contents.values():
+            SentFile.objects.keep(content)
         save_under_free_name(row, save, among=Workload.objects.all())
         return row, Why()
 

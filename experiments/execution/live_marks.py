@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import connection
 
 from experiments.execution.live_readings import AFTER_PROBLEM, LEAST_INTERVAL
-from experiments.models import Cluster, Credential, Experiment, Image, Operation
+from experiments.models import Cluster, Credential, Experiment, Image, Operation, Study
 from experiments.models.visibility import write_rule
 
 if TYPE_CHECKING:
@@ -96,6 +96,24 @@ SELECT md5(jsonb_build_array(
         WHERE cluster.enabled AND cluster.id IN ({clusters}) ORDER BY cluster.id
     )
 )::text)
+"""
+OF_STUDY = """
+SELECT md5(jsonb_build_array(
+    (study.ctid, study.xmin)::text,
+    ARRAY(
+        SELECT jsonb_build_array(
+            member.id, (experiment.ctid, experiment.xmin)::text, {cluster}, {events}, {pauses},
+            (SELECT (kept.ctid, kept.xmin)::text FROM experiments_keptcomparison AS kept
+             WHERE kept.experiment_id = experiment.id)
+        )
+        FROM experiments_studyexperiment AS member
+        JOIN experiments_experiment AS experiment ON experiment.id = member.experiment_id
+        JOIN experiments_cluster AS cluster ON cluster.id = experiment.cluster_id
+        WHERE member.study_id = study.id AND experiment.id IN ({experiments})
+        ORDER BY member.place, member.id
+    )
+)::text)
+FROM experiments_study AS study WHERE study.id IN ({studies}) AND study.id = %s
 """
 OF_IMAGE = """
 SELECT md5(jsonb_build_array(
@@ -196,6 +214,14 @@ def mark_overview(reader: User) -> str | None:
     clusters, of_clusters = write_rule(Cluster, reader)
     known = [*values, *of_clusters]
     return read_mark(OF_OVERVIEW, known, experiments=experiments, clusters=clusters)
+
+
+def mark_study(reader: User, pk: int) -> str | None:
+    """Return the mark of the live parts of a study's page."""
+    experiments, values = write_rule(Experiment, reader)
+    studies, of_studies = write_rule(Study, reader)
+    known = [*values, *of_studies, pk]
+    return read_mark(OF_STUDY, known, experiments=experiments, studies=studies)
 
 
 def mark_image(reader: User, pk: int) -> str | None:

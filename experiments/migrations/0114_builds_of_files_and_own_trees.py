@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('experiments', '0110_definition_text'),
+        ('experiments', "0111_studies"),
     ]
 
     operations = [

@@ -45,6 +45,7 @@ from experiments.models.run import Event, Job, Run
 from experiments.models.saved_view import SavedView
 from experiments.models.service_sign import ServiceSign
 from experiments.models.stored_record import StoredRecord
+from experiments.models.study import Study, StudyExperiment
 from experiments.models.trusted_key import TrustedKey
 from experiments.models.unsaved_form import UnsavedForm
 from experiments.models.user import Role, User
@@ -117,6 +118,8 @@ __all__ = [
     "Snapshot",
     "StagedImage",
     "StoredRecord",
+    "Study",
+    "StudyExperiment",
     "TrustedKey",
     "UnsavedForm",
     "User",

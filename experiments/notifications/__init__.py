@@ -7,6 +7,7 @@ from experiments.notifications.inbox import (
     list_notifications,
     mark_read,
     notify_person,
+    parse_moment,
 )
 from experiments.notifications.notice_texts import NoticeText, describe_notification
 from experiments.notifications.outbox import (
@@ -34,5 +35,6 @@ __all__ = [
     "list_unwatched",
     "mark_read",
     "notify_person",
+    "parse_moment",
     "watch_experiment",
 ]

@@ -7,12 +7,13 @@ Whoever changes notifications locks the person first: the number is counted afte
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
+from django.utils.dateparse import parse_datetime
 
 from experiments.models import (
     Notification,
@@ -75,6 +76,18 @@ def count_unread(person: User) -> int:
         User.objects.filter(pk=person.pk).update(unread_notifications=count)
     person.unread_notifications = count
     return count
+
+
+def parse_moment(text: str) -> datetime | None:
+    """Return the moment that a text says, by UTC; None where it says none, or no zone.
+
+    PostgreSQL does not take each zone that Python takes.
+    """
+    try:
+        moment = parse_datetime(text)
+        return moment.astimezone(UTC) if moment and moment.tzinfo else None
+    except (ValueError, OverflowError):  # a day that no month has, a moment of another age
+        return None
 
 
 def mark_read(person: User, *, pk: int | None = None, until: datetime | None = None) -> int:

@@ -30,3 +30,11 @@ def choose_exit_word(verdicts: Collection[str], *, is_alive: bool) -> str:
     if not verdicts or not set(verdicts) <= IN_FAVOUR.keys():
         return "unfinished" if is_alive else "failed"
     return next(word for verdict, word in IN_FAVOUR.items() if verdict in verdicts)
+
+
+GRAVEST_FIRST = (*AGAINST_IT.values(), "failed", "unfinished", *IN_FAVOUR.values())
+
+
+def choose_gravest_word(words: Collection[str]) -> str:
+    """Return the word of several experiments together: the one that weighs most; none: failed."""
+    return next((word for word in GRAVEST_FIRST if word in words), "failed")

@@ -27,6 +27,8 @@ RUN = {
     "metrics": {"step_time": 0.0402, "loss": 2.5},
     "units": {"step_time": "s"},
 }
+MEMBER = 4242
+"""The number of the one experiment of a study."""
 ROW = {
     "workload": "ResNet-50",
     "scale": "1x1",
@@ -114,6 +116,12 @@ class Handler(BaseHTTPRequestHandler):
             return self.send_json(200, {**me, "expires_at": "2027-01-01T00:00:00Z"})
         if path == "/experiments":
             return self.send_list(request, self.site.experiments)
+        if path == "/studies":
+            return self.send_list(request, [describe_study(3)])
+        if path == "/studies/3":
+            return self.send_json(200, describe_study(3))
+        if path == "/studies/3/progress":
+            return self.send_json(200, describe_study_progress(self.site.exit_word))
         if path.endswith("/series"):
             row = {"metric": "step_time", "unit": "s", "warm_up": 1, "steps": [1, 2]}
             return self.send_json(200, {"items": [{**row, "values": [0.5, None]}]})
@@ -130,7 +138,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.send(200, self.site.bundle, "application/zip", headers)
         if path.endswith(("/definition.yaml", "/methods.txt", ".csv", ".tex", ".parquet")):
             return self.send(200, b"tare: 1\n", "text/plain")
-        for row in self.site.experiments:
+        rows = [*self.site.experiments, describe_experiment(MEMBER)]
+        for row in rows:
             if path == f"/experiments/{row['id']}":
                 return self.send_json(200, row)
         return self.send_problem(404, "There is no such row, or you may not view it.")
@@ -156,6 +165,8 @@ class Handler(BaseHTTPRequestHandler):
             row["is_draft"] = request.query.get("launch") != ["true"]
             self.site.experiments.append(row)
             return 201, row
+        if path.startswith("/studies/"):
+            return 200, describe_study(int(path.split("/")[2]))
         return 200, {"id": int(path.split("/")[2]), "state": "cancelled"}
 
     def send_list(self, request: Request, rows: list[dict[str, Any]]) -> None:
@@ -202,6 +213,29 @@ def describe_experiment(key: int) -> dict[str, Any]:
         "created_at": "2026-11-27T00:00:00Z",
         "launched_at": None,
         "page": f"/experiments/{key}/",
+    }
+
+
+def describe_study(key: int) -> dict[str, Any]:
+    return {
+        "id": key,
+        "name": "Containers on three machines",
+        "question": "What do containers cost?",
+        "owner": "ada",
+        "experiments": [MEMBER],
+        "created_at": "2026-11-27T00:00:00Z",
+        "page": f"/studies/{key}/",
+    }
+
+
+def describe_study_progress(exit_word: str) -> dict[str, Any]:
+    row = {**describe_progress(False), "id": MEMBER, "question": "Slower?", "cluster": "hpc1"}
+    return {
+        "is_alive": False,
+        "runs": {"succeeded": 2},
+        "seconds_left": None,
+        "exit_word": exit_word,
+        "experiments": [{**row, "exit_word": exit_word}],
     }
 
 

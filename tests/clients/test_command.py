@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import resource
 import subprocess
@@ -17,6 +18,7 @@ import tare_client
 from pyarrow import parquet
 from tare_client.command_line import main
 from tare_client.command_parser import MODULE_OF_COMMAND
+from tare_client.commands.numbers import write_csv
 
 from tests.clients.conftest import CLIENT
 from tests.clients.contract_server import (
@@ -122,7 +124,7 @@ def test_a_table_of_names_travels_with_the_file(site: Site, tare: Tare, study: P
 def test_files_that_cannot_be_sent(site: Site, tare: Tare, path: str, capsys: Captured) -> None:
     Path("empty.yaml").write_text(" \n")
     with open("huge.yaml", "wb") as file:
-        file.truncate(11 * 2**20)
+        file.truncate(2 * 2**20)
     assert tare("launch", path) == 64
     assert path in capsys.readouterr().err
     assert site.requests == []
@@ -199,6 +201,13 @@ def test_runs_are_files(site: Site, tare: Tare, capsys: Captured) -> None:
     ]
 
 
+@pytest.mark.parametrize("text", ["=1+1", " =1+1", "\uff1d1", "@x", "\t=1", "\n=1", "-1+1"])
+def test_no_cell_is_a_formula(text: str) -> None:
+    file = io.StringIO()
+    write_csv([{text: text, "metrics": {text: 1.5}}], file)
+    assert all(cell.startswith("'") for cell in next(csv.reader(io.StringIO(file.getvalue()))))
+
+
 def test_odd_values_are_saved_too(site: Site, tare: Tare) -> None:
     odd = [1, "x", None, True, 2.5, 10**30, "\ud800", "a\nb", [], {"a": {}}]
     site.runs = [{"run": value, "n": n} for n, value in enumerate(odd)]
@@ -262,6 +271,17 @@ def test_a_download_that_fails_leaves_nothing(site: Site, tare: Tare, capsys: Ca
 def test_a_definition_is_printed(site: Site, tare: Tare, capfdbinary: Any) -> None:
     assert tare("export", 3, "--definition", "-o", "-") == 0
     assert capfdbinary.readouterr().out == b"tare: 1\n"
+
+
+@pytest.mark.parametrize(
+    "words", [("list", "--filter", "q=\udcff"), ("results", 1, "--metrics", "\udcff")]
+)
+def test_words_that_are_not_utf_8_are_not_sent(
+    site: Site, tare: Tare, words: tuple[str, ...], capsys: Captured
+) -> None:
+    assert tare(*words) == 64
+    assert "UTF-8" in capsys.readouterr().err
+    assert site.requests == []
 
 
 def test_experiments_are_listed(site: Site, tare: Tare, capsys: Captured) -> None:
@@ -355,3 +375,70 @@ def test_a_pipe_that_is_closed_and_a_key_that_interrupts_end_quietly(
 
 def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def run_in_shell(site: Site, shell: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of a shell in which $TARE is the command."""
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", shell],
+        env={
+            "TARE": f"{sys.executable} -m tare_client",
+            "PYTHONPATH": str(CLIENT),
+            "TARE_URL": site.url,
+            "TARE_TOKEN": TOKEN,
+            "PATH": "/bin",
+        },
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    "words", ["list", "results 1 --csv", "export 1 -o -", "completion bash", "compare 1"]
+)
+def test_what_cannot_be_printed_is_no_verdict(site: Site, words: str) -> None:
+    """1 would say that the container is slower."""
+    done = run_in_shell(site, f"$TARE {words} > /dev/full")
+    assert done.returncode == 64
+    assert done.stderr == "tare: The output cannot be written: No space left on device.\n"
+
+
+@pytest.mark.parametrize("redirection", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_a_closed_output_changes_no_exit_code(site: Site, redirection: str) -> None:
+    for words, code in (("compare 1", 1), ("list", 0), ("open nothing", 64), ("check -", 64)):
+        done = run_in_shell(site, f"$TARE {words} {redirection}")
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [("compare 1", 1), ("compare 1 --json", 1), ("follow 1", 3), ("list", 0)]
+)
+def test_who_reads_no_further_gets_no_better_verdict(site: Site, words: str, code: int) -> None:
+    """0 would say that the container costs nothing; of a run that is followed nobody knows yet."""
+    site.progress.append(describe_progress(False))
+    done = run_in_shell(site, f"$TARE {words} | true")
+    assert (done.returncode, done.stderr) == (code, "")
+
+
+def test_an_error_that_cannot_be_printed_changes_no_exit_code(site: Site) -> None:
+    for words, code in (("launch nothing.yaml", 64), ("compare 1 > /dev/full", 64)):
+        assert run_in_shell(site, f"$TARE {words} 2> /dev/full").returncode == code
+
+
+def test_a_mistake_of_the_command_is_no_verdict(
+    site: Site, tare: Tare, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("tare_client.client.Client.comparison", fail)
+    assert tare("compare", 1) == 70
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_wrong_usage_is_json_where_that_was_asked_for(capsys: Captured) -> None:
+    for words in (["compare", "--json", "x"], ["nothing", "--json"], ["--json"]):
+        assert main(words) == 64
+        error = json.loads(capsys.readouterr().err)
+        assert error["error"]
+        assert error["exit_code"] == 64

@@ -133,6 +133,38 @@ def test_a_screen_is_no_higher_than_its_terminal(
     assert max(map(len, lines)) == 19
 
 
+def test_a_remark_on_a_narrow_terminal_is_drawn_over_whole(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    screen = Screen(with_tail=False)
+    screen.show(Progress.read(describe_progress(True)))
+    screen.remark("https://tare.example.org did not answer within 30 s. Asking again.")
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) < 20
+    assert "within 30 s. Asking again." in "".join(lines)
+    screen.show(Progress.read(describe_progress(True, runs={})))
+    assert capsys.readouterr().out.startswith(f"\x1b[{len(lines)}A\x1b[J")
+
+
+def test_wide_letters_take_two_places(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    running = {**RUNNING, "output_tail": "損失" * 20 + "\n" + "e\u0301" * 40}
+    Screen(with_tail=True).show(Progress.read(describe_progress(True, running=[running])))
+    lines = capsys.readouterr().out.splitlines()
+    assert "    | 損失損失損失" in lines
+    assert "    | " + "e\u0301" * 13 in lines
+
+
+def test_a_site_that_is_restarted_when_all_has_ended_is_waited_for(
+    site: Site, tare: Tare, capsys: Captured
+) -> None:
+    site.progress.append(describe_progress(False))
+    site.faults.extend([None, *[answer_status(503)] * 12])
+    assert tare("follow", 3, "--every", "0.05") == 1
+    assert "Asking again." in capsys.readouterr().err
+
+
 def test_on_a_terminal_there_is_a_bar(site: Site) -> None:
     site.progress.extend([describe_progress(True, running=[RUNNING]), describe_progress(False)])
     reading, writing = pty.openpty()

@@ -151,6 +151,7 @@ def test_a_token_does_not_travel_unencrypted(url: str, monkeypatch: pytest.Monke
         ("https://example.org/api/v1/", "https://example.org"),
         ("http://[::1]:8000", "http://[::1]:8000"),
         ("localhost:8000", "https://localhost:8000"),
+        ("https://caf\u00e9.example.org/tare", "https://xn--caf-dma.example.org/tare"),
     ],
 )
 def test_addresses_of_sites(text: str, url: str) -> None:
@@ -160,7 +161,8 @@ def test_addresses_of_sites(text: str, url: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "https://", "ftp://x", "file:///etc/passwd", "https://a b", "https://u:p@x", "https://x?y",
-     "https://x#y", "https://x\r\ny", "javascript:alert(1)", "https://x:99999999"],
+     "https://x#y", "https://x\r\ny", "javascript:alert(1)", "https://x:99999999",
+     "https://a..b", f"https://{'a' * 70}.org"],
 )  # fmt: skip
 def test_what_is_no_address_of_a_site(text: str) -> None:
     with pytest.raises(UsageError):

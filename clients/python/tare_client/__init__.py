@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from tare_client.rows import Rows
     from tare_client.shortcuts import comparison, experiment, experiments, runs
+    from tare_client.studies import MemberProgress, Study, StudyProgress
     from tare_client.values import (
         Check,
         Comparison,
@@ -54,6 +55,9 @@ MODULE_OF = {
     "Progress": "values",
     "RunningRun": "values",
     "Series": "values",
+    "Study": "studies",
+    "StudyProgress": "studies",
+    "MemberProgress": "studies",
 }
 __all__ = [  # noqa: RUF022  in the order of use
     "Client",
@@ -70,6 +74,9 @@ __all__ = [  # noqa: RUF022  in the order of use
     "Progress",
     "RunningRun",
     "Series",
+    "Study",
+    "StudyProgress",
+    "MemberProgress",
     "FieldProblem",
     "NotReachable",
     "NotTrusted",

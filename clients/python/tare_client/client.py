@@ -21,6 +21,7 @@ from tare_client.stored_sites import (
     require_safe_url,
     require_token,
 )
+from tare_client.studies import Study, StudyProgress
 from tare_client.values import Check, Comparison, Experiment, Person, Progress, Series
 
 ROOT = "/api/v1"
@@ -65,9 +66,9 @@ class Client:
     def __repr__(self) -> str:
         return f"Client({self.url!r})"
 
-    def find_page(self, experiment: Experiment) -> str:
-        """Return the address of an experiment's page."""
-        return self._connection.resolve(experiment.page)
+    def find_page(self, row: Experiment | Study) -> str:
+        """Return the address of the page of an experiment, or of a study."""
+        return self._connection.resolve(row.page)
 
     # Reading
 
@@ -91,6 +92,19 @@ class Client:
     def comparison(self, key: int) -> Comparison:
         """Return the comparison of an experiment, with its verdicts."""
         return Comparison.read(key, self.get(f"/experiments/{key:d}/comparison"))
+
+    def studies(self, *, limit: int | None = None, **filters: object) -> Iterator[Study]:
+        """Yield studies, the newest first; `q` is a part of the name."""
+        for row in self.list_rows("/studies", filters, limit=limit):
+            yield Study.read(row)
+
+    def study(self, key: int) -> Study:
+        """Return one study."""
+        return Study.read(self.get(f"/studies/{key:d}"))
+
+    def study_progress(self, key: int) -> StudyProgress:
+        """Return how far the experiments of a study are."""
+        return StudyProgress.read(self.get(f"/studies/{key:d}/progress"))
 
     def runs(
         self,
@@ -117,11 +131,11 @@ class Client:
 
     def check(self, definition: bytes, *, is_json: bool = False, names: bytes = b"") -> Check:
         """Return what the site says about an experiment file; Refused where it is not valid."""
-        document = self._post_definition("/experiments/check", definition, is_json, names)
-        plan = document.get("plan")
-        return Check(
-            document.get("valid") is True, plan if isinstance(plan, dict) else {}, document
-        )
+        return Check.read(self._post_definition("/experiments/check", definition, is_json, names))
+
+    def check_study(self, definition: bytes, *, is_json: bool = False, names: bytes = b"") -> Check:
+        """Return what the site says about a study's file; Refused where it is not valid."""
+        return Check.read(self._post_definition("/studies/check", definition, is_json, names))
 
     def create(
         self,
@@ -139,6 +153,23 @@ class Client:
         """
         path = add_query("/experiments", {"launch": "true"} if launch else {})
         return Experiment.read(self._post_definition(path, definition, is_json, names, key))
+
+    def create_study(
+        self,
+        definition: bytes,
+        *,
+        launch: bool,
+        is_json: bool = False,
+        names: bytes = b"",
+        key: str = "",
+    ) -> Study:
+        """Make a study of a file, as `create` makes an experiment: all of it, or nothing."""
+        path = add_query("/studies", {"launch": "true"} if launch else {})
+        return Study.read(self._post_definition(path, definition, is_json, names, key))
+
+    def cancel_study(self, key: int) -> Study:
+        """Cancel what is alive of a study."""
+        return Study.read(self.post(f"/studies/{key:d}/cancel"))
 
     def launch(self, key: int) -> Experiment:
         """Launch a draft."""

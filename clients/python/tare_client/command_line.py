@@ -11,15 +11,14 @@ from tare_client.command_parser import MODULE_OF_COMMAND, build_parser
 
 def main(words: list[str] | None = None) -> int:
     """Run the command with the words of a shell; return its exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        # A terminal that lacks a letter shows "?" for it; it does not end the command.
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
+    _prepare_streams()
+    as_json = "--json" in (sys.argv[1:] if words is None else words)
     try:
-        arguments = build_parser().parse_args(words)
+        arguments = build_parser(as_json=as_json).parse_args(words)
     except SystemExit as end:  # of argparse, after --help or a usage error
         return int(end.code or 0)
-    from tare_client.errors import TareError
+    from tare_client.errors import TareError, UsageError
+    from tare_client.terminal import discard_output, print_error
 
     try:
         command = import_module(f"tare_client.commands.{MODULE_OF_COMMAND[arguments.command]}")
@@ -27,9 +26,7 @@ def main(words: list[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except TareError as error:
-        from tare_client.terminal import print_error
-
-        print_error(error, file=getattr(arguments, "file", ""), as_json=arguments.json)
+        print_error(error, file=getattr(arguments, "file", ""), as_json=as_json)
         return error.exit_code
     except KeyboardInterrupt:
         from tare_client.exit_codes import INTERRUPTED
@@ -38,5 +35,36 @@ def main(words: list[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # `tare results 3 | head`: who reads has enough. Python would complain when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        discard_output(sys.stdout)
+        return _choose_code_without_reader(arguments.command, getattr(arguments, "wait", False))
+    except OSError as error:  # of the disk on which the output lies: files have errors of their own
+        discard_output(sys.stdout)
+        failure = UsageError(f"The output cannot be written: {error.strerror or error}.")
+        print_error(failure, as_json=as_json)
+        return failure.exit_code
+    # Python itself would end with 1, which means that the container is slower.
+    except Exception:  # noqa: BLE001
+        import traceback
+
+        from tare_client.exit_codes import MISTAKE
+
+        traceback.print_exc()
+        return MISTAKE
+
+
+def _prepare_streams() -> None:
+    """Have all three streams there, whatever the shell has closed, and able to take any text."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that lacks a letter shows "?" for it; it does not end the command.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def _choose_code_without_reader(command: str, is_waiting: bool) -> int:
+    """Return the exit code of a command whose reader went away before it had a verdict."""
+    from tare_client.exit_codes import FINE, NO_VERDICT
+
+    return NO_VERDICT if command in ("follow", "compare") or is_waiting else FINE

@@ -11,7 +11,7 @@ EXIT_CODES = """
 exit codes of follow, compare and launch --wait:
   0  equivalent, not slower, or faster       1  slower
   2  inconclusive                            3  failed, or no verdict
-  4  the site refused or was not reachable   64 wrong usage
+  4  the site refused or was not reachable   64 wrong usage   70 a mistake of tare
 """
 MODULE_OF_COMMAND = {
     "login": "account",
@@ -37,18 +37,35 @@ EXPORTS = {
 """What `tare export` saves: the last part of its address, and what it is."""
 
 
+class StudyKey(int):
+    """The number of a study, where that of an experiment may stand, too."""
+
+
 class Parser(argparse.ArgumentParser):
     """Ends with 64 after wrong usage: 2 means inconclusive."""
 
+    as_json = False
+
     def error(self, message: str) -> None:  # type: ignore[override]
         """Print what is wrong and how it is used; exit with 64."""
+        if self.as_json:
+            import json
+
+            self.exit(64, json.dumps({"error": message, "exit_code": 64}) + "\n")
         self.print_usage(sys.stderr)
         self.exit(64, f"{self.prog}: {message}\n")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
-    parser = Parser(
+class JsonParser(Parser):
+    """The same for programs: what is wrong is an object."""
+
+    as_json = True
+
+
+def build_parser(*, as_json: bool = False) -> argparse.ArgumentParser:
+    """Return the parser of all commands; `as_json`: its errors are objects."""
+    parser_class = JsonParser if as_json else Parser
+    parser = parser_class(
         prog="tare",
         description="Measure what containers cost: launch experiments, follow and compare them.",
         epilog=EXIT_CODES,
@@ -65,7 +82,10 @@ def build_parser() -> argparse.ArgumentParser:
         "--timeout", type=_seconds, default=30.0, metavar="S", help="seconds of silence (30)"
     )
     commands = parser.add_subparsers(
-        dest="command", metavar="COMMAND", required=True, parser_class=Parser
+        dest="command",
+        metavar="COMMAND",
+        required=True,
+        parser_class=parser_class,
     )
 
     def add(name: str, about: str) -> argparse.ArgumentParser:
@@ -81,7 +101,7 @@ def build_parser() -> argparse.ArgumentParser:
     login.add_argument("url", metavar="URL", help="such as https://tare.example.org")
 
     check = add("check", "say whether an experiment file is valid, and what it would cost")
-    launch = add("launch", "make an experiment of a file and launch it")
+    launch = add("launch", "make an experiment, or a study, of a file and launch it")
     for command in (check, launch):
         command.add_argument("file", metavar="FILE", help="YAML or JSON; - reads standard input")
         command.add_argument(
@@ -99,8 +119,11 @@ def build_parser() -> argparse.ArgumentParser:
     cancel = add("cancel", "cancel an experiment")
     export = add("export", "save a file of an experiment")
     page = add("open", "open an experiment's page in the browser")
-    for command in (follow, results, compare, cancel, export, page):
-        command.add_argument("id", type=_whole, metavar="ID", help="the number in its address")
+    results.add_argument("id", type=_whole, metavar="ID", help="the number in its address")
+    for command in (follow, compare, cancel, export, page):
+        command.add_argument(
+            "id", type=_key, metavar="ID", help="the number in its address; study:ID for a study"
+        )
     for command in (follow, launch):
         command.add_argument(
             "--every", type=_seconds, metavar="S", help="ask every S seconds (2; no terminal: 10)"
@@ -122,6 +145,7 @@ def build_parser() -> argparse.ArgumentParser:
         command.add_argument("--force", action="store_true", help="replace a file that is there")
 
     rows = add("list", "list experiments, the newest first")
+    rows.add_argument("--studies", action="store_true", help="list studies")
     rows.add_argument("--limit", type=_whole, default=20, metavar="N", help="N at most (20)")
     rows.add_argument(
         "--filter",
@@ -141,6 +165,16 @@ def _whole(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text[:30]) < 2**63):
         raise argparse.ArgumentTypeError(f"“{text[:50]}” is no positive whole number")
     return int(text)
+
+
+def _key(text: str) -> int:
+    """Return the number of an experiment, or that of a study."""
+    prefix, sign, number = text.partition(":")
+    if not sign:
+        return _whole(text)
+    if prefix != "study":
+        raise argparse.ArgumentTypeError(f"“{text[:50]}” is neither ID nor study:ID")
+    return StudyKey(_whole(number))
 
 
 def _seconds(text: str) -> float:

@@ -211,6 +211,7 @@ class Connection:
                 if isinstance(problem, dict)
             ),
             retry_after=retry_after,
+            type=str(document.get("type") or "")[:200],
         )
 
     def _read_problem(self, problem: dict[str, Any]) -> FieldProblem:
@@ -236,14 +237,20 @@ def read_json(content: bytes) -> Any:
 
 
 def add_query(path: str, query: Mapping[str, object]) -> str:
-    """Return a path with a query; lists are repeated, None and "" are left out."""
+    """Return a path with a query; lists are repeated, None and "" are left out.
+
+    Raises UsageError.
+    """
     pairs = [
         (name, str(value).lower() if isinstance(value, bool) else str(value))
         for name, values in query.items()
         for value in (values if isinstance(values, (list, tuple)) else [values])
         if value is not None and value != ""
     ]
-    return f"{path}?{urlencode(pairs)}" if pairs else path
+    try:
+        return f"{path}?{urlencode(pairs)}" if pairs else path
+    except UnicodeEncodeError as error:  # words of a shell may be any bytes
+        raise UsageError("What is asked for is not UTF-8.") from error
 
 
 def _read_seconds(text: str) -> float | None:

@@ -67,10 +67,11 @@ class Refused(TareError):
         title: str = "",
         problems: tuple[FieldProblem, ...] = (),
         retry_after: float | None = None,
+        type: str = "",  # noqa: A002  (its name in RFC 9457)
     ) -> None:
         super().__init__(detail)
         self.status, self.title, self.problems = status, title, problems
-        self.retry_after = retry_after
+        self.retry_after, self.type = retry_after, type
 
     def describe(self) -> dict[str, Any]:
         """Return the error as JSON has it, with its problems."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-FINE, SLOWER, INCONCLUSIVE, NO_VERDICT, REFUSED, USAGE, INTERRUPTED = 0, 1, 2, 3, 4, 64, 130
+FINE, SLOWER, INCONCLUSIVE, NO_VERDICT, REFUSED = 0, 1, 2, 3, 4
+USAGE, MISTAKE, INTERRUPTED = 64, 70, 130
 CODE_OF_WORD = {
     "equivalent": FINE,
     "not_slower": FINE,
@@ -12,6 +13,17 @@ CODE_OF_WORD = {
     "failed": NO_VERDICT,
     "unfinished": NO_VERDICT,
 }
+
+GRAVEST_FIRST = (
+    *("slower", "inconclusive", "failed", "unfinished"),
+    *("equivalent", "not_slower", "faster"),
+)
+
+
+def choose_gravest_word(words: list[str]) -> str:
+    """Return the word of several experiments together; failed where one is not known, or none."""
+    known = [word if word in GRAVEST_FIRST else "failed" for word in words] or ["failed"]
+    return min(known, key=GRAVEST_FIRST.index)
 
 
 def choose_exit_code(word: str) -> int:

@@ -49,6 +49,10 @@ def normalise_url(text: str) -> str:
         message = f"“{text[:100]}” is no address of a site; one looks like https://tare.example.org"
         raise UsageError(message)
     scheme, host, port, path = match.groups()
+    try:
+        host = host.encode("idna").decode()
+    except UnicodeError as error:
+        raise UsageError(f"“{host[:100]}” is no name of a host.") from error
     path = (path or "").rstrip("/")
     return f"{scheme}://{host.lower()}{port or ''}{path.removesuffix('/api/v1')}"
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 from tare_client.errors import Refused, TareError
@@ -23,6 +25,22 @@ def clean_text(text: str, *, keep: str = "") -> str:
     )
 
 
+def discard_output(stream: TextIO) -> None:
+    """Let nothing more be printed: what is still held back could not be written either."""
+    with open(os.devnull, "wb") as nowhere, suppress(OSError, ValueError):
+        os.dup2(nowhere.fileno(), stream.fileno())
+
+
+@contextmanager
+def printing_verdict() -> Iterator[None]:
+    """Print a verdict; who reads no further, `tare compare 3 | head -1`, gets its exit code."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output(sys.stdout)
+
+
 def print_line(text: str = "", *, file: TextIO | None = None) -> None:
     """Print one line, whatever is in it."""
     print(clean_text(text), file=file or sys.stdout)
@@ -34,7 +52,14 @@ def print_json(value: object, *, indent: int | None = 2) -> None:
 
 
 def print_error(error: TareError, *, file: str = "", as_json: bool = False) -> None:
-    """Print an error on standard error; problems of a file as compilers print them."""
+    """Print an error on standard error, if it can be written to; problems as compilers do."""
+    try:
+        _print_error(error, file, as_json)
+    except OSError:
+        discard_output(sys.stderr)
+
+
+def _print_error(error: TareError, file: str, as_json: bool) -> None:
     if as_json:
         print(json.dumps(error.describe()), file=sys.stderr)
         return
@@ -83,3 +108,28 @@ def measure_width() -> int:
     import shutil
 
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+
+
+def split_by_width(text: str, width: int) -> list[str]:
+    """Return a text in pieces that a terminal shows in one line each, of at most `width` places.
+
+    Letters of East Asia and emoji take two places, accents none.
+    """
+    pieces, piece, taken = [], "", 0
+    for letter in text:
+        places = _count_places(letter)
+        if taken + places > width and piece:
+            pieces.append(piece)
+            piece, taken = "", 0
+        piece, taken = piece + letter, taken + places
+    return [*pieces, piece]
+
+
+def _count_places(letter: str) -> int:
+    if letter.isascii():
+        return 1
+    import unicodedata
+
+    if unicodedata.combining(letter) or unicodedata.category(letter) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in ("W", "F") else 1

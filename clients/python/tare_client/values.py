@@ -82,6 +82,12 @@ class Check:
     plan: Document
     raw: Document = field(repr=False, compare=False)
 
+    @classmethod
+    def read(cls, document: Document) -> Check:
+        """Return the check of an answer."""
+        plan = document.get("plan")
+        return cls(document.get("valid") is True, plan if isinstance(plan, dict) else {}, document)
+
     def describe_plan(self) -> str:
         """Return the plan as a phrase: "20 runs, 10 blocks, 10 jobs, at most 3.5 GPU hours"."""
         names = ("runs", "blocks", "jobs")

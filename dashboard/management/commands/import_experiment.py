@@ -1,4 +1,4 @@
-"""`manage.py import_experiment FILE --owner NAME [--launch]`: an experiment from its file."""
+"""`manage.py import_experiment FILE --owner NAME [--launch]`: an experiment or study of a file."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from dashboard.planning.definition_drafts import launch_text, save_text
+from dashboard.planning.study_drafts import store_file
 from experiments.access.permissions import may_add
 from experiments.definitions.definition_problems import BadDefinition
 from experiments.definitions.definition_reading import read_mapping
 from experiments.definitions.yaml_tree import MOST_BYTES
-from experiments.models import Experiment, User
-from experiments.notify import enqueue_tick
+from experiments.models import Experiment, Study, User
 
 
 class Command(BaseCommand):
-    help = "Make a draft of an experiment's file, or launch it: docs/experiment-files.md."
+    help = (
+        "Make drafts of an experiment's file or a study's, or launch it: docs/experiment-files.md."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="YAML or JSON.")
@@ -38,18 +39,20 @@ class Command(BaseCommand):
         mapping = read_mapping(_read(options["map"])) if options["map"] else {}
         if isinstance(mapping, tuple):
             raise CommandError("\n".join(map(str, mapping)))
-        store = launch_text if options["launch"] else save_text
-        content = _read(options["file"])
         try:
-            experiment = store(content, owner, mapping, make_missing=options["make_workloads"])
+            made = store_file(
+                _read(options["file"]),
+                owner,
+                mapping,
+                launch=options["launch"],
+                make_missing=options["make_workloads"],
+            )
         except BadDefinition as error:
             raise CommandError(f"{error}\nNothing was stored.") from None
-        if options["launch"]:
-            enqueue_tick(experiment.cluster_id)
-        what = "Launched" if options["launch"] else "A draft"
-        self.stdout.write(
-            f"{what}: experiment {experiment.pk}, {experiment.get_absolute_url()}: {experiment}"
-        )
+        kind = made._meta.verbose_name
+        drafts = "A study of drafts" if isinstance(made, Study) else "A draft"
+        what = "Launched" if options["launch"] else drafts
+        self.stdout.write(f"{what}: {kind} {made.pk}, {made.get_absolute_url()}: {made}")
 
 
 def _read(path: Path) -> bytes:

@@ -41,6 +41,7 @@ from experiments.models import (
     SigningKey,
     Snapshot,
     StoredRecord,
+    Study,
     UnsavedForm,
     User,
     Webhook,
@@ -62,6 +63,7 @@ from tests.factories import (
     PublishedTableFactory,
     RecurringExperimentFactory,
     StagedImageFactory,
+    StudyFactory,
     UserFactory,
     WorkloadFactory,
 )
@@ -238,6 +240,18 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "table_new": (GET, "", Role.RESEARCHER),
     "table_edit": (GET, "table", Role.RESEARCHER),
     "table_delete": (POST, "table", Role.RESEARCHER),
+    "study_schema": (GET, "", NOBODY),
+    "study_list": (GET, "", Role.VIEWER),
+    "study_new": (GET, "", Role.RESEARCHER),
+    "study": (GET, "study", Role.VIEWER),
+    "study_edit": (GET, "study", Role.RESEARCHER),
+    "study_delete": (POST, "study", Role.RESEARCHER),
+    "study_launch": (POST, "study", Role.RESEARCHER),
+    "study_cancel": (POST, "study", Role.RESEARCHER),
+    "study_pause": (POST, "study", Role.RESEARCHER),
+    "study_continue": (POST, "study", Role.RESEARCHER),
+    "study_yaml": (GET, "study", Role.VIEWER),
+    "study_json": (GET, "study", Role.VIEWER),
     "recurring_trigger": (POST, "", NOBODY),
     "recurring_token": (POST, "recurring", Role.RESEARCHER),
     "recurring_list": (GET, "", Role.VIEWER),
@@ -430,6 +444,7 @@ def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
                 owner=owner, name="mine", definition=describe_definition(results)
             ).pk
         ],
+        "study": [StudyFactory(owner=owner, members=[results]).pk],
         "recurring": [RecurringExperimentFactory(source=results, owner=owner).pk],
         "link": [link.token.reveal()],
         "link of": ["experiment", results.pk, link.pk],
@@ -490,6 +505,7 @@ SHARED: dict[str, tuple[type[Any], Any]] = {
     "workload": (Workload, WorkloadFactory),
     "dataset": (DataSet, DataSetFactory),
     "experiment": (Experiment, ExperimentFactory),
+    "study": (Study, StudyFactory),
     "table": (PublishedTable, PublishedTableFactory),
 }
 OWN, GROUP, STRANGE = "own", "group", "strange"

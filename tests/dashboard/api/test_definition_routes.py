@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
+from django.test.client import encode_multipart
 
 from experiments.definitions.described_experiments import write_file
 from experiments.models import Experiment, Role, User
@@ -151,6 +152,35 @@ def test_a_draft_is_replaced_until_it_is_launched(
     assert answer["question"] == "And now?"
     send(client, draft.owner, f"experiments/{draft.pk}/launch", "", 200)
     send(client, draft.owner, path, text, 409, method="put")
+
+
+def test_a_draft_is_replaced_by_a_file_with_a_table_of_names(
+    client: Client, draft: Experiment, text: str
+) -> None:
+    changed = text.replace(f"cluster: {draft.cluster}", "cluster: theirs")
+    names = f"clusters: {{theirs: {draft.cluster}}}"
+    files = {"definition": changed, "map": names}
+    answer = client.put(
+        f"/api/v1/experiments/{draft.pk}/definition",
+        encode_multipart(
+            "part", {name: SimpleUploadedFile(name, text.encode()) for name, text in files.items()}
+        ),
+        content_type="multipart/form-data; boundary=part",
+        headers=log_in(draft.owner, "experiments"),
+    )
+    assert answer.status_code == 200, answer.content
+
+
+@pytest.mark.parametrize("key", [{}, {"Idempotency-Key": "a"}])
+@pytest.mark.parametrize("path", ["experiments", "experiments/check"])
+def test_a_form_that_is_too_large_is_refused_as_such(
+    client: Client, path: str, key: dict[str, str]
+) -> None:
+    headers = log_in(UserFactory(), "experiments") | key
+    files = {"definition": SimpleUploadedFile("study.yaml", b"#" * 3_000_000)}
+    answer = client.post(f"/api/v1/{path}", files, headers=headers)
+    assert answer.status_code == 413, answer.content
+    assert "3,000," in answer.json()["detail"]
 
 
 def test_who_may_make_no_experiments_makes_none(client: Client, text: str) -> None:

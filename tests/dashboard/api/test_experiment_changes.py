@@ -8,7 +8,9 @@ import pytest
 from django.test import Client
 
 from dashboard.access.visibility_forms import make_visibility_form, save_visibility
-from dashboard.api.experiment_changes import COMMA, NO_GROUPS
+from dashboard.api import experiment_changes
+from dashboard.api.experiment_changes import COMMA
+from dashboard.api.visibility_changes import NO_GROUPS
 from experiments.models import Event, Experiment, Job, Run, User
 from tests.dashboard.api.requests_by_token import log_in
 from tests.factories import (
@@ -174,3 +176,24 @@ def test_those_of_others_are_refused_and_hidden_ones_are_not_there(client: Clien
         send(client, stranger, f"jobs/{run.job.uid}/retry", status=status)
         row.refresh_from_db()
         assert (row.archived_at, row.pinned_at) == (None, None)
+
+
+def test_what_is_deleted_while_it_is_changed_is_no_mistake_of_the_site(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft = ExperimentFactory()
+    make_form = experiment_changes._make_label_form
+
+    def delete_first(experiment: Experiment, change: Any) -> Any:
+        Experiment.objects.get(pk=experiment.pk).delete()
+        return make_form(experiment, change)
+
+    monkeypatch.setattr(experiment_changes, "_make_label_form", delete_first)
+    answer = client.patch(
+        f"/api/v1/experiments/{draft.pk}",
+        {"question": "And now?"},
+        content_type="application/json",
+        headers=log_in(draft.owner, "experiments"),
+    )
+    assert (answer.status_code, answer["Content-Type"]) == (409, "application/problem+json")
+    assert "deleted" in answer.json()["detail"]

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 from unittest import mock
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connections
 from django.test import Client
+from django.test.client import encode_multipart
 from django.utils import timezone
 from ninja import Schema
 
 from dashboard.api import experiment_actions
 from dashboard.api.idempotency import make_response
+from experiments.definitions.described_experiments import write_file
 from experiments.models import AnsweredRequest, Experiment, Job
 from experiments.models.answered_request import KEPT
 from tests.dashboard.api.requests_by_token import log_in
@@ -41,6 +45,25 @@ def test_a_key_is_for_one_request(client: Client) -> None:
     first = ExperimentFactory()
     launch(client, first, "a")
     launch(client, ExperimentFactory(owner=first.owner), "a", 422)
+
+
+def test_a_form_is_the_same_request_whatever_stands_between_its_parts(client: Client) -> None:
+    """curl and browsers part the fields of a form by another random text each time."""
+    draft = ExperimentFactory()
+    text = write_file(draft, draft.owner, "yaml")
+    headers = log_in(draft.owner, "experiments") | {"Idempotency-Key": "a"}
+
+    def send(boundary: str, text: str) -> Any:
+        files = {"definition": SimpleUploadedFile("study.yaml", text.encode())}
+        kind = f"multipart/form-data; boundary={boundary}"
+        body = encode_multipart(boundary, files)
+        return client.post("/api/v1/experiments", body, content_type=kind, headers=headers)
+
+    first, second, other = send("one", text), send("two", text), send("one", f"{text}\n")
+    assert (first.status_code, second.status_code, other.status_code) == (201, 201, 422)
+    assert first.json() == second.json()
+    assert second["Idempotent-Replayed"] == "true"
+    assert Experiment.objects.count() == 2
 
 
 def test_keys_of_two_people_have_nothing_to_do_with_each_other(client: Client) -> None:

@@ -26,7 +26,7 @@ HEAVY = {
         ("POST", end)
         for end in ("launch", "check", "reproduce", "extend", "continue", "clone", "stop")
     ),
-    *(("POST", "experiments"), ("PUT", "definition")),
+    *(("POST", "experiments"), ("POST", "studies"), ("PUT", "definition")),
     *(
         ("POST", end)
         for end in ("images", "recipes", "match", "stage", "verify", "remove", "inspect")
@@ -46,7 +46,7 @@ HEAVY = {
     *(("GET", end) for end in ("CITATION.cff", "provenance.jsonld", "{place}.jsonld")),
     ("GET", "checklist.md"),
     *(("POST", f"{rows}/{{pk}}/read") for rows in ("clusters", "data-copies")),
-    *(("GET", f"software.{kind}.json") for kind in ("spdx", "cyclonedx")),
+    *(("GET", f"software.{kind}.json") for kind in ("spdx", "cdx")),
 }
 """Methods and last parts of addresses, or whole ones, that launch or compute."""
 

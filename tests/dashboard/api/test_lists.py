@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -80,6 +81,7 @@ def test_a_limit_of_the_metric_begins_in_its_index(client: Client, study: Experi
         "runs?metircs=step_time",
         "runs?metrics=" + ",".join(f"m{number}" for number in range(21)),
         "runs?cursor=WzFd",
+        "runs?cursor=" + base64.urlsafe_b64encode(b"[" * 2400).decode(),
         "runs?sort=node&cursor=OTk5OTk5",
         "runs?column=nonsense",
         "experiments?column=nonsense",

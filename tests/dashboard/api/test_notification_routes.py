@@ -80,9 +80,26 @@ class TestNotifications:
         assert send(client, other, "notifications/read", {}) == {"marked": 0}
         assert Notification.objects.filter(read_at=None).count() == 3
 
-    @pytest.mark.parametrize("until", ["2026-11-27T03:00:00", "yesterday", "2026-02-30T00:00:00Z"])
-    def test_a_moment_has_a_zone(self, client: Client, person: User, until: str) -> None:
+    @pytest.mark.parametrize(
+        "until", ["2026-11-27T03:00:00", "yesterday", "2026-02-30T00:00:00Z", "", 5, 1e300, True]
+    )
+    def test_a_moment_has_a_zone(self, client: Client, person: User, until: object) -> None:
         send(client, person, "notifications/read", {"until": until}, 422)
+
+    @pytest.mark.parametrize(
+        ("until", "status"),
+        [
+            ("0001-01-01T00:00:00+23:59", 422),
+            ("9999-12-31T23:59:59-23:59", 422),
+            ("2026-11-27T03:00:00+23:59", 200),  # which PostgreSQL does not take
+        ],
+    )
+    def test_a_moment_of_an_odd_zone(
+        self, client: Client, person: User, until: str, status: int
+    ) -> None:
+        send(client, person, "notifications/read", {"until": until}, status)
+        client.force_login(person)
+        assert client.post("/notifications/read/", {"until": until}).status_code == 302
 
     def test_choices(self, client: Client, person: User) -> None:
         assert get(client, "notifications/choices", log_in(person))["kinds"]["ended"] == ["site"]

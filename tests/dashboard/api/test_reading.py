@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import math
+
 import pytest
 from django.test import Client
 
 from dashboard.api import result_routes
 from experiments.comparisons import kept
-from experiments.models import Experiment, Run, Series, StoredRecord
+from experiments.models import Experiment, Measurement, Run, Series, StoredRecord
 from experiments.statistics.exit_words import choose_exit_word
 from tests.dashboard.api.requests_by_token import get, log_in
 from tests.experiments.bundles.studies import end_runs, launch
-from tests.factories import DataSetFactory, ExperimentFactory, ImageFactory, UserFactory
+from tests.factories import (
+    DataSetFactory,
+    ExperimentFactory,
+    ImageFactory,
+    MeasurementFactory,
+    UserFactory,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -49,6 +58,36 @@ def test_what_has_not_changed_is_not_sent_again(client: Client, study: Experimen
         etag = client.get(f"/api/v1/{path}", headers=headers)["ETag"]
         again = client.get(f"/api/v1/{path}", headers=headers | {"If-None-Match": etag})
         assert (again.status_code, again.content) == (304, b"")
+
+
+def refuse_constant(text: str) -> None:
+    raise AssertionError(f"{text} is no number of JSON")
+
+
+def test_numbers_that_json_does_not_have_are_null(client: Client, study: Experiment) -> None:
+    """A training that has come to nothing reports NaN: no list of runs may break of one."""
+    run = study.runs.latest("pk")
+    odd = [math.nan, math.inf, -math.inf]
+    Series.objects.create(run=run, metric="loss", unit="", values=[1.5, *odd])
+    for number, value in enumerate(odd):
+        MeasurementFactory(run=run, metric=f"odd{number}", value=value)
+    Measurement.objects.filter(run=run, metric="step_time").update(value=math.nan)
+    headers = log_in(study.owner)
+    for path, places in (
+        (f"experiments/{study.pk}/runs?limit=1", ("items", 0, "metrics")),
+        ("runs?limit=1", ("items", 0, "metrics")),
+        (f"runs/{run.uid}", ("metrics",)),
+    ):
+        answer = client.get(f"/api/v1/{path}", headers=headers)
+        content = json.loads(answer.content, parse_constant=refuse_constant)
+        for place in places:
+            content = content[place]
+        assert {content[name] for name in ("odd0", "odd1", "odd2", "step_time")} == {None}
+    series = get(client, f"runs/{run.uid}/series?metric=loss", headers)
+    assert series["items"][0]["values"] == [1.5, None, None, None]
+    for name in ("comparison", "progress", "bencher.json", "pytest-benchmark.json"):
+        answer = client.get(f"/api/v1/experiments/{study.pk}/{name}", headers=headers)
+        json.loads(answer.content, parse_constant=refuse_constant)
 
 
 def test_runs_with_their_metrics_steps_and_output(client: Client, study: Experiment) -> None:

@@ -79,6 +79,8 @@ def test_what_is_not_sent_stays(client: Client, row: RecurringExperiment) -> Non
         ({"most_recurrences": 1}, "body.change.most_recurrences"),
         ({"ends_on": "2020-01-01"}, "ends_on"),
         ({"ends_on": "9999-12-31"}, "ends_on"),
+        ({"ends_on": "2026-02-30"}, "ends_on"),
+        ({"ends_on": 1900000000}, "body.change.ends_on"),
         ({"charted_metrics": ["nothing"]}, "charted_metrics"),
         ({"groups": [1]}, "groups"),
         ({"visibility": "groups"}, "visibility"),

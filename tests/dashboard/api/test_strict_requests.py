@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client, RequestFactory
 from hypothesis import given
 from hypothesis import strategies as st
+from ninja import Schema
 
 from dashboard.api.api import api
 from dashboard.api.problems import Problem
@@ -134,7 +137,56 @@ def test_each_operation_is_described(client: Client) -> None:
                 assert parameter.get("description"), (method, address, parameter["name"])
 
 
+def test_each_schema_has_a_name_of_its_own() -> None:
+    """The document has one schema of a name: a second one would take its place without a word."""
+    names = [kind.__name__ for kind in _list_schemas(Schema)]
+    assert sorted(names) == sorted(set(names))
+
+
+def _list_schemas(base: type[Schema]) -> Iterator[type[Schema]]:
+    for kind in base.__subclasses__():
+        if kind.__module__.startswith("dashboard.api."):
+            yield kind
+        yield from _list_schemas(kind)
+
+
 def test_a_list_with_some_fields_is_what_the_document_says() -> None:
     schemas = api.get_openapi_schema()["components"]["schemas"]
     assert schemas["ListedRunItem"]["required"] == ["id"]
     assert "metrics" in schemas["ListedRunSchema"]["required"]
+
+
+def test_a_body_without_its_length_is_refused_before_it_counts_as_empty(client: Client) -> None:
+    headers = log_in(UserFactory(), "experiments") | {"Transfer-Encoding": "chunked"}
+    for path in ("experiments", "experiments/check", "experiments/1/clone"):
+        answer = client.post(
+            f"/api/v1/{path}",
+            b"tare: 1",
+            content_type="application/yaml",
+            headers=headers,
+            CONTENT_LENGTH="",
+        )
+        assert "Content-Length" in check_problem(answer, 411)["detail"]
+
+
+@pytest.mark.parametrize("path", ["", "v1/", "v1/openapi.json"])
+def test_what_describes_the_api_is_read_by_get_alone(client: Client, path: str) -> None:
+    for method in ("post", "put", "patch", "delete", "options"):
+        answer = getattr(client, method)(f"/api/{path}")
+        check_problem(answer, 405)
+        assert answer["Allow"] == "GET, HEAD"
+    check_problem(client.get(f"/api/{path}?of=runs"), 422)
+    assert client.head(f"/api/{path}").status_code == 200
+
+
+@pytest.mark.django_db(transaction=True)
+def test_while_the_database_is_away_programs_are_asked_to_come_again(client: Client) -> None:
+    headers = log_in(UserFactory(), "experiments") | {"Idempotency-Key": "a"}
+    for method, path in (("get", "me"), ("get", "runs"), ("post", "experiments/1/launch")):
+        connection.ensure_connection()
+        connection.connection.close()  # as it is after PostgreSQL was started anew
+        answer = getattr(client, method)(f"/api/v1/{path}", headers=headers)
+        connection.close()
+        assert "database" in check_problem(answer, 503)["detail"]
+        assert int(answer["Retry-After"]) > 0
+    assert client.get("/api/v1/me", headers=headers).status_code == 200

@@ -10,7 +10,7 @@ from django.test import Client
 
 from experiments.models import PublishedTable
 from tests.dashboard.api.requests_by_token import get, log_in
-from tests.factories import TABLE, PublishedTableFactory, UserFactory
+from tests.factories import TABLE, ImageFactory, PublishedTableFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
 ODD = "gpus,environment,mean_s,standard_error_s,runs,note\n" + "".join(
@@ -139,3 +139,11 @@ class TestSummaries:
     )
     def test_what_makes_no_sense_is_refused(self, client: Client, query: str) -> None:
         get(client, f"compare/studies.json?{query}", log_in(UserFactory()), 422)
+
+
+def test_a_bill_of_materials_is_that_of_the_page(client: Client) -> None:
+    image = ImageFactory(facts={"packages": {"python": {"numpy": "2.4"}}})
+    headers = log_in(image.owner)
+    for kind in ("spdx", "cdx"):
+        told = get(client, f"images/{image.pk}/software.{kind}.json", headers)
+        assert "numpy" in json.dumps(told)

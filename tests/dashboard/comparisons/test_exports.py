@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from django.utils.html import escape
 from experiments.comparisons import compare_experiment
 from experiments.models import Experiment, Run
 from experiments.statistics import Sample, compare, numbers
+from tests.factories import MeasurementFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -41,6 +43,16 @@ def test_every_run_is_in_the_export(results: Experiment, as_owner: Client) -> No
     assert {row["run"] for row in rows} == set(results.runs.values_list("uid", flat=True))
     assert [row["reason"] for row in rows if row["state"] == "failed"] == ["crashed"]
     assert len(document(as_owner, "runs_json", results)["runs"]) == 10
+
+
+def test_runs_with_numbers_that_json_does_not_have_are_in_the_export(
+    results: Experiment, as_owner: Client
+) -> None:
+    for number, value in enumerate((math.nan, math.inf)):
+        MeasurementFactory(run=results.runs.all()[number], metric="loss", value=value)
+    runs = document(as_owner, "runs_json", results)["runs"]
+    assert {row["loss (s)"] for row in runs if "loss (s)" in row} == {None}
+    assert len(runs) == 10
 
 
 def test_promise_2_the_comparison_is_recomputed_from_the_export(

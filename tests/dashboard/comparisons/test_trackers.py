@@ -17,7 +17,7 @@ from experiments.models import Experiment, Measurement
 from experiments.statistics.published.tables import read_table
 from tests.dashboard.access.test_links import link_to, visitor
 from tests.dashboard.api.requests_by_token import get, log_in
-from tests.factories import UserFactory
+from tests.factories import MeasurementFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
 NAMES = ("bencher", "pytest-benchmark")
@@ -46,6 +46,17 @@ def test_bencher_gets_mean_and_range_of_each_metric(results: Experiment, as_owne
         "lower_value": min(values),
         "upper_value": max(values),
     }
+
+
+@pytest.mark.parametrize("value", [1e308, 5e-324, 1e300, 1e-300])
+def test_numbers_that_no_time_has_break_no_file(
+    results: Experiment, as_owner: Client, value: float
+) -> None:
+    Measurement.objects.filter(run__experiment=results, metric="step_time").update(value=value)
+    MeasurementFactory(run=results.runs.first(), metric="import_time", value=2.0)
+    assert "import_time (s)" in str(json.loads(fetch(as_owner, results, "bencher")))
+    benchmarks = json.loads(fetch(as_owner, results, "pytest-benchmark"))["benchmarks"]
+    assert any(row["stats"]["mean"] == 2.0 for row in benchmarks)
 
 
 def test_our_own_import_reads_the_runs_back(results: Experiment, as_owner: Client) -> None:

@@ -375,6 +375,13 @@ def test_a_workload_is_made_of_the_file_when_asked_for(place: Place) -> None:
     assert save_text(text, place.user).workloads.get() == workload
 
 
+@pytest.mark.parametrize("limit", ["9 s", "1e15 s", "600000 h"])
+def test_a_workload_with_a_time_limit_that_none_has_is_not_made(place: Place, limit: str) -> None:
+    text = place.write().replace("kind: blas", f"kind: blas\n    time_limit: {limit}")
+    checked = check_text(text, place.user, make_missing=True)
+    assert [problem.field for problem in checked.problems] == ["workloads[0].time_limit"]
+
+
 def test_a_check_sum_opens_no_file_of_others(place: Place) -> None:
     file = SentFile.objects.keep(b"a secret program")
     text = place.write().replace(

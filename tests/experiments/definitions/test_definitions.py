@@ -20,7 +20,13 @@ from experiments.definitions.definition import (
     WorkloadDefinition,
     fill_in_values,
 )
-from experiments.definitions.definition_fields import FIELDS, Field
+from experiments.definitions.definition_fields import (
+    FIELDS,
+    LONGEST_NOTES,
+    LONGEST_TAG,
+    MOST_TAGS,
+    Field,
+)
 from experiments.definitions.definition_problems import Problem
 from experiments.definitions.definition_reading import read_definition, read_mapping
 from experiments.definitions.definition_schema import build_schema, write_schema
@@ -78,6 +84,8 @@ def list_problems(text: str | bytes) -> list[str]:
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=30)
+TAGS = st.text(st.characters(exclude_categories=["C"], exclude_characters=","), max_size=40)
+TAGS = TAGS.map(lambda text: " ".join(text.split())).filter(bool)
 WORDS = st.text(string.ascii_letters + "_", min_size=1, max_size=12)
 MARGINS = st.one_of(
     st.floats(0.01, 100).map(lambda percent: percent / 100),
@@ -96,6 +104,10 @@ def draw_value(row: Field) -> st.SearchStrategy[Any]:
         drawn = st.integers(row.minimum or 0, row.maximum)
     elif row.kind == "texts":
         drawn = st.lists(NAMES, min_size=1, max_size=3).map(tuple)
+    elif row.kind == "tags":
+        drawn = st.lists(TAGS, max_size=20, unique=True).map(tuple)
+    elif row.kind == "notes":
+        drawn = TEXTS.map(str.strip)
     elif row.kind == "text":
         drawn = NAMES
     elif row.unit and row.unit.is_whole:
@@ -239,9 +251,46 @@ def test_the_limits_of_the_schema_are_those_of_the_model() -> None:
             assert limits["MaxValueValidator"] == row.maximum, row.name
 
 
+def test_tags_and_notes_have_the_limits_of_the_model() -> None:
+    limits = Experiment.MOST_TAGS, Experiment.LONGEST_TAG, Experiment.LONGEST_NOTES
+    assert limits == (MOST_TAGS, LONGEST_TAG, LONGEST_NOTES)
+
+
+def test_tags_and_notes_are_read() -> None:
+    values = read(FILE + "tags: [nightly, nightly, ' H200  NVL ']\nnotes: |\n  one\n  two\n").values
+    assert values["tags"] == ("nightly", "H200 NVL")
+    assert values["notes"] == "one\ntwo"
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("tags: nightly", "tags: This is to be a list of texts."),
+        ("tags: [1]", "tags: This is to be a list of texts."),
+        ("tags: ['a,b']", "it has a comma"),
+        ("tags: ['']", "A tag is empty."),
+        ("tags: [" + "x" * 41 + "]", "40 characters at most"),
+        ("tags: [" + ", ".join(f"t{n}" for n in range(5000)) + "]", "at most 20 tags, not 5,000"),
+        ("notes: 5", "notes: This is to be a text. Write it in quotes."),
+        ("notes: " + "x" * 10_001, "It has 10,001 characters; 10,000 at most."),
+    ],
+)
+def test_tags_and_notes_have_limits(written: str, message: str) -> None:
+    [problem] = list_problems(FILE + written)
+    assert problem.startswith("line 22, column 1")
+    assert message in problem
+
+
 def test_the_default_values_are_those_of_the_model() -> None:
     for row in FIELDS:
-        if row.required or row.name in ("estimand", "visibility", "groups", "partition", "scales"):
+        if row.required or row.name in (
+            "tags",
+            "estimand",
+            "visibility",
+            "groups",
+            "partition",
+            "scales",
+        ):
             continue
         field = Experiment._meta.get_field(row.name)
         usual = field.get_default()

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from tare_client.client import Client
+from tare_client.command_parser import StudyKey
 from tare_client.errors import UsageError
 from tare_client.stored_sites import (
     StoredSite,
@@ -49,9 +50,10 @@ def ask_for_token(url: str) -> str:
 
 
 def run_open(arguments: argparse.Namespace) -> int:
-    """Open an experiment's page in the browser, and print its address."""
+    """Open the page of an experiment or a study in the browser, and print its address."""
     client = connect(arguments)
-    address = client.find_page(client.experiment(arguments.id))
+    find = client.study if isinstance(arguments.id, StudyKey) else client.experiment
+    address = client.find_page(find(arguments.id))
     if arguments.json:
         print_json({"id": arguments.id, "page": address})
         return 0

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
-from tare_client.command_parser import EXPORTS
+from tare_client.command_parser import EXPORTS, StudyKey
 from tare_client.commands.account import connect
 from tare_client.errors import UsageError
 from tare_client.terminal import print_json, print_line
@@ -18,9 +18,13 @@ from tare_client.terminal import print_json, print_line
 
 def run_export(arguments: argparse.Namespace) -> int:
     """Save a file of an experiment."""
+    of_study = isinstance(arguments.id, StudyKey)
+    if of_study and arguments.kind != "definition":
+        raise UsageError("Of a study its file is exported: choose --definition.")
     ending, _ = EXPORTS[arguments.kind]
-    address = f"/experiments/{arguments.id}/{ending}"
-    target = arguments.output or f"experiment-{arguments.id}-{ending}"
+    what = "study" if of_study else "experiment"
+    address = f"/{'studies' if of_study else 'experiments'}/{arguments.id}/{ending}"
+    target = arguments.output or f"{what}-{arguments.id}-{ending}"
     client = connect(arguments)
     if target == "-":
         if arguments.json:

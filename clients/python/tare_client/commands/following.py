@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import time
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from tare_client.client import Client
+from tare_client.command_parser import StudyKey
 from tare_client.commands.account import connect
 from tare_client.commands.numbers import print_comparison
 from tare_client.errors import NotReachable, Refused
 from tare_client.exit_codes import NO_VERDICT
-from tare_client.terminal import clean_text, print_json, print_line
+from tare_client.retries import PASSING
+from tare_client.studies import StudyProgress
+from tare_client.terminal import (
+    clean_text,
+    print_json,
+    print_line,
+    printing_verdict,
+    split_by_width,
+)
 from tare_client.values import Progress
 
+Answer = TypeVar("Answer")
+Followed = TypeVar("Followed", Progress, StudyProgress)
 EVERY_SECONDS, EVERY_SECONDS_IN_LOGS = 2.0, 10.0
 LONGEST_SILENCE = 1800.0
 """A site that is restarted or upgraded meanwhile is waited for, in seconds."""
@@ -21,22 +35,27 @@ BAR, TAIL_LINES = 30, 5
 
 
 def run_follow(arguments: argparse.Namespace) -> int:
-    """Follow an experiment; the exit code is that of its verdict."""
-    return follow(connect(arguments), arguments.id, arguments)
+    """Follow an experiment or a study; the exit code is that of its verdict."""
+    client = connect(arguments)
+    if isinstance(arguments.id, StudyKey):
+        from tare_client.commands.studies import follow_study
+
+        return follow_study(client, arguments.id, arguments)
+    return follow(client, arguments.id, arguments)
 
 
 def follow(client: Client, key: int, arguments: argparse.Namespace) -> int:
     """Show an experiment's progress until it has ended; return the exit code of its verdict."""
     on_terminal = sys.stdout.isatty() and not arguments.json
-    every = arguments.every or (EVERY_SECONDS if on_terminal else EVERY_SECONDS_IN_LOGS)
+    every = choose_pause(arguments, on_terminal=on_terminal)
     with_tail = not getattr(arguments, "no_tail", False)
     shown: Shown = (
         JsonLines() if arguments.json else Screen(with_tail) if on_terminal else PlainLines()
     )
-    progress = wait_for_end(client, key, shown, every)
+    progress = wait_for_end(lambda: client.progress(key), shown, every)
     shown.end()
     try:
-        comparison = client.comparison(key)
+        comparison = ask_patiently(lambda: client.comparison(key), PlainLines(), every)
     except Refused as error:
         if error.status not in (404, 409):
             raise
@@ -45,49 +64,54 @@ def follow(client: Client, key: int, arguments: argparse.Namespace) -> int:
         else:
             print_line(f"Experiment {key} ended without a verdict: {progress.state}.")
         return NO_VERDICT
-    if arguments.json:
-        print_json(
-            {"exit_word": comparison.exit_word, "sentences": list(comparison.sentences)},
-            indent=None,
-        )
-    else:
-        print_comparison(comparison)
+    with printing_verdict():
+        if arguments.json:
+            print_json(
+                {"exit_word": comparison.exit_word, "sentences": list(comparison.sentences)},
+                indent=None,
+            )
+        else:
+            print_comparison(comparison)
     return comparison.exit_code
 
 
-def wait_for_end(client: Client, key: int, shown: Shown, every: float) -> Progress:
-    """Show each state of an experiment until it has ended; return the last one.
+def choose_pause(arguments: argparse.Namespace, *, on_terminal: bool) -> float:
+    """Return the seconds between two questions: those that were asked for, or the usual ones."""
+    return arguments.every or (EVERY_SECONDS if on_terminal else EVERY_SECONDS_IN_LOGS)
 
-    A site that does not answer is asked again for half an hour. Raises TareError.
+
+def wait_for_end(ask: Callable[[], Followed], shown: Shown, every: float) -> Followed:
+    """Show each state that `ask` returns until it has ended; return the last one."""
+    while True:
+        progress = ask_patiently(ask, shown, every)
+        shown.show(progress)
+        if not progress.is_alive:
+            return progress
+        time.sleep(every)
+
+
+def ask_patiently(ask: Callable[[], Answer], shown: Shown, every: float) -> Answer:
+    """Return what the site answers; one that does not is asked again for half an hour.
+
+    Raises TareError.
     """
-    answered_at = time.monotonic()
+    began_at = time.monotonic()
     while True:
         try:
-            progress = client.progress(key)
+            return ask()
         except (NotReachable, Refused) as error:
-            is_passing = isinstance(error, NotReachable) or error.status in (
-                429,
-                500,
-                502,
-                503,
-                504,
-            )
-            if not is_passing or time.monotonic() - answered_at > LONGEST_SILENCE:
+            is_passing = isinstance(error, NotReachable) or error.status in PASSING
+            if not is_passing or time.monotonic() - began_at > LONGEST_SILENCE:
                 raise
             shown.remark(f"{error} Asking again.")
-        else:
-            answered_at = time.monotonic()
-            shown.show(progress)
-            if not progress.is_alive:
-                return progress
         time.sleep(every)
 
 
 class Shown:
     """A way to show progress."""
 
-    def show(self, progress: Progress) -> None:
-        """Show a state."""
+    def show(self, progress: Any) -> None:
+        """Show a state: a Progress, or the StudyProgress of a study."""
 
     def remark(self, sentence: str) -> None:
         """Say what does not go as it should."""
@@ -103,7 +127,7 @@ class JsonLines(Shown):
     def __init__(self) -> None:
         self._last: object = None
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: Progress | StudyProgress) -> None:
         """Print the state as the site sent it."""
         if progress.raw != self._last:
             self._last = progress.raw
@@ -145,20 +169,25 @@ class Screen(Shown):
         """Draw a remark below the last state, once."""
         if sentence != self._remark:
             self._remark = sentence
-            sys.stdout.write(clean_text(sentence) + "\n")
-            self._n_lines += 1
+            lines = split_by_width(clean_text(sentence), measure_screen()[0])
+            sys.stdout.write("".join(f"{line}\n" for line in lines))
+            self._n_lines += len(lines)
             sys.stdout.flush()
 
     def _draw(self, lines: list[str]) -> None:
-        import shutil
-
-        width, height = shutil.get_terminal_size()
-        del lines[max(1, height - 1) :]  # what has scrolled away cannot be drawn over
+        width, n_lines = measure_screen()
+        del lines[n_lines:]  # what has scrolled away cannot be drawn over
         if self._n_lines:
             sys.stdout.write(f"\x1b[{self._n_lines}A\x1b[J")
-        sys.stdout.write("".join(f"{line[: width - 1]}\n" for line in lines))
+        sys.stdout.write("".join(f"{split_by_width(line, width)[0]}\n" for line in lines))
         self._n_lines = len(lines)
         sys.stdout.flush()
+
+
+def measure_screen() -> tuple[int, int]:
+    """Return how many places a line of the terminal has, and how many lines there are, less one."""
+    width, height = shutil.get_terminal_size()
+    return max(1, width - 1), max(1, height - 1)
 
 
 def list_screen_lines(progress: Progress, *, with_tail: bool) -> list[str]:

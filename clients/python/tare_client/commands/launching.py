@@ -5,17 +5,26 @@ from __future__ import annotations
 import argparse
 import sys
 
+from tare_client.command_parser import StudyKey
 from tare_client.commands.account import connect
 from tare_client.errors import FieldProblem, Refused, UsageError
+from tare_client.studies import STUDY_FILE
 from tare_client.terminal import print_json, print_line
 
-MOST_BYTES = 10 * 2**20
+MOST_BYTES = 1_000_000
+"""No site reads a larger file, and many a proxy cuts the connection."""
 
 
 def run_check(arguments: argparse.Namespace) -> int:
     """Say whether a file is valid, and what it would cost."""
     definition, names = read_files(arguments)
-    check = connect(arguments).check(definition, is_json=is_json(arguments), names=names)
+    client = connect(arguments)
+    try:
+        check = client.check(definition, is_json=is_json(arguments), names=names)
+    except Refused as refusal:
+        if refusal.type != STUDY_FILE:
+            raise
+        check = client.check_study(definition, is_json=is_json(arguments), names=names)
     if not check.valid:
         raise Refused(
             f"{arguments.file} is not valid.", status=422, problems=list_problems(check.raw)
@@ -31,18 +40,28 @@ def run_check(arguments: argparse.Namespace) -> int:
 
 
 def run_launch(arguments: argparse.Namespace) -> int:
-    """Make an experiment of a file, launch it, and follow it where that is asked for."""
+    """Make an experiment or a study of a file, launch it, and follow it if that is asked for.
+
+    The site says which of both a file is: it alone reads YAML.
+    """
     if arguments.draft and arguments.wait:
         raise UsageError("A draft does not run: choose --draft or --wait.")
     definition, names = read_files(arguments)
     client = connect(arguments)
-    experiment = client.create(
-        definition,
-        launch=not arguments.draft,
-        is_json=is_json(arguments),
-        names=names,
-        key=arguments.key,
-    )
+    try:
+        experiment = client.create(
+            definition,
+            launch=not arguments.draft,
+            is_json=is_json(arguments),
+            names=names,
+            key=arguments.key,
+        )
+    except Refused as refusal:
+        if refusal.type != STUDY_FILE:
+            raise
+        from tare_client.commands.studies import launch_study
+
+        return launch_study(client, definition, names, arguments)
     address = client.find_page(experiment)
     if arguments.json:
         print_json({**experiment.raw, "address": address}, indent=None if arguments.wait else 2)
@@ -57,8 +76,13 @@ def run_launch(arguments: argparse.Namespace) -> int:
 
 
 def run_cancel(arguments: argparse.Namespace) -> int:
-    """Cancel an experiment."""
-    answer = connect(arguments).cancel(arguments.id)
+    """Cancel an experiment, or what is alive of a study."""
+    client = connect(arguments)
+    if isinstance(arguments.id, StudyKey):
+        from tare_client.commands.studies import cancel_study
+
+        return cancel_study(client, arguments.id, arguments)
+    answer = client.cancel(arguments.id)
     if arguments.json:
         print_json(dict(answer))
     else:
@@ -73,7 +97,7 @@ def read_files(arguments: argparse.Namespace) -> tuple[bytes, bytes]:
 
 
 def read_file(path: str) -> bytes:
-    """Return what a file or standard input has, 10 MiB at most. Raises UsageError."""
+    """Return what a file or standard input has, 1 MB at most. Raises UsageError."""
     try:
         if path == "-":
             content = sys.stdin.buffer.read(MOST_BYTES + 1)
@@ -83,7 +107,7 @@ def read_file(path: str) -> bytes:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
     if len(content) > MOST_BYTES:
-        raise UsageError(f"{path} has more than 10 MiB: is it an experiment file?")
+        raise UsageError(f"{path} has more than 1 MB: is it an experiment file?")
     if not content.strip():
         raise UsageError(f"{path} is empty.")
     return content

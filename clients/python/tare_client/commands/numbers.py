@@ -10,18 +10,27 @@ import sys
 from collections.abc import Iterable
 from typing import IO, Any
 
+from tare_client.command_parser import StudyKey
 from tare_client.commands.account import connect
 from tare_client.commands.files import check_target, writing
 from tare_client.errors import UsageError
 from tare_client.rows import flatten_row
-from tare_client.terminal import clean_text, format_table, measure_width, print_json, print_line
+from tare_client.terminal import (
+    clean_text,
+    format_table,
+    measure_width,
+    print_json,
+    print_line,
+    printing_verdict,
+)
 from tare_client.values import Comparison
 
 COLUMNS = ("id", "block", "workload", "scale", "environment", "state")
 """Columns of a table of runs; then those of the metrics."""
 USUAL_METRICS = 3
 """So many of a site's metrics are shown where nobody has chosen any."""
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+HIDDEN = ("\t", "\r", "\n")
 
 
 def run_results(arguments: argparse.Namespace) -> int:
@@ -73,7 +82,10 @@ def write_csv(rows: list[dict[str, Any]], file: Any) -> None:
 
 
 def _make_safe(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+    if not isinstance(value, str):
+        return value
+    is_formula = value.strip().startswith(FORMULA) or value.startswith(HIDDEN)
+    return f"'{value}" if is_formula else value
 
 
 def print_runs(rows: list[dict[str, Any]], metrics: list[str]) -> None:
@@ -97,12 +109,18 @@ def _shorten(value: object) -> object:
 
 
 def run_compare(arguments: argparse.Namespace) -> int:
-    """Print the verdicts of an experiment."""
-    comparison = connect(arguments).comparison(arguments.id)
-    if arguments.json:
-        print_json(dict(comparison.raw))
-    else:
-        print_comparison(comparison)
+    """Print the verdicts of an experiment, or of all experiments of a study."""
+    client = connect(arguments)
+    if isinstance(arguments.id, StudyKey):
+        from tare_client.commands.studies import compare_study
+
+        return compare_study(client, arguments.id, arguments)
+    comparison = client.comparison(arguments.id)
+    with printing_verdict():
+        if arguments.json:
+            print_json(dict(comparison.raw))
+        else:
+            print_comparison(comparison)
     return comparison.exit_code
 
 
@@ -133,8 +151,12 @@ def print_comparison(comparison: Comparison) -> None:
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    """List experiments."""
+    """List experiments, or studies."""
     client = connect(arguments)
+    if arguments.studies:
+        from tare_client.commands.studies import list_studies
+
+        return list_studies(client, arguments)
     filters: dict[str, list[str]] = {}
     for name, value in arguments.filter:
         filters.setdefault(name, []).append(value)

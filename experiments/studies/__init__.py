@@ -1,0 +1,1 @@
+"""Studies: several experiments that answer one question, made, changed and written together."""
