@@ -337,6 +337,7 @@ urlpatterns = [
     path("catalogue/", catalogue_views.catalogue, name="catalogue"),
     path("catalogue/images/new/", image_import_views.new, name="image_new"),
     path("catalogue/images/recipes/new/", recipe_views.new, name="recipe_new"),
+    path("catalogue/images/files/new/", recipe_views.new_from_file, name="build_file_new"),
     path("catalogue/images/<int:pk>/", image_views.image, name="image"),
     path(
         "catalogue/images/<int:pk>/software.spdx.json",
@@ -351,6 +352,7 @@ urlpatterns = [
         name="image_cyclonedx",
     ),
     path("catalogue/images/<int:pk>/match/", recipe_views.match, name="image_match"),
+    path("catalogue/images/<int:pk>/tree/", recipe_views.make_tree, name="image_tree"),
     path("catalogue/images/<int:pk>/stage/", image_views.stage, name="image_stage"),
     path("catalogue/images/<int:pk>/labels/", image_views.labels, name="image_labels"),
     path("catalogue/images/<int:pk>/delete/", image_views.delete, name="image_delete"),

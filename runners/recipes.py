@@ -4,6 +4,7 @@ No I/O: paths in, steps out. Everything is made in a folder of its own and moved
 it is complete; if a step ends early, it removes that folder, or else the next operation does.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from runners.images.scripts import BESIDE, UNTAR
@@ -22,7 +23,10 @@ STARTERS = ("apptainer", "singularity", "charliecloud")
 """Runtimes that can start a folder as a container, the preferred one first."""
 
 # FOLDER: removes what a killed job has left.
-CLEAR = """if [ -e "$1" ]; then chmod -R u+rwX "$1"; rm -rf "$1"; fi"""
+CLEAR = """if [ ! -e "$1" ]; then exit; fi
+chmod -R u+rwX "$1" 2>/dev/null
+rm -rf "$1" 2>/dev/null || unshare --map-root-user --map-auto rm -rf "$1"
+"""
 
 # INTERPRETER ARGUMENTS...: runs inside the base.
 START = """if command -v "$0" >/dev/null; then exec "$0" "$@"; fi
@@ -72,14 +76,16 @@ def build(
     directory: str,
     folder: str,
     name: str,
-    labels: list[str],
+    labels: Sequence[str],
+    before: Sequence[Step] = (),
 ) -> tuple[Step, ...]:
     """Return the steps of a `build`; its result.json has digest, sha256, bytes, path and survey.
 
     `starter` is a runtime of the cluster without an image; `folder` is the folder of images, and
-    `name` this recipe's own in it. The lock file is among the operation's files.
+    `name` this recipe's own in it. The lock file is among the operation's files. `before` are steps
+    that make the base; they work in `name_work_folder(folder, name)`.
     """
-    work = f"{folder}/{name}.part"
+    work = name_work_folder(folder, name)
     root, made, settings = f"{work}/root", f"{work}/made", f"{work}/settings"
     if base.kind == "rootfs":
         unpack: tuple[str, ...] = ("sh", "-c", UNTAR, "untar", base.path, root)
@@ -94,28 +100,28 @@ def build(
     )
     install = [f"{directory}/payload/install.py", "install", f"/{PREFIX}", f"{directory}/{LOCK}"]
     program = ["sh", "-c", START, starter.python, *install, settings]
-    survey = ("python3", "payload/survey.py", root, "--output", f"{directory}/survey.json")
     extend = ["python3", "payload/extend.py", root, PREFIX, "--folder", folder]
     extend += ["--result", f"{directory}/result.json", "--survey", f"{directory}/survey.json"]
     extend += [argument for label in labels for argument in ("--label", label)]
     if base.kind != "rootfs":
         extend += ["--base", base.path]
     return (
-        Step("Clearing what was left", ("sh", "-c", CLEAR, "clear", work)),
-        _make_step("Unpacking the base", work, *unpack),
-        _make_step("Reading how pip reaches its index", work, *_read_settings_command(settings)),
-        _make_step("Making room", work, "sh", "-c", LEND, "lend", made, root, PREFIX),
-        _make_step(
+        make_clearing_step(work),
+        *before,
+        make_step("Unpacking the base", work, *unpack),
+        make_step("Reading how pip reaches its index", work, *_read_settings_command(settings)),
+        make_step("Making room", work, "sh", "-c", LEND, "lend", made, root, PREFIX),
+        make_step(
             "Installing what the lock names",
             work,
             *wrap_program(inside, directory, program),
         ),
-        _make_step(
+        make_step(
             "Putting it into the base", work, "sh", "-c", PUT, "put", made, root, PREFIX, settings
         ),
-        _make_step("Reading what is in it", work, *survey),
-        _make_step("Packing the image", work, *extend),
-        Step("Clearing up", ("sh", "-c", CLEAR, "clear", work)),
+        make_survey_step(work, directory),
+        make_step("Packing the image", work, *extend),
+        make_clearing_step(work, "Clearing up"),
     )
 
 
@@ -125,11 +131,9 @@ def match(version: str, directory: str, place: str) -> tuple[Step, ...]:
     command = ("sh", "-c", MATCH, "match", place, version, settings, f"{directory}/{LOCK}")
     environment = EnvironmentSpec("", "bare_metal", python=f"{place}/bin/python")
     return (
-        _make_step(
-            "Reading how pip reaches its index", settings, *_read_settings_command(settings)
-        ),
-        _make_step("Installing what the lock names", settings, *command, f"{directory}/payload"),
-        Step("Clearing up", ("sh", "-c", CLEAR, "clear", settings)),
+        make_step("Reading how pip reaches its index", settings, *_read_settings_command(settings)),
+        make_step("Installing what the lock names", settings, *command, f"{directory}/payload"),
+        make_clearing_step(settings, "Clearing up"),
         *inspect_software(environment, directory, "match"),
     )
 
@@ -138,6 +142,28 @@ def _read_settings_command(folder: str) -> tuple[str, ...]:
     return ("python3", "payload/install.py", "settings", folder)
 
 
-def _make_step(doing: str, work: str, *command: str) -> Step:
+def name_work_folder(folder: str, name: str) -> str:
+    """Return the folder in which a build works; the next build of its name removes it first."""
+    return f"{folder}/{name}.part"
+
+
+def make_step(doing: str, work: str, *command: str) -> Step:
     """Return a step that works in a folder, and removes it if it fails."""
     return Step(doing, ("sh", "-c", BESIDE, "beside", work, *command))
+
+
+def make_clearing_step(work: str, doing: str = "Clearing what was left") -> Step:
+    """Return the step that removes a folder, whatever its files belong to."""
+    return Step(doing, ("sh", "-c", CLEAR, "clear", work))
+
+
+def make_survey_step(work: str, directory: str) -> Step:
+    """Return the step that reads the unpacked files of what was built."""
+    survey = (
+        "python3",
+        "payload/survey.py",
+        f"{work}/root",
+        "--output",
+        f"{directory}/survey.json",
+    )
+    return make_step("Reading what is in it", work, *survey)

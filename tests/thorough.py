@@ -68,6 +68,7 @@ LEFT_TO_ALL = {
     ),
     "tests/lab/test_anatomy.py": "tests/runners: each workload's own tests",
     "tests/lab/test_parity.py": "tests/experiments/software, on this machine",
+    "tests/lab/test_building.py": "tests/runners/test_bounded.py and its neighbours",
     "tests/lab/test_watched_runs.py": "the path by keyboard watches a run on bare metal",
     # A second scheduler, with a lab of its own that takes half a minute to start.
     "tests/lab/test_grid_engine.py": "tests/runners/test_grid_engine.py, with its recorded answers",

@@ -23,6 +23,7 @@ from experiments.images import advisories, deleting, sbom_documents, staging
 from experiments.models import Image, StagedImage
 from experiments.models.images import SignatureState
 from experiments.software.building import list_twins
+from experiments.software.own_trees import list_trees
 
 SIGNATURE_MARKS = {
     SignatureState.SIGNED: "yes",
@@ -136,6 +137,7 @@ def _page(request: Request, row: Image, fragment: str = "", **forms: Any) -> Htt
         **prepare_history(row, request.user),
     }
     context["matches"] = list_twins(row, request.user)
+    context["trees"] = list_trees(row, request.user)
     context["alive"] = any(form.is_alive for form in staged_forms) or bool(
         context["operations_alive"]
     )

@@ -9,9 +9,9 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.core.files.uploadedfile import UploadedFile
 from django.forms import BoundField
 
+from dashboard.file_fields import FilesField, ManyFiles
 from dashboard.form_problems import Problem, list_problems
 from dashboard.form_styles import Styled
 from dashboard.planning.pattern_matches import PatternMatches, try_patterns
@@ -34,7 +34,6 @@ from runners.workloads.given import (
     MOST_METRICS,
     TAKES,
     find_row_problems,
-    why_no_file_name,
     why_no_running_rate,
 )
 
@@ -45,34 +44,6 @@ WRONG = {**EMPTY, "name": "wrong", "unit": "1", "find": "(0)"}
 TAKE_LABELS = ("the last", "the mean", "each, as steps", "the last of means so far")
 STILL_TYPING = ("try", "more", "send")
 """Buttons that show more of the form and keep nothing of the workload."""
-
-
-class ManyFiles(forms.FileInput):
-    """A file field that takes several files."""
-
-    allow_multiple_selected = True
-
-    def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
-        return files.getlist(name) if hasattr(files, "getlist") else files.get(name)
-
-
-class FilesField(forms.FileField):
-    """Uploaded files by name; ValidationError names a file that cannot be sent."""
-
-    def clean(self, data: Any, initial: Any = None) -> dict[str, bytes]:
-        return {str(file.name): _content(file) for file in data or () if file}
-
-
-def _content(file: UploadedFile[Any]) -> bytes:
-    name, size = str(file.name), file.size or 0
-    if why := why_no_file_name(name):
-        raise ValidationError(why)
-    if size > LARGEST_FILE:
-        raise ValidationError(
-            f"{name} has {size:,} bytes; a file that is sent has at most {LARGEST_FILE:,}. Put it "
-            "on the cluster, and name its place there in the command."
-        )
-    return bytes(file.read())
 
 
 class MetricForm(Styled, forms.Form):

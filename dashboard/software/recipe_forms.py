@@ -1,4 +1,4 @@
-"""The form of a recipe: a base image, a lock file, and the cluster that builds."""
+"""The form of a recipe: a base image, what is added to it, and the cluster that builds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dashboard.form_styles import Styled
 from experiments.images.staging import NotDone
 from experiments.models import Cluster, Image, ImageImport, Partition, User
 from experiments.software import building
-from experiments.software.lock_files import MOST_CHARACTERS, LockError, read_lock
+from experiments.software.lock_files import MOST_CHARACTERS, LockError
 
 
 class RecipeForm(Styled, forms.Form):
@@ -24,8 +24,19 @@ class RecipeForm(Styled, forms.Form):
     base = forms.ModelChoiceField(
         Image.objects,
         empty_label="choose one",
-        help_text="An OCI image or a root file system with Python. It stays as it is: what the "
-        "lock names becomes one more layer, a virtual environment at /opt/tare.",
+        help_text="Any image of the catalogue; a lock file needs Python in it. It stays as it is: "
+        "Debian packages become one more layer, and what the lock names another, a virtual "
+        "environment at /opt/tare.",
+    )
+    packages = forms.CharField(
+        label="Debian packages",
+        required=False,
+        max_length=building.LONGEST_PACKAGE_LIST,
+        widget=forms.Textarea(
+            attrs={"rows": 3, "class": "form-control text", "spellcheck": "false"}
+        ),
+        help_text="NAME or NAME=VERSION, as apt-get install takes them: Podman installs them on "
+        "the cluster, from the indexes that the base knows, and the image keeps their versions.",
     )
     lock = forms.CharField(
         label="Lock file",
@@ -35,8 +46,9 @@ class RecipeForm(Styled, forms.Form):
         widget=forms.Textarea(
             attrs={"rows": 12, "class": "form-control text", "spellcheck": "false"}
         ),
-        help_text="Every package with == and its hashes, as uv pip compile --generate-hashes "
-        "writes it. Wheels only: to build from source, pip would fetch what no lock holds.",
+        help_text="Every Python package with == and its hashes, as uv pip compile "
+        "--generate-hashes writes it. Wheels only: to build from source, pip would fetch what no "
+        "lock holds.",
     )
     file = forms.FileField(
         label="or as a file", required=False, help_text="Such as requirements.lock."
@@ -44,8 +56,8 @@ class RecipeForm(Styled, forms.Form):
     cluster = forms.ModelChoiceField(
         Cluster.objects,
         empty_label="choose one",
-        help_text="It needs Apptainer, Singularity or Charliecloud, and a way to an index: its "
-        "set-up lines or pip’s configuration there name one.",
+        help_text="For a lock it needs Apptainer, Singularity or Charliecloud, for Debian packages "
+        "Podman, and a way to an index: its set-up lines or pip’s configuration there name one.",
     )
     partition = forms.ModelChoiceField(
         Partition.objects,
@@ -58,8 +70,7 @@ class RecipeForm(Styled, forms.Form):
         super().__init__(*args, **kwargs)
         self.user = user
         clusters = Cluster.objects.usable_by(user)
-        kinds = (Image.Kind.OCI, Image.Kind.ROOTFS)
-        self._field("base").queryset = Image.objects.visible_to(user).filter(kind__in=kinds)
+        self._field("base").queryset = Image.objects.visible_to(user)
         self._field("cluster").queryset = clusters
         self._field("partition").queryset = Partition.objects.filter(
             cluster__in=clusters, enabled=True
@@ -75,9 +86,14 @@ class RecipeForm(Styled, forms.Form):
         if file and (cleaned.get("lock") or "").strip():
             self.add_error("file", "Paste the lock or choose a file, not both.")
         elif file:
-            where, cleaned["lock"] = "file", _text(file)
+            where, cleaned["lock"] = "file", read_text(file)
+        packages: list[str] = []
         try:
-            read_lock(cleaned.get("lock") or "")
+            packages = building.clean_packages(cleaned.get("packages") or "")
+        except NotDone as problem:
+            self.add_error("packages", str(problem))
+        try:
+            cleaned["lock"] = building.clean_lock(cleaned.get("lock") or "", is_needed=not packages)
         except LockError as problem:
             self.add_error(where, str(problem))
         partition, cluster = cleaned.get("partition"), cleaned.get("cluster")
@@ -97,6 +113,7 @@ class RecipeForm(Styled, forms.Form):
                 cleaned["cluster"],
                 self.user,
                 title=cleaned["title"],
+                packages=cleaned["packages"],
                 partition=cleaned["partition"],
             )
         except NotDone as refusal:
@@ -104,9 +121,10 @@ class RecipeForm(Styled, forms.Form):
             return None
 
 
-def _text(file: UploadedFile[Any]) -> str:
-    if (file.size or 0) > MOST_CHARACTERS:
-        raise ValidationError({"file": f"{file.name} is too large to be a lock."})
+def read_text(file: UploadedFile[Any], most: int = MOST_CHARACTERS, what: str = "a lock") -> str:
+    """Return the text of an uploaded file. Raises ValidationError for the field `file`."""
+    if (file.size or 0) > most:
+        raise ValidationError({"file": f"{file.name} is too large to be {what}."})
     try:
         return str(file.read().decode())
     except UnicodeDecodeError:

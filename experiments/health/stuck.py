@@ -368,7 +368,7 @@ def _list_silent_transfers(now: datetime) -> list[Kind]:
     images = StagedImage.objects.to_be_sent().filter(sending_at__lt=silent)
     imports = ImageImport.objects.filter(
         state=ImageImport.State.UNDER_WAY, seen_at__lt=silent
-    ).exclude(kind=ImageImport.Kind.RECIPE)
+    ).exclude(kind__in=ImageImport.BUILT)
     copies = RunFile.objects.to_be_copied().filter(seen_at__lt=silent)
     return [
         Kind(

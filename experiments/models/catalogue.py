@@ -15,7 +15,7 @@ from django.db import models, transaction
 from experiments.models.cluster import Cluster, Runtime
 from experiments.models.data_sets import DataSet
 from experiments.models.environment_copies import update_copy
-from experiments.models.images import StagedImage
+from experiments.models.images import Image, StagedImage
 from experiments.models.visibility import SharedInside, SharedQuerySet, compile_once
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS
 from runners.workloads.parameter_sweeps import Variant
@@ -110,6 +110,14 @@ class Environment(SharedInside):
     )
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="environments"
+    )
+    tree_of = models.ForeignKey(
+        Image,
+        null=True,
+        editable=False,
+        on_delete=models.PROTECT,
+        related_name="trees",
+        help_text="The image whose own files it runs, outside of a container.",
     )
     copy_of = models.OneToOneField(
         "self",

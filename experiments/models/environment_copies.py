@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LONGEST_NAME = 100
 SETTINGS = (
     *("cluster_id", "runtime_id", "staged_image_id", "mode", "python", "binds", "variables"),
-    *("setup_lines", "owner_id", "visibility"),
+    *("setup_lines", "owner_id", "visibility", "tree_of_id"),
 )
 """Columns that a copy has from its environment."""
 

@@ -217,6 +217,11 @@ class ImageImport(models.Model):
         UPLOAD = "upload", "an uploaded file"
         CLUSTER = "cluster", "a file on a cluster"
         RECIPE = "recipe", "a recipe"
+        DOCKERFILE = "dockerfile", "a Dockerfile"
+        DEFINITION = "definition", "a definition file"
+
+    BUILT = (Kind.RECIPE, Kind.DOCKERFILE, Kind.DEFINITION)
+    """Those that an operation on a cluster makes."""
 
     class State(models.TextChoices):
         WAITING = "waiting", "waiting"
@@ -239,6 +244,21 @@ class ImageImport(models.Model):
         Image, null=True, blank=True, on_delete=models.PROTECT, related_name="recipes"
     )
     lock = models.TextField(blank=True, help_text="A recipe's lock file.")
+    packages = models.TextField(
+        blank=True, default="", db_default="", help_text="A recipe's Debian packages, one a line."
+    )
+    build_file = models.TextField(
+        blank=True, default="", db_default="", help_text="The Dockerfile or definition file."
+    )
+    sent_files = models.JSONField(
+        blank=True,
+        default=dict,
+        db_default={},
+        help_text="Files that are sent along: the sha256 of each by its name.",
+    )
+    limit_minutes = models.PositiveSmallIntegerField(
+        null=True, help_text="After how long a build is ended."
+    )
     architecture = models.CharField(
         max_length=20,
         choices=[(name, name) for name in ARCHITECTURES],
@@ -273,6 +293,11 @@ class ImageImport(models.Model):
 
     def __str__(self) -> str:
         return self.title or self.reference
+
+    @property
+    def is_built(self) -> bool:
+        """Return whether an operation on a cluster makes the image."""
+        return self.kind in self.BUILT
 
     @property
     def is_over(self) -> bool:

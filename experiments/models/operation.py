@@ -56,6 +56,7 @@ class Operation(Submission):
         UNSTAGE = "unstage", "remove"
         BUILD = "build", "build"
         MATCH = "match", "make the matching environment"
+        TREE = "tree", "make the environment of the files of"
         INSPECT = "inspect", "inspect"
         CLEAN_UP = "clean_up", "remove job directories of"
         READ_DATA = "read_data", "read all files of"

@@ -19,6 +19,7 @@ from runners.workloads import WORKLOADS, choose_repeat_seed
 def freeze_environment(environment: Environment) -> dict[str, Any]:
     """Return the arguments of `runners.jobs.EnvironmentSpec`, as JSON keeps them."""
     runtime, staged = environment.runtime, environment.staged_image
+    image = staged.image if staged else environment.tree_of
     lines = [runtime.setup_lines if runtime else "", environment.setup_lines]
     return {
         "label": environment.name,
@@ -28,7 +29,7 @@ def freeze_environment(environment: Environment) -> dict[str, Any]:
         "mode": environment.mode,
         "image_format": staged.format if staged else "",
         "image_path": staged.path if staged else "",
-        "image_digest": staged.image.digest if staged else "",
+        "image_digest": image.digest if image else "",
         "python": environment.python,
         "binds": list(environment.binds),
         "variables": sorted([name, value] for name, value in environment.variables.items()),

@@ -8,6 +8,7 @@ from django.db import transaction
 
 from experiments.access import audit, permissions
 from experiments.images import staging
+from experiments.images.architectures import explain_mismatch
 from experiments.images.staging import NotDone
 from experiments.models import (
     Cluster,
@@ -20,8 +21,12 @@ from experiments.models import (
     User,
 )
 from experiments.notify import enqueue_send, enqueue_tick
+from experiments.software import build_files
 from experiments.software.lock_files import LockError, read_lock
 from experiments.software.recipes import find_starter, find_twin, lock_of
+from runners.images import debian_packages
+
+LONGEST_PACKAGE_LIST = debian_packages.MOST_CHARACTERS
 
 WITHOUT_STARTER = (
     "{cluster} has nothing that starts a folder as an ordinary user: to build there it needs "
@@ -36,9 +41,14 @@ def request_build(
     by: User,
     *,
     title: str,
+    packages: str = "",
     partition: Partition | None = None,
 ) -> ImageImport:
-    """Request an image built on `cluster` of `base` and the packages of `lock`. Raises NotDone."""
+    """Request an image built on `cluster` of `base` and the packages of `lock`. Raises NotDone.
+
+    `packages` are Debian packages that are installed before those of the lock; one of both may be
+    empty.
+    """
     for problem in (
         permissions.why_not_add(by, Image),
         permissions.why_not_use(by, cluster),
@@ -46,31 +56,28 @@ def request_build(
     ):
         if problem:
             raise NotDone(problem)
-    if base.kind not in (Image.Kind.OCI, Image.Kind.ROOTFS):
-        raise NotDone(
-            f"{base} is a SIF file: nothing can be laid over it. Take the OCI image or the root "
-            "file system that it was made from."
-        )
-    if base.facts and not base.facts.get("pythons"):
-        raise NotDone(f"There is no Python in {base}: choose a base with Python.")
-    if lock_of(base):
-        raise NotDone(f"{base} was itself built by a recipe: take its base, and one lock for all.")
-    lock = lock.replace("\r\n", "\n").strip() + "\n"
+    debian = clean_packages(packages)
     try:
-        read_lock(lock)
+        lock = clean_lock(lock, is_needed=not debian)
     except LockError as problem:
         raise NotDone(str(problem)) from None
-    if find_starter(cluster) is None:
-        raise NotDone(WITHOUT_STARTER.format(cluster=cluster))
+    if debian:
+        build_files.require_builder(base, cluster, ImageImport.Kind.DOCKERFILE, partition)
+    if lock:
+        _require_lockable(base, cluster, has_packages=bool(debian))
+    build_files.require_sif_opener(base, cluster)
+    if mismatch := explain_mismatch(base, cluster, partition):
+        raise NotDone(mismatch)
     with transaction.atomic():
         archive = staging.get_or_request_archive(base, cluster)
         row = ImageImport.objects.create(
             kind=ImageImport.Kind.RECIPE,
-            reference=f"{base} and a lock of {len(lock.splitlines())} lines",
+            reference=_describe_recipe(base, lock, debian),
             title=title.strip() or f"{base}, with more",
             cluster=cluster,
             base=base,
             lock=lock,
+            packages="\n".join(debian),
             owner=by,
             state=ImageImport.State.UNDER_WAY,
         )
@@ -86,6 +93,40 @@ def request_build(
         enqueue_send(archive)
     enqueue_tick(cluster.pk)
     return row
+
+
+def clean_packages(text: str) -> list[str]:
+    """Return the Debian packages of a list. Raises NotDone."""
+    try:
+        return debian_packages.read_packages(text)
+    except debian_packages.PackageListError as problem:
+        raise NotDone(str(problem)) from None
+
+
+def clean_lock(lock: str, *, is_needed: bool = True) -> str:
+    """Return a lock file as it is stored. Raises LockError; "" is none, where none is needed."""
+    lock = lock.replace("\r\n", "\n").strip()
+    if not lock and not is_needed:
+        return ""
+    read_lock(lock)
+    return f"{lock}\n"
+
+
+def _require_lockable(base: Image, cluster: Cluster, *, has_packages: bool) -> None:
+    """Raise NotDone where no lock file can be installed into a base on `cluster`."""
+    if base.facts and not base.facts.get("pythons") and not has_packages:
+        raise NotDone(f"There is no Python in {base}: choose a base with Python.")
+    if lock_of(base):
+        raise NotDone(f"{base} was itself built by a recipe: take its base, and one lock for all.")
+    if find_starter(cluster) is None:
+        raise NotDone(WITHOUT_STARTER.format(cluster=cluster))
+
+
+def _describe_recipe(base: Image, lock: str, packages: list[str]) -> str:
+    """Return what a recipe was asked for, in a line."""
+    parts = [f"{len(packages)} Debian packages"] if packages else []
+    parts += [f"a lock of {len(lock.splitlines())} lines"] if lock else []
+    return f"{str(base)[:400]} and {' and '.join(parts)}"
 
 
 def request_match(image: Image, cluster: Cluster, by: User) -> Operation:

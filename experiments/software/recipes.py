@@ -10,11 +10,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from experiments.access import audit
+from experiments.images.architectures import read_architecture
 from experiments.images.image_imports import end_image_import
 from experiments.images.inventory import find_interpreter, make_columns
-from experiments.models import Cluster, Environment, Image, Operation, Runtime, StagedImage
+from experiments.models import (
+    Cluster,
+    Environment,
+    Image,
+    ImageImport,
+    Operation,
+    Runtime,
+    StagedImage,
+)
 from experiments.models.images import ARCHIVE
+from runners.images.debian_packages import find_versions, read_packages
+from runners.interpreters import NO_PYTHON
 from runners.recipes import LOCK_LINE, STARTERS
+
+FILE_LINE = "file:"
+"""The line before the Dockerfile or definition file in the full text of a recipe."""
 
 
 def find_starter(cluster: Cluster) -> Runtime | None:
@@ -23,13 +37,52 @@ def find_starter(cluster: Cluster) -> Runtime | None:
     return next((runtimes[kind] for kind in STARTERS if kind in runtimes), None)
 
 
-def write_recipe(base: Image, lock: str) -> str:
-    """Return the text of a recipe as the image stores it; `lock_of` reads it again."""
+def write_recipe(base: Image, lock: str, packages: str = "", installed: str = "") -> str:
+    """Return the text of a recipe as the image stores it; `lock_of` reads it again.
+
+    `packages` are the Debian packages as they were asked for, and `installed` as they were found in
+    the image, with their versions.
+    """
+    text = f"base: {base} {base.digest}\n"
+    if packages:
+        text += "then: apt-get install --no-install-recommends, by Podman\n"
+        text += f"Debian packages: {' '.join(packages.split())}\n"
+        text += f"Debian packages as installed: {installed}\n"
+    if lock:
+        text += (
+            "then: a virtual environment at /opt/tare by pip install --require-hashes, wheels "
+            f"only\nsha256 of the lock: {compute_sha256(lock)}\n{LOCK_LINE}\n{lock}"
+        )
+    return text
+
+
+def write_file_recipe(row: ImageImport, base: Image) -> str:
+    """Return how an image was built of a file, in full: the base, the files sent, and the file."""
+    sent = "".join(f"sent along: {name} {sha}\n" for name, sha in sorted(row.sent_files.items()))
     return (
-        f"base: {base} {base.digest}\n"
-        "then: a virtual environment at /opt/tare by pip install --require-hashes, wheels only\n"
-        f"sha256 of the lock: {compute_sha256(lock)}\n{LOCK_LINE}\n{lock}"
+        f"base: {base} {base.digest}\nthen: {row.get_kind_display()}, built on {row.cluster} for "
+        f"{row.owner}\n{sent}{FILE_LINE}\n{row.build_file}"
     )
+
+
+def write_text(row: ImageImport, base: Image, inventory: Mapping[str, Any]) -> str:
+    """Return the recipe of what was built, with the versions that its inventory names."""
+    if row.kind != ImageImport.Kind.RECIPE:
+        return write_file_recipe(row, base)
+    facts = inventory.get("facts") or {}
+    system = (facts.get("packages") or {}).get("system") or {}
+    versions = find_versions(read_packages(row.packages), system)
+    return write_recipe(base, row.lock, row.packages, " ".join(versions))
+
+
+def make_labels(row: ImageImport, base: Image) -> dict[str, str]:
+    """Return the labels that the catalogue shows of what was built."""
+    labels = {"base": base.digest}
+    if row.lock:
+        labels["sha256 of the lock"] = compute_sha256(row.lock)
+    if row.build_file:
+        labels["sha256 of the file"] = compute_sha256(row.build_file)
+    return labels
 
 
 def lock_of(image: Image) -> str:
@@ -48,14 +101,16 @@ def keep_image(operation: Operation, build: Mapping[str, Any]) -> Image:
     if row is None or row.base is None:
         raise ValueError("a build without an image import")
     inventory = make_columns(build["survey"])
+    is_sif = row.kind == ImageImport.Kind.DEFINITION
     image, is_new = Image.objects.get_or_create(
         digest=build["digest"],
         defaults={
             **inventory,
             "reference": row.title,
-            "kind": Image.Kind.OCI,
-            "recipe": write_recipe(row.base, row.lock),
-            "labels": {"base": row.base.digest, "sha256 of the lock": compute_sha256(row.lock)},
+            "kind": Image.Kind.SIF if is_sif else Image.Kind.OCI,
+            "architecture": read_architecture(row.base),
+            "recipe": write_text(row, row.base, inventory),
+            "labels": make_labels(row, row.base),
             "size_bytes": build["bytes"],
             "owner": row.owner,
         },
@@ -113,6 +168,10 @@ def keep_twin(image: Image, operation: Operation) -> Environment:
     return twin
 
 
-def find_python(base: Image) -> str:
-    """Return the interpreter with which packages are installed into a base."""
-    return find_interpreter(base.facts)
+def find_python(base: Image, *, has_packages: bool = False) -> str:
+    """Return the interpreter with which packages are installed into a base.
+
+    Debian packages can bring one to a base that has none.
+    """
+    python = find_interpreter(base.facts)
+    return "/usr/bin/python3" if has_packages and python == NO_PYTHON else python

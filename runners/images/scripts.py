@@ -1,12 +1,15 @@
 """The shell scripts of staging. They are constants: all that differs is an argument."""
 
 # WORK COMMAND...: runs a command that works in WORK, which is removed unless the command succeeds.
+# Builds as root of a user namespace leave files that belong to the user's subordinate ids.
 BESIDE = """umask 022
 work=$1
 shift
 clean() {
-    chmod -R u+rwX "$work" 2>/dev/null
-    rm -rf "$work"
+    {
+        chmod -R u+rwX "$work"
+        rm -rf "$work" || unshare --map-root-user --map-auto rm -rf "$work"
+    } 2>/dev/null
 }
 mkdir -p "$work" || exit
 trap clean EXIT

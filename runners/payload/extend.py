@@ -106,6 +106,20 @@ def hash_file(path: str) -> str:
             total.update(chunk)
 
 
+def keep(file: str, digest: str, sha256: str, folder: str, result: str, survey: str) -> None:
+    """Move a complete image to its place in `folder`, and write the result of its build."""
+    content: Dict[str, Any] = {"digest": digest, "sha256": sha256}
+    content["bytes"] = os.path.getsize(file)
+    if survey:
+        with open(survey, encoding="utf-8") as survey_file:
+            content["survey"] = json.load(survey_file)
+    content["path"] = os.path.join(folder, digest.partition(":")[2] + ".archive")
+    os.replace(file, content["path"])
+    with open(result + ".part", "w", encoding="utf-8") as result_file:
+        json.dump(content, result_file, sort_keys=True)
+    os.replace(result + ".part", result)
+
+
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("root")
@@ -133,16 +147,7 @@ def main(arguments: Sequence[str]) -> int:
             config = {"Env": [path % options.prefix], "Cmd": ["/bin/sh"]}
             sources = [pack.Source(options.root)]
             digest = pack.write(file, sources, config, labels, options.reference)
-    result: Dict[str, Any] = {"digest": digest, "sha256": hash_file(part)}
-    result["bytes"] = os.path.getsize(part)
-    if options.survey:
-        with open(options.survey, encoding="utf-8") as survey:
-            result["survey"] = json.load(survey)
-    result["path"] = os.path.join(options.folder, digest.partition(":")[2] + ".archive")
-    os.replace(part, result["path"])
-    with open(options.result + ".part", "w", encoding="utf-8") as file:
-        json.dump(result, file, sort_keys=True)
-    os.replace(options.result + ".part", options.result)
+    keep(part, digest, hash_file(part), options.folder, options.result, options.survey)
     return 0
 
 

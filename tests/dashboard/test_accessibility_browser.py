@@ -25,6 +25,7 @@ FORMS = (
     "/catalogue/environments/new/",
     "/catalogue/images/new/",
     "/catalogue/images/recipes/new/",
+    "/catalogue/images/files/new/",
     "/catalogue/presets/numpy-on-tuned-blas/",
     "/runs/",
     "/experiments/",

@@ -31,6 +31,7 @@ def test_only_the_programs_travel() -> None:
         "outside.py", "inside.sh", "software.sh", "software_files.py",
         "outside_measures.py", "inside_files.sh", "inside_startup.sh", "shell_inside.py",
         "loaded_inside.py",
+        "adopt.py", "bounded.py", "build_failures.py", "podman_build.py", "own_tree.py",
     }  # fmt: skip
 
 

@@ -183,7 +183,7 @@ def enqueue_waiting(retried_at: dict[str, float], now: float) -> None:
     waiting = Q(state=ImageImport.State.WAITING, requested_at__lt=late)
     died = Q(state=ImageImport.State.UNDER_WAY, seen_at__lt=silent)
     for image_import in ImageImport.objects.filter(waiting | died).exclude(
-        kind=ImageImport.Kind.RECIPE
+        kind__in=ImageImport.BUILT
     ):
         enqueue_receive(image_import)
     for file in RunFile.objects.to_be_copied().filter(Q(seen_at=None) | Q(seen_at__lt=silent))[:50]:

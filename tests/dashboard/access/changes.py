@@ -200,6 +200,20 @@ def build(case: Case) -> Act:
     return case.post("recipe_new", title="more", base=base.pk, lock=LOCK, cluster=cluster.pk)
 
 
+def build_file(case: Case) -> Act:
+    base, cluster = case.new(ImageFactory), case.site.cluster
+    StagedImageFactory(image=base, cluster=cluster, format="archive", path="/images/it.archive")
+    RuntimeFactory(cluster=cluster, kind="podman", executable="podman")
+    return case.post(
+        "build_file_new",
+        title="more",
+        kind="dockerfile",
+        text=f"FROM debian@{base.digest}",
+        cluster=cluster.pk,
+        minutes=5,
+    )
+
+
 def certify(case: Case) -> Act:
     private = make_key(case.folder / "key")
     make_key(case.folder / "authority")

@@ -31,6 +31,7 @@ from tests.dashboard.access.changes import (
     add_environment,
     apply_differences,
     build,
+    build_file,
     certify,
     change_environment,
     change_in_administration,
@@ -100,6 +101,7 @@ CHANGES: dict[str, tuple[str, Prepare]] = {
     "image_new, uploaded": ("imageimport", posts("image_new", way="upload", file=upload)),
     "image_new, from a cluster": ("imageimport", import_from_cluster),
     "recipe_new": ("imageimport", build),
+    "build_file_new": ("imageimport", build_file),
     "dataset_new": ("dataset", add_data_set),
     "dataset_edit": (
         "dataset",
@@ -261,6 +263,7 @@ ADDRESSES_NOT_LOGGED = {
     **dict.fromkeys(("environment_inspect", "experiment_inspect", "staged_verify"), OPERATION),
     **dict.fromkeys(("operation_cancel", "image_import_cancel", "image_import_dismiss"), OPERATION),
     "image_match": OPERATION,
+    "image_tree": OPERATION,
     "experiment_archive": "its entries are one statement; tests of labels try them",
     **dict.fromkeys(("experiments_selected", "runs_selected"), "by labels and events, as alone"),
     **dict.fromkeys(

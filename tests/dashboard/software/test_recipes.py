@@ -12,7 +12,7 @@ from django.urls import reverse
 from experiments.models import Image, ImageImport, Operation, StagedImage
 from experiments.software import recipes
 from tests.dashboard.conftest import People, Site
-from tests.factories import ImageFactory, RuntimeFactory
+from tests.factories import EnvironmentFactory, ImageFactory, RuntimeFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -95,3 +95,44 @@ def test_an_image_of_a_lock_offers_its_bare_metal_side(
     assert button in said
     assert as_owner.post(address, {"cluster": "999999"}).status_code == 404
     assert button not in page(as_owner.get(base.get_absolute_url())), "no lock is known"
+
+
+def test_debian_packages_need_no_lock(base: Image, site: Site, as_owner: Client) -> None:
+    RuntimeFactory(cluster=site.cluster, kind="podman", executable="podman")
+    as_owner.post(NEW, filled(base, site, lock="", packages="hello\ng++ # a compiler"))
+    row = ImageImport.objects.get()
+    assert (row.packages, row.lock) == ("hello\ng++", "")
+    assert row.reference == "debian 13 and 2 Debian packages"
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"packages": "-y"}, "-y is no Debian package"),
+        ({"packages": "hello", "lock": ""}, "has no Podman"),
+    ],
+)
+def test_what_is_wrong_with_debian_packages_is_said(
+    base: Image, site: Site, as_owner: Client, more: dict[str, Any], told: str
+) -> None:
+    assert told in page(as_owner.post(NEW, filled(base, site, **more)))
+    assert not ImageImport.objects.exists()
+
+
+def test_an_images_own_tree_is_offered_and_shown_for_what_it_is(
+    base: Image, site: Site, people: People, as_owner: Client
+) -> None:
+    button = "Make an environment of its files"
+    said = page(as_owner.get(base.get_absolute_url()))
+    assert button in said
+    assert "Its own tree, outside a container" in said
+    address = reverse("image_tree", args=[base.pk])
+    said = page(as_owner.post(address, {"cluster": site.cluster.pk}, follow=True))
+    assert "was asked to unpack debian 13" in said
+    assert button not in said
+    tree = EnvironmentFactory(cluster=site.cluster, tree_of=base, owner=people.owner)
+    said = page(as_owner.get(base.get_absolute_url()))
+    assert tree.name in said
+    said = page(as_owner.get(reverse("environment", args=[tree.pk])))
+    assert "the own files of image debian 13, outside of a container" in said
+    assert as_owner.post(address, {"cluster": "999999"}).status_code == 404

@@ -148,8 +148,13 @@ def test_a_lock_that_is_none_is_refused(
 
 def test_what_cannot_be_built_on_is_refused_in_words(base: Image, cluster: Cluster) -> None:
     base.kind = Image.Kind.SIF
-    with pytest.raises(NotDone, match="SIF file"):
+    opener = cluster.runtimes.get(kind="apptainer")
+    opener.kind = "charliecloud"
+    opener.save()
+    with pytest.raises(NotDone, match="a SIF file, which only Apptainer or Singularity opens"):
         asked(base, cluster)
+    opener.kind = "apptainer"
+    opener.save()
     base.kind, base.facts = Image.Kind.OCI, {"tree": "x", "pythons": []}
     with pytest.raises(NotDone, match="no Python in"):
         asked(base, cluster)

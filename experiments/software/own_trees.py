@@ -1,0 +1,103 @@
+"""Environments of an image's own files, outside of a container: its loader, by path.
+
+They are bare metal with the software of the image, for what no package manager gives there. What
+they are not stands in docs/images.md.
+"""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from experiments.access import audit, permissions
+from experiments.images import staging
+from experiments.images.architectures import explain_mismatch
+from experiments.images.inventory import find_interpreter
+from experiments.images.staging import NotDone
+from experiments.models import Cluster, Environment, Image, Operation, StagedImage, User
+from experiments.notify import enqueue_send, enqueue_tick
+from experiments.software.build_files import require_sif_opener
+from experiments.software.building import Twin
+from runners.interpreters import NO_PYTHON
+from runners.transports.by_hand import NO_OPERATIONS
+
+LONGEST_NAME = 90
+
+
+def name_tree_folder(image: Image, cluster: Cluster) -> str:
+    """Return the folder of an image's own tree on a cluster."""
+    digest = image.digest.removeprefix("sha256:")
+    return f"{cluster.work_directory.rstrip('/')}/environments/tree-{digest[:16]}"
+
+
+def find_tree(image: Image, cluster: Cluster) -> Environment | None:
+    """Return the environment of an image's own tree on a cluster, if there is one."""
+    return image.trees.filter(cluster=cluster, copy_of=None).first()
+
+
+def request_tree(image: Image, cluster: Cluster, by: User) -> Operation:
+    """Request the environment of an image's own files on `cluster`. Raises NotDone."""
+    problem = (
+        permissions.why_not_add(by, Environment)
+        or permissions.why_not_use(by, cluster)
+        or permissions.why_not_use(by, image)
+        or explain_mismatch(image, cluster)
+    )
+    if problem:
+        raise NotDone(problem)
+    if cluster.is_by_hand:
+        raise NotDone(f"{cluster}: {NO_OPERATIONS}")
+    if find_interpreter(image.facts) == NO_PYTHON:
+        raise NotDone(f"There is no Python 3.8 or later in {image}, by which runs are recorded.")
+    if tree := find_tree(image, cluster):
+        raise NotDone(f"{tree} is there already.")
+    require_sif_opener(image, cluster)
+    with transaction.atomic():
+        audit.get_stored(Image.objects.select_for_update(), pk=image.pk)
+        archive = staging.get_or_request_archive(image, cluster)
+        alive = image.operations.filter(kind=Operation.Kind.TREE, cluster=cluster)
+        operation = alive.exclude(state__in=Operation.FINAL).first()
+        if operation is None:
+            operation = Operation.objects.create(
+                kind=Operation.Kind.TREE, cluster=cluster, image=image, owner=by
+            )
+    if archive.state == StagedImage.State.STAGING:
+        enqueue_send(archive)
+    enqueue_tick(cluster.pk)
+    return operation
+
+
+def keep_tree(image: Image, operation: Operation) -> Environment:
+    """Store the environment that an operation has made of an image's files, and return it."""
+    if tree := find_tree(image, operation.cluster):
+        return tree
+    name = f"{str(image)[: LONGEST_NAME - 40]}: own tree, outside a container"
+    if Environment.objects.filter(cluster=operation.cluster, name=name).exists():
+        short = f"{str(image)[: LONGEST_NAME - 55]} {image.short_digest}"
+        name = f"{short}: own tree, outside a container"
+    tree = Environment.objects.create(
+        name=name,
+        cluster=operation.cluster,
+        python=f"{name_tree_folder(image, operation.cluster)}/bin/python",
+        owner=operation.owner,
+        tree_of=image,
+    )
+    audit.note(operation.owner, "added", tree, why=f"from the files of {image}")
+    return tree
+
+
+def list_trees(image: Image, reader: User) -> list[Twin]:
+    """Return the image's own tree on each cluster that `reader` may use, made or not.
+
+    None where it cannot be made anywhere: the image has no Python, or no copy is at hand.
+    """
+    operations = image.operations.filter(kind=Operation.Kind.TREE).order_by("cluster_id", "-pk")
+    if find_interpreter(image.facts) == NO_PYTHON:
+        return []
+    if not staging.is_available(image) and not image.trees.exists():
+        return []
+    last = {operation.cluster_id: operation for operation in operations.distinct("cluster_id")}
+    trees = {row.cluster_id: row for row in image.trees.filter(copy_of=None)}
+    return [
+        Twin(cluster, trees.get(cluster.pk), last.get(cluster.pk))
+        for cluster in Cluster.objects.usable_by(reader)
+    ]
