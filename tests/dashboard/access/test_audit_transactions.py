@@ -79,6 +79,7 @@ from tests.factories import (
     OwnPresetFactory,
     PublishedTableFactory,
     RecurringExperimentFactory,
+    StudyFactory,
     WorkloadFactory,
 )
 
@@ -178,6 +179,9 @@ CHANGES: dict[str, tuple[str, Prepare]] = {
     ),
     "own_preset_edit": ("ownpreset", posts("own_preset_edit", OwnPresetFactory, name="other")),
     "own_preset_delete": ("ownpreset", posts("own_preset_delete", OwnPresetFactory)),
+    "study_new": ("study", posts("study_new", name="new", visibility="private")),
+    "study_edit": ("study", posts("study_edit", StudyFactory, name="new", visibility="private")),
+    "study_delete": ("study", posts("study_delete", StudyFactory)),
     "experiment_import": ("workload", lambda case: partial(imported, case.person)),
     "experiment_delete, of an import": ("workload", forget_import),
     "experiment_labels": (
@@ -251,6 +255,9 @@ ADDRESSES_NOT_LOGGED = {
     **dict.fromkeys(("recurring_launch", "recurring_trigger"), LAUNCH),
     "environment_against_itself": DRAFT,
     **dict.fromkeys(("experiment_launch", "experiment_cancel", "experiment_stop"), EVENTS),
+    **dict.fromkeys(
+        (f"study_{what}" for what in ("launch", "cancel", "pause", "continue")), EVENTS
+    ),
     **dict.fromkeys(("experiment_pause", "experiment_continue", "experiment_extend"), EVENTS),
     **dict.fromkeys(("experiment_retry_unsent", "experiment_waive"), EVENTS),
     **dict.fromkeys(("run_exclude", "run_include"), EVENTS),

@@ -47,6 +47,7 @@ EXCEPTIONS = {
     "experiment_discard": WHAT_IS_TYPED,
     "experiment_script": "It previews what is typed; definition files say the same.",
     "experiment_schema": "It is open to everybody at its own address, as schemas are named by it.",
+    "study_schema": "It is open to everybody at its own address, as schemas are named by it.",
     "workload_try": "It tries patterns while they are typed.",
     "gate_script": "It is open to everybody who has logged in, and is copied by hand.",
     "recurring_trigger": "It is for programs: it takes a token of its own.",

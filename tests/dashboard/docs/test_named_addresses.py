@@ -12,7 +12,7 @@ from django.urls import Resolver404, URLPattern, URLResolver, get_resolver, reso
 from dashboard.docs.documents import map_files, read_markdown
 
 NAMED = re.compile(r"`(?:(?:GET|POST|PUT|PATCH|DELETE) )?(/[^`\s]*)`")
-STANDS_FOR = re.compile(r"<[^>]+>|\{\w+\}|\b[A-Z][A-Z_]*\b|…|\.\.\.")
+STANDS_FOR = re.compile(r"<[^>]+>|\{\w+\}|\b[A-Z][A-Z_]*\b(?!\.)|…|\.\.\.")
 """What stands for a number or a name in an address."""
 
 

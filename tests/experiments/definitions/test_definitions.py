@@ -267,7 +267,7 @@ def test_tags_and_notes_are_read() -> None:
     [
         ("tags: nightly", "tags: This is to be a list of texts."),
         ("tags: [1]", "tags: This is to be a list of texts."),
-        ("tags: ['a,b']", "it has a comma"),
+        ("tags: ['a,b']", "no comma or control character"),
         ("tags: ['']", "A tag is empty."),
         ("tags: [" + "x" * 41 + "]", "40 characters at most"),
         ("tags: [" + ", ".join(f"t{n}" for n in range(5000)) + "]", "at most 20 tags, not 5,000"),
