@@ -36,6 +36,7 @@ NOT_TRIED = {
     "docker": "needs a Docker engine: `make compose-proof` runs the same commands",
     "git": "would change the checkout",
     "cd": "goes into a folder that the line before has made",
+    "export": "sets variables of a shell",
     "curl": "asks a site that is not there",
     "cut": "reads a file that the line before has fetched; a standard program",
     "ssh-keygen": "needs a key and a signature: the tests of signed bundles run it",
@@ -164,6 +165,9 @@ def try_tare(words: list[str]) -> str:
 
 def try_python(words: list[str]) -> str:
     """Return what is wrong with a program of Python: its module or file, or its options."""
+    if words[:1] == ["-c"]:
+        compile(words[1], "a document", "exec")
+        return ""
     if words[:1] == ["-m"]:
         return "" if importlib.util.find_spec(words[1]) else f"no module {words[1]}"
     if words and words[0] == "manage.py":
