@@ -13,6 +13,10 @@ from fnmatch import translate
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
+NOT_READ = "not read"
+"""Stands for the check sum of a loaded file that is not known: it may be any."""
+OF_ENDS = "sha256 of its ends"
+"""Begins the check sum of a large file's size and both ends, which is no check sum of the whole."""
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "confounders.md"
 HEADER = ("key", "fact", "compared", "grade", "known on one side only", "reason")
 IGNORED_HEADER = ("key", "reason")

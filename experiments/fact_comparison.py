@@ -5,11 +5,19 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from experiments.confounder_table import MOST_CACHED, VERSION, Grade, Row, read_table
+from experiments.confounder_table import (
+    MOST_CACHED,
+    NOT_READ,
+    OF_ENDS,
+    VERSION,
+    Grade,
+    Row,
+    read_table,
+)
 from experiments.statistics.compared_facts import ComparedFacts, FactDifference
 
 Facts = Mapping[str, str]
@@ -74,12 +82,10 @@ class Side:
     def read(self, name: str, row: Row) -> frozenset[str]:
         """Return the values of a fact, or what stands for one that is absent; empty for unknown."""
         value = self.values.get(name)
-        if isinstance(value, str):
-            return frozenset({value})
         if value is None:
             is_absent = row.patterns and row.parent in self.parents - OF_ONE_SIDE
             return frozenset({NOTHING} if is_absent else ())
-        return value
+        return (frozenset({value}) if isinstance(value, str) else value) - {NOT_READ}
 
 
 def compare_blocks(
@@ -174,6 +180,8 @@ def _agree(row: Row, first: frozenset[str], second: frozenset[str]) -> bool | No
     """Return whether the values of both sides are the same; None where that cannot be told."""
     if first == second:
         return True
+    if are_of_two_kinds(first | second):
+        return None
     # Each value is compared with each of the other side: thousands would take minutes.
     is_exact = not row.tolerance and row.compared != VERSION
     if is_exact or max(len(first), len(second)) > MOST_VALUES:
@@ -186,6 +194,11 @@ def _agree(row: Row, first: frozenset[str], second: frozenset[str]) -> bool | No
                 return False
             agree = agree and best
     return agree
+
+
+def are_of_two_kinds(values: Iterable[str]) -> bool:
+    """Return whether some are check sums of both ends of a file, and others of all of it."""
+    return len({value.startswith(OF_ENDS) for value in values if value != NOTHING}) > 1
 
 
 def _find_best(answers: Iterator[bool | None]) -> bool | None:
@@ -235,7 +248,9 @@ def _find_unbalanced(
     for name in first.keys() & second.keys() - noted.baseline.keys():
         counts, row = (first[name], second[name]), _find_row(name)
         values = counts[0] | counts[1]
-        if len(values) < 2 or (row.grade or Grade.COSMETIC) is Grade.COSMETIC:
+        if len(values) < 2 or are_of_two_kinds(values):
+            continue
+        if (row.grade or Grade.COSMETIC) is Grade.COSMETIC:
             continue
         totals = [side.total() for side in counts]
         is_exact = len(values) > MOST_TOLERATED
@@ -257,7 +272,8 @@ def _count_values(runs: Sequence[Facts]) -> dict[str, Counter[str]]:
     counts: dict[str, Counter[str]] = {}
     for key, count in Counter(map(id, runs)).items():
         for name, value in by_id[key].items():
-            counts.setdefault(name, Counter())[value] += count
+            if value != NOT_READ:
+                counts.setdefault(name, Counter())[value] += count
     return counts
 
 

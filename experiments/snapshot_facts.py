@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from experiments.confounder_table import Row, Table, read_table
+from experiments.confounder_table import NOT_READ, OF_ENDS, Row, Table, read_table
 from experiments.program_files import LIBRARY, PROGRAM
 from experiments.program_files import list_facts as list_program_facts
 
@@ -160,15 +160,20 @@ def _describe_loaded(inside: Mapping[str, Any]) -> dict[str, Any]:
         libraries = inside.get("libraries")
         return {"loaded": _find_versions(libraries) if isinstance(libraries, list) else None}
     sums = {
-        write_text(file.get("soname")) or str(path).rpartition("/")[2]: _shorten(digest)
+        write_text(file.get("soname")) or str(path).rpartition("/")[2]: _identify_loaded(file)
         for path, file in files.items()
-        if isinstance(file, Mapping) and (digest := file.get("sha256") or file.get("ends_sha256"))
+        if isinstance(file, Mapping)
     }
     return {"loaded": _find_versions(list(files)), "loaded_sums": sums}
 
 
-def _shorten(digest: Any) -> str:
-    return f"sha256 {write_text(digest)[:12]}"
+def _identify_loaded(file: Mapping[str, Any]) -> str:
+    """Return the check sum of a loaded file, or that it was not read, whatever the reason."""
+    if digest := file.get("sha256"):
+        return f"sha256 {write_text(digest)[:12]}"
+    if digest := file.get("ends_sha256"):
+        return f"{OF_ENDS} {write_text(digest)[:12]}"
+    return NOT_READ
 
 
 def _find_versions(libraries: Sequence[Any]) -> dict[str, str]:

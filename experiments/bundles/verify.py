@@ -794,10 +794,9 @@ def derive_facts(inside: Dict[str, Any]) -> Dict[str, Any]:
     if isinstance(files, dict):
         known["loaded"] = find_versions(files)
         known["loaded_sums"] = {
-            write_fact(file.get("soname")) or path.rpartition("/")[2]: shorten_sum(digest)
+            write_fact(file.get("soname")) or path.rpartition("/")[2]: identify_loaded(file)
             for path, file in files.items()
-            for digest in [isinstance(file, dict) and (file.get("sha256") or file.get(ENDS))]
-            if digest
+            if isinstance(file, dict)
         }
     else:
         first = inside.get("libraries")
@@ -846,6 +845,21 @@ def identify(file: Dict[str, Any]) -> str:
         return shorten_sum(str(file["sha256"]))
     where = " (%s, %s bytes)" % (file["path"], file.get("bytes")) if file.get("path") else ""
     return ("not read: %s%s" % (file.get("problem", "no reason"), where))[:200]
+
+
+NOT_READ, OF_ENDS = "not read", "sha256 of its ends"
+"""What stands for a check sum that is not known; what begins one of both ends of a file alone."""
+
+
+def identify_loaded(file: Dict[str, Any]) -> str:
+    if file.get("sha256"):
+        return shorten_sum(file["sha256"])
+    return "%s %s" % (OF_ENDS, write_fact(file[ENDS])[:12]) if file.get(ENDS) else NOT_READ
+
+
+def are_of_two_kinds(values: Iterable[str]) -> bool:
+    """Return whether some are check sums of both ends of a file, and others of all of it."""
+    return len({value.startswith(OF_ENDS) for value in values if value != NOTHING}) > 1
 
 
 def shorten_sum(digest: Any) -> str:
@@ -939,7 +953,9 @@ class Side:
     def read(self, name: str, row: Row) -> FrozenSet[str]:
         """Return the values of a fact, `NOTHING` for one that is absent; empty for unknown."""
         is_absent = row.patterns and row.parent in self.parents - OF_ONE_SIDE
-        return self.values.get(name) or frozenset([NOTHING] if is_absent else [])
+        if name not in self.values:
+            return frozenset([NOTHING] if is_absent else [])
+        return self.values[name] - {NOT_READ}
 
 
 class Differences:
@@ -958,6 +974,8 @@ class Differences:
         """Compare both sides of so many blocks."""
         titles = first.titles & second.titles
         for name in set(first.values) | set(second.values):
+            if first.values.get(name) == second.values.get(name):
+                continue
             row = self.table.find(name)
             both = first.read(name, row), second.read(name, row)
             answer = compare_values(row, *both) if all(both) else None
@@ -984,7 +1002,9 @@ class Differences:
         for name in set(sides[0]) & set(sides[1]) - set(self.values):
             row, both = self.table.find(name), [side[name] for side in sides]
             values = set(both[0]) | set(both[1])
-            if len(values) < 2 or row.grade not in ("blocking", "likely"):
+            if len(values) < 2 or are_of_two_kinds(values):
+                continue
+            if row.grade not in ("blocking", "likely"):
                 continue
             totals = [sum(counts.values()) for counts in both]
             is_exact = len(values) > MOST_TOLERATED
@@ -1030,8 +1050,9 @@ def count_values(runs: List[Facts]) -> Dict[str, Dict[str, int]]:
     counts: Dict[str, Dict[str, int]] = {}
     for facts in runs:
         for name, value in facts.items():
-            known = counts.setdefault(name, {})
-            known[value] = known.get(value, 0) + 1
+            if value != NOT_READ:
+                known = counts.setdefault(name, {})
+                known[value] = known.get(value, 0) + 1
     return counts
 
 
@@ -1044,6 +1065,8 @@ def count_same(row: Row, value: str, counts: Dict[str, int], is_exact: bool) -> 
 
 def compare_values(row: Row, first: FrozenSet[str], second: FrozenSet[str]) -> Optional[bool]:
     """Return whether two sides have the same values of a fact; None where that cannot be told."""
+    if first != second and are_of_two_kinds(first | second):
+        return None
     answers: Set[Optional[bool]] = set()
     for values, others in ((first, second), (second, first)):
         for value in values:

@@ -34,7 +34,17 @@ from tests.experiments.bundles.studies import (
 )
 from tests.experiments.bundles.test_forgeries import Files, edit, pack, sum_up
 from tests.experiments.comparisons.confounding import FIRST, OTHER, list_rows, make_content
-from tests.experiments.comparisons.test_confounders import JSON, PARTS
+from tests.experiments.comparisons.test_confounders import (
+    ENDS,
+    GONE,
+    JSON,
+    OTHER_ENDS,
+    PARTS,
+    READ,
+    READ_ELSE,
+    UNREAD,
+    load_torch,
+)
 
 TABLE = program.Table(describe_confounders())
 SLOWED = {"gpus": [{"index": "0", "power.limit": "300.00 W"}]}
@@ -86,6 +96,25 @@ def test_each_row_is_read_and_graded_as_tare_does(row: Row) -> None:
     ours = compare_sides(facts[:1], facts[1:])
     assert_same(ours, compare_blocks(Counter([(1, 2)]), dict(enumerate(facts, 1))))
     assert any(names for names in ours.list_by_grade().values())
+
+
+FILES_LOADED = [READ, READ_ELSE, ENDS, OTHER_ENDS, UNREAD, GONE]
+
+
+@given(st.lists(st.tuples(*[st.sampled_from(FILES_LOADED)] * 2), min_size=1, max_size=4))
+def test_libraries_that_were_not_read_are_judged_as_tare_does(
+    loaded: list[tuple[dict[str, str], dict[str, str]]],
+) -> None:
+    pairs = [[program.read_facts(TABLE, load_torch(file)) for file in both] for both in loaded]
+    assert pairs == [[list_facts(load_torch(file)) for file in both] for both in loaded]
+    first, second = ([facts[side] for facts in pairs] for side in (0, 1))
+    ours = compare_sides(first, second)
+    ours.add_unbalanced(first, second)
+    assert_same(ours, compare_runs(first, second))
+    for one, other in pairs:
+        assert_same(
+            compare_sides([one], [other]), compare_blocks(Counter([(1, 2)]), {1: one, 2: other})
+        )
 
 
 @pytest.mark.parametrize("second", [["gcc/9"], ["shared", "gcc"], [], [3], "gcc/9"])

@@ -57,6 +57,56 @@ def judge(facts: ComparedFacts) -> Pair:
     return attribute(pair, facts)
 
 
+READ, READ_ELSE = {"sha256": "a" * 64}, {"sha256": "b" * 64}
+ENDS, OTHER_ENDS = {"ends_sha256": "a" * 64}, {"ends_sha256": "b" * 64}
+UNREAD, GONE = {"problem": "there was no time to read it"}, {"problem": "deleted meanwhile"}
+
+
+def load_torch(file: dict[str, str]) -> dict[str, Any]:
+    """Return a snapshot of a run that had two libraries loaded, one of them as `file` says."""
+    files = {"/opt/libc10.so.2.6": file, "/opt/libtorch.so": READ}
+    return {"inside": {"kernel": "6.1", "loaded": {"files": files}}}
+
+
+@pytest.mark.parametrize("one", [READ, ENDS])
+@pytest.mark.parametrize("other", [UNREAD, GONE])
+def test_a_library_that_was_not_read_is_no_difference(
+    one: dict[str, str], other: dict[str, str]
+) -> None:
+    for both in ((one, other), (other, one)):
+        facts = compare_contents(*map(load_torch, both))
+        assert {row.grade for row in facts.differences} == {Grade.COSMETIC}
+        assert Stamp.CONFOUNDED not in judge(facts).stamps
+        (difference,) = facts.differences
+        assert not difference.is_known
+
+
+@pytest.mark.parametrize(("one", "other"), [(READ, READ_ELSE), (ENDS, OTHER_ENDS)])
+def test_libraries_that_were_read_the_same_way_are_compared(
+    one: dict[str, str], other: dict[str, str]
+) -> None:
+    assert Stamp.CONFOUNDED in judge(compare_contents(load_torch(one), load_torch(other))).stamps
+
+
+def test_a_sum_of_the_whole_and_one_of_both_ends_cannot_be_compared() -> None:
+    for other in (ENDS, OTHER_ENDS):
+        facts = compare_contents(load_torch(READ), load_torch(other))
+        assert Stamp.CONFOUNDED not in judge(facts).stamps
+        assert {row.grade for row in facts.differences} == {Grade.COSMETIC}
+
+
+def test_runs_of_which_some_were_not_read_are_judged_by_the_others() -> None:
+    read, unread, other = (list_facts(load_torch(file)) for file in (READ, UNREAD, READ_ELSE))
+    assert compare_runs([read] * 5, [unread] * 4 + [read]).differences == ()
+    (difference,) = compare_runs([read] * 5, [unread] * 4 + [other]).differences
+    assert difference.grade == Grade.LIKELY
+
+
+def test_a_library_that_one_side_has_not_loaded_is_a_difference() -> None:
+    without = {"inside": {"kernel": "6.1", "loaded": {"files": {"/opt/libtorch.so": READ}}}}
+    assert Stamp.CONFOUNDED in judge(compare_contents(load_torch(READ), without)).stamps
+
+
 @pytest.mark.parametrize("row", list_rows())
 class TestEachRow:
     def test_alone_it_has_exactly_its_grade(self, row: Row) -> None:
