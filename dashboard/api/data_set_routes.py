@@ -31,7 +31,7 @@ from dashboard.api.visibility_changes import VisibilityChange, change_row
 from dashboard.catalogue import row_changes
 from dashboard.data_sets.data_set_forms import CopyForm, DataSetForm, NewDataSetForm
 from experiments.access import audit
-from experiments.access.permissions import why_not_add
+from experiments.access.permissions import why_not_add, why_not_change
 from experiments.data_sets import copies
 from experiments.models import DataCopy, DataSet
 
@@ -154,6 +154,7 @@ def _request(request: ApiRequest, pk: int, *, in_full: bool) -> HttpResponse:
 def forget_data_copy(request: ApiRequest, pk: Key) -> HttpResponse:
     """Take a copy out of the catalogue; its files stay."""
     row = _find_copy(request, pk)
+    refuse(why_not_change(request.user, row))
     with refusals_as_conflicts(copies.NotDone):
         copies.forget(row, request.user)
     return HttpResponse(status=HTTPStatus.NO_CONTENT)

@@ -115,6 +115,7 @@ def _request(
 def cancel_operation(request: ApiRequest, pk: Key) -> HttpResponse:
     """Ask for the end of an operation; the next visit to the cluster brings it about."""
     row = get_object_or_404(select_operations(request.user), pk=pk)
+    refuse(staging.why_not_cancel(row, request.user))
     with refusals_as_conflicts(staging.NotDone):
         staging.cancel(row, request.user)
     return send_described(request, "operations", pk)

@@ -86,7 +86,12 @@ def read(request: Request, pk: int) -> HttpResponse:
 @require_POST
 def forget(request: Request, pk: int) -> HttpResponse:
     """Take a copy out of the catalogue; its files stay."""
-    return _request(request, pk, lambda row: copies.forget(row, request.user))
+    return _request(request, pk, lambda row: _forget(request, row))
+
+
+def _forget(request: Request, row: DataCopy) -> None:
+    require(permissions.why_not_change(request.user, row))
+    copies.forget(row, request.user)
 
 
 def _request(request: Request, pk: int, ask: Callable[[DataCopy], object]) -> HttpResponse:

@@ -7,9 +7,9 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
+from dashboard.access.rights import require
 from dashboard.live_parts import answer_news_only
 from dashboard.typed_requests import Request
-from experiments.access import permissions
 from experiments.execution.live_marks import mark_operation
 from experiments.images import staging
 from experiments.models import Operation
@@ -34,6 +34,7 @@ def operation(request: Request, pk: int) -> HttpResponse:
 def cancel(request: Request, pk: int) -> HttpResponse:
     """Ask for its end; the tick brings it about."""
     row = _seen(request, pk)
+    require(staging.why_not_cancel(row, request.user))
     try:
         staging.cancel(row, request.user)
     except staging.NotDone as refusal:
@@ -47,8 +48,8 @@ def cancel(request: Request, pk: int) -> HttpResponse:
 
 def may_cancel(request: Request, row: Operation) -> bool:
     """Return whether the reader may cancel the operation now."""
-    may_end = row.owner_id == request.user.pk or permissions.may_change(request.user, row)
-    return may_end and not row.is_final and row.cancel_requested_at is None
+    is_under_way = not row.is_final and row.cancel_requested_at is None
+    return is_under_way and not staging.why_not_cancel(row, request.user)
 
 
 def _seen(request: Request, pk: int) -> Operation:

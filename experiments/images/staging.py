@@ -167,10 +167,15 @@ def why_not_unstage(row: StagedImage) -> str:
     return ""
 
 
+def why_not_cancel(operation: Operation, by: User) -> str:
+    """Return why a person may not cancel an operation; "" if they may, as long as it lives."""
+    return "" if operation.owner_id == by.pk else permissions.why_not_change(by, operation)
+
+
 def cancel(operation: Operation, by: User) -> None:
     """Cancel an operation; the next tick ends it. Raises NotDone."""
-    if not (operation.owner_id == by.pk or permissions.may_change(by, operation.cluster)):
-        raise NotDone("This was asked for by somebody else.")
+    if why := why_not_cancel(operation, by):
+        raise NotDone(why)
     waiting = Operation.objects.exclude(state__in=Operation.FINAL).filter(pk=operation.pk)
     if not waiting.update(cancel_requested_at=Now(), cancel_sent_at=None):
         raise NotDone(f"{operation} has ended already.")

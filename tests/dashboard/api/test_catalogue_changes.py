@@ -144,7 +144,7 @@ def test_an_inspection_is_asked_for_once(client: Client, researcher: User, clust
     path = f"operations/{made[0]['id']}/cancel"
     write(client, researcher, "post", path, None, 200)
     assert Operation.objects.exclude(cancel_requested_at=None).count() == 1
-    write(client, UserFactory(), "post", path, None, 409)
+    write(client, UserFactory(), "post", path, None, 403)
 
 
 def test_differences_are_read_and_waived(client: Client) -> None:
@@ -177,6 +177,30 @@ def test_an_aa_test_is_drafted_once(client: Client, researcher: User, cluster: A
     made = [send(client, "post", path, headers, None, 201) for _ in range(2)]
     assert made[0]["id"] == made[1]["id"]
     send(client, "post", f"{path}?partition=999999", headers, None, 409)
+
+
+def test_whose_it_is_not_is_told_so_and_not_to_come_again(
+    client: Client, researcher: User, cluster: Any
+) -> None:
+    """What one may not do is 403 by the API and on its page; 409 is what cannot be done now."""
+    other = UserFactory(role=Role.RESEARCHER)
+    copy = DataCopyFactory(
+        cluster=cluster, owner=other, data_set=DataSetFactory(owner=other, visibility="members")
+    )
+    staged = StagedImageFactory(
+        cluster=cluster, image=ImageFactory(owner=other, visibility="members")
+    )
+    operation = Operation.objects.create(
+        kind=Operation.Kind.STAGE, cluster=cluster, staged_image=staged, owner=other
+    )
+    client.force_login(researcher)
+    write(client, researcher, "delete", f"data-copies/{copy.pk}", None, 403)
+    assert client.post(f"/data-copies/{copy.pk}/forget/").status_code == 403
+    write(client, researcher, "post", f"operations/{operation.pk}/cancel", None, 403)
+    assert client.post(f"/operations/{operation.pk}/cancel/").status_code == 403
+    assert DataCopy.objects.filter(pk=copy.pk).exists()
+    operation.refresh_from_db()
+    assert operation.cancel_requested_at is None
 
 
 def test_an_image_is_asked_for_by_its_reference(client: Client, researcher: User) -> None:
