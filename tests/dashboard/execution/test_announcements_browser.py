@@ -51,7 +51,7 @@ def test_the_end_of_an_experiment_is_announced_once(
     expect(region).to_have_text(text, timeout=PATIENCE)
     assert page.evaluate("window.announced") == [text]
     # It is not asked for any more, so that nothing is ever said again.
-    assert page.locator("[data-live]").count() == 0
+    expect(page.locator("[data-live]")).to_have_count(0, timeout=PATIENCE)
 
 
 def test_the_end_of_a_run_is_announced(page: Page, open_page: Open, alive: Experiment) -> None:
