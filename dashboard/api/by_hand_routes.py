@@ -13,7 +13,13 @@ from dashboard.api.experiment_routes import REFUSED, Key
 from dashboard.api.form_bodies import require_valid
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
-from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refuse
+from dashboard.api.problems import (
+    FieldProblem,
+    Problem,
+    ProblemSchema,
+    refusals_as_conflicts,
+    refuse,
+)
 from dashboard.api.requests import ApiRequest
 from dashboard.api.sent_parts import FILE, Json, describe_parts, require_parts
 from dashboard.api.tokens import EXPERIMENTS
@@ -73,10 +79,8 @@ def _find_carried(request: ApiRequest, pk: int) -> Experiment:
 def download_jobs(request: ApiRequest, pk: Key) -> StreamingHttpResponse:
     """Return the archive with all jobs that wait to be carried. Its events say who took it."""
     row = _find_carried(request, pk)
-    try:
+    with refusals_as_conflicts(NothingToCarry):
         archive = write_jobs(row, request.user)
-    except NothingToCarry as reason:
-        raise Problem(HTTPStatus.CONFLICT, str(reason)) from reason
     answer = StreamingHttpResponse(archive.content, content_type="application/gzip")
     answer["Content-Disposition"] = f'attachment; filename="{archive.name}"'
     return answer

@@ -29,17 +29,19 @@ from dashboard.api.cluster_draft_schemas import (
     describe_draft,
 )
 from dashboard.api.experiment_routes import REFUSED, Key
-from dashboard.api.filled_forms import (
-    fill_in,
-    refusals_as_conflicts,
-    refuse_now,
-    refuse_unknown_names,
-)
+from dashboard.api.filled_forms import fill_in, refuse_unknown_names
 from dashboard.api.form_bodies import INVALID, list_form_problems, require_valid
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.list_parts import send_content
-from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refuse
+from dashboard.api.problems import (
+    FieldProblem,
+    Problem,
+    ProblemSchema,
+    refusals_as_conflicts,
+    refuse,
+    refuse_now,
+)
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import CLUSTERS, READ
 from dashboard.clusters.carried_cluster_forms import CarriedClusterForm

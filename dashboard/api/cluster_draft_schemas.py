@@ -7,8 +7,7 @@ from typing import Annotated
 
 from ninja import Field, Schema
 
-from dashboard.api.filled_forms import RowKey
-from dashboard.api.form_bodies import StrictBody
+from dashboard.api.form_bodies import RowKey, StrictBody
 from dashboard.api.visit_schemas import CheckedSchema, describe_checks
 from experiments.clusters import cluster_drafts as drafts
 from experiments.models import ClusterDraft

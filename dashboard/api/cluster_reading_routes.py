@@ -10,12 +10,11 @@ from ninja import Field, Router
 from dashboard.access.rights import visible_row
 from dashboard.api.cluster_routes import NOT_NOW
 from dashboard.api.experiment_routes import REFUSED, Key
-from dashboard.api.filled_forms import RowKey, refusals_as_conflicts, refuse_now
-from dashboard.api.form_bodies import StrictBody
+from dashboard.api.form_bodies import RowKey, StrictBody
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.list_parts import send_content
-from dashboard.api.problems import refuse
+from dashboard.api.problems import refusals_as_conflicts, refuse, refuse_now
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import CLUSTERS, READ
 from dashboard.api.visit_schemas import (

@@ -15,12 +15,18 @@ from dashboard.access.rights import changeable_row, visible_row
 from dashboard.api.catalogue_routes import send_described
 from dashboard.api.catalogue_schemas import ClusterSchema
 from dashboard.api.experiment_routes import REFUSED, Key
-from dashboard.api.filled_forms import refusals_as_conflicts, refuse_now
 from dashboard.api.form_bodies import StrictBody
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.list_parts import send_content
-from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refuse
+from dashboard.api.problems import (
+    FieldProblem,
+    Problem,
+    ProblemSchema,
+    refusals_as_conflicts,
+    refuse,
+    refuse_now,
+)
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import CLUSTERS, READ
 from dashboard.api.visibility_changes import VisibilityChange, change_row

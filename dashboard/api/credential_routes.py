@@ -25,12 +25,18 @@ from dashboard.api.credential_schemas import (
     describe_item,
 )
 from dashboard.api.experiment_routes import REFUSED, Key
-from dashboard.api.filled_forms import fill_in, refusals_as_conflicts
+from dashboard.api.filled_forms import fill_in
 from dashboard.api.form_bodies import INVALID, require_valid
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.list_parts import MOST, USUAL, send_content, send_list
-from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refuse
+from dashboard.api.problems import (
+    FieldProblem,
+    Problem,
+    ProblemSchema,
+    refusals_as_conflicts,
+    refuse,
+)
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import CLUSTERS, READ
 from dashboard.clusters.credential_forms import (

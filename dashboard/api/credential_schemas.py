@@ -7,8 +7,7 @@ from datetime import datetime
 from ninja import Field, Schema
 from pydantic import SecretStr
 
-from dashboard.api.filled_forms import RowKey
-from dashboard.api.form_bodies import StrictBody
+from dashboard.api.form_bodies import RowKey, StrictBody
 from dashboard.api.visit_schemas import ConnectionTestSchema, describe_tests
 from dashboard.clusters.credential_forms import MOST_BYTES
 from experiments.clusters import authorized_keys, connection_tests

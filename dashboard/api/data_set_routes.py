@@ -13,18 +13,12 @@ from dashboard.access.rights import changeable_row, visible_row
 from dashboard.api.catalogue_routes import send_described
 from dashboard.api.catalogue_schemas import DataSetSchema
 from dashboard.api.experiment_routes import REFUSED, Key
-from dashboard.api.filled_forms import (
-    RowKey,
-    do_valid,
-    fill_in,
-    refusals_as_conflicts,
-    refuse_now,
-)
-from dashboard.api.form_bodies import StrictBody, require_valid
+from dashboard.api.filled_forms import do_valid, fill_in
+from dashboard.api.form_bodies import RowKey, StrictBody, require_valid
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.operation_schemas import DataCopySchema, OperationSchema
-from dashboard.api.problems import ProblemSchema, refuse
+from dashboard.api.problems import ProblemSchema, refusals_as_conflicts, refuse, refuse_now
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import CATALOGUE
 from dashboard.api.visibility_changes import VisibilityChange, change_row

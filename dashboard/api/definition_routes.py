@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from django.db import transaction
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
@@ -24,7 +23,14 @@ from dashboard.api.experiment_routes import (
 )
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
-from dashboard.api.problems import FieldProblem, FieldProblemSchema, Problem, ProblemSchema, refuse
+from dashboard.api.problems import (
+    FieldProblem,
+    FieldProblemSchema,
+    Problem,
+    ProblemSchema,
+    refusals_as_conflicts,
+    refuse,
+)
 from dashboard.api.requests import ApiRequest
 from dashboard.api.strict_requests import refuse_size
 from dashboard.api.tokens import EXPERIMENTS, READ
@@ -226,7 +232,7 @@ def make_experiment(
         raise refuse_file(error) from error
     if launch:
         cluster = made.cluster_id
-        transaction.on_commit(lambda: enqueue_tick(cluster))
+        enqueue_tick(cluster)
     answer = read_experiment(request, made.pk)
     answer.status_code = HTTPStatus.CREATED
     answer["Location"] = reverse("api:read_experiment", args=[made.pk])
@@ -266,10 +272,8 @@ def replace_definition(
 def _send_file(request: ApiRequest, pk: int, ending: str, kind: str) -> HttpResponse:
     rows = Experiment.objects.visible_to(request.user)
     row = get_object_or_404(rows.select_related("cluster", "partition"), pk=pk)
-    try:
+    with refusals_as_conflicts(CannotBeWritten):
         text = write_file(row, request.user, ending)
-    except CannotBeWritten as reason:
-        raise Problem(HTTPStatus.CONFLICT, str(reason)) from reason
     return HttpResponse(text, content_type=f"{kind}; charset=utf-8")
 
 

@@ -14,18 +14,19 @@ from dashboard.access.rights import changeable_row, visible_row
 from dashboard.api.catalogue_routes import send_described
 from dashboard.api.catalogue_schemas import EnvironmentSchema
 from dashboard.api.experiment_routes import REFUSED, ExperimentSchema, Key, read_experiment
-from dashboard.api.filled_forms import (
-    Line,
-    RowKey,
-    fill_in,
-    refusals_as_conflicts,
-    refuse_now,
-)
-from dashboard.api.form_bodies import INVALID, require_valid
+from dashboard.api.filled_forms import Line, fill_in
+from dashboard.api.form_bodies import INVALID, RowKey, require_valid
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.operation_schemas import OperationSchema
-from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refuse
+from dashboard.api.problems import (
+    FieldProblem,
+    Problem,
+    ProblemSchema,
+    refusals_as_conflicts,
+    refuse,
+    refuse_now,
+)
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import CATALOGUE, EXPERIMENTS
 from dashboard.api.visibility_changes import VisibilityChange, change_row

@@ -18,7 +18,7 @@ from dashboard.api.experiment_routes import (
 )
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
-from dashboard.api.problems import Problem, ProblemSchema, refuse
+from dashboard.api.problems import Problem, ProblemSchema, refusals_as_conflicts, refuse
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import EXPERIMENTS
 from experiments.access.permissions import why_not_change
@@ -46,12 +46,10 @@ NOT_LAUNCHED = "It has not been launched: there is nothing to cancel. A draft is
 def launch_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
     """Freeze a draft and start it."""
     experiment = find_own(request, pk)
-    try:
+    with refusals_as_conflicts(lifecycle.NotLaunchable), transaction.atomic():
         lifecycle.launch(experiment, request.user)
-    except lifecycle.NotLaunchable as refusal:
-        raise Problem(HTTPStatus.CONFLICT, str(refusal)) from refusal
-    UnsavedForm.objects.filter(experiment=experiment).delete()
-    transaction.on_commit(lambda: enqueue_tick(experiment.cluster_id))
+        UnsavedForm.objects.filter(experiment=experiment).delete()
+    enqueue_tick(experiment.cluster_id)
     return read_experiment(request, pk)
 
 
@@ -63,7 +61,7 @@ def cancel_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
     if experiment.is_draft:
         raise Problem(HTTPStatus.CONFLICT, NOT_LAUNCHED)
     lifecycle.cancel(experiment, request.user)
-    transaction.on_commit(lambda: enqueue_tick(experiment.cluster_id))
+    enqueue_tick(experiment.cluster_id)
     return read_experiment(request, pk)
 
 
@@ -83,7 +81,7 @@ def continue_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
     experiment = find_own(request, pk)
     if not experiment_pauses.resume(experiment, request.user):
         raise Problem(HTTPStatus.CONFLICT, "It is not paused.")
-    transaction.on_commit(lambda: enqueue_tick(experiment.cluster_id))
+    enqueue_tick(experiment.cluster_id)
     return read_experiment(request, pk)
 
 

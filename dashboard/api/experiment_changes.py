@@ -22,7 +22,13 @@ from dashboard.api.experiment_routes import (
 from dashboard.api.form_bodies import StrictBody, require_valid
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
-from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refuse
+from dashboard.api.problems import (
+    FieldProblem,
+    Problem,
+    ProblemSchema,
+    refusals_as_conflicts,
+    refuse,
+)
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import EXPERIMENTS
 from dashboard.api.visibility_changes import VisibilityChange, fill_in_visibility
@@ -98,7 +104,7 @@ def pin_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
     """Keep the experiment's files on the cluster."""
     experiment = find_own(request, pk)
     if pins.pin(experiment, request.user):  # directories that are being removed
-        transaction.on_commit(lambda: enqueue_tick(experiment.cluster_id))
+        enqueue_tick(experiment.cluster_id)
     return read_experiment(request, pk)
 
 
@@ -141,10 +147,8 @@ def clone_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
     source = find_experiment(request, pk)
     if not is_copyable(source):
         raise PermissionDenied(OF_OTHERS)
-    try:
+    with refusals_as_conflicts(NotCopied):
         draft = make_copy(source, request.user)
-    except NotCopied as refusal:
-        raise Problem(HTTPStatus.CONFLICT, str(refusal)) from refusal
     answer = read_experiment(request, draft.pk)
     answer.status_code = HTTPStatus.CREATED
     return answer
@@ -155,11 +159,9 @@ def clone_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
 def extend_experiment(request: ApiRequest, pk: Key, extension: ExtensionRequest) -> HttpResponse:
     """Add repeats to an experiment whose verdict is inconclusive, once."""
     experiment = find_own(request, pk)
-    try:
+    with refusals_as_conflicts(NotDone):
         extending.extend(experiment, extension.repeats, request.user)
-    except NotDone as refusal:
-        raise Problem(HTTPStatus.CONFLICT, str(refusal)) from refusal
-    transaction.on_commit(lambda: enqueue_tick(experiment.cluster_id))
+    enqueue_tick(experiment.cluster_id)
     return read_experiment(request, pk)
 
 
@@ -170,7 +172,7 @@ def stop_experiment(request: ApiRequest, pk: Key, stop: StopRequest) -> HttpResp
     experiment = find_own(request, pk)
     if not lifecycle.stop(experiment, stop.analysis, request.user):
         raise Problem(HTTPStatus.CONFLICT, NOT_STOPPED)
-    transaction.on_commit(lambda: enqueue_tick(experiment.cluster_id))
+    enqueue_tick(experiment.cluster_id)
     return read_experiment(request, pk)
 
 
@@ -179,11 +181,9 @@ def stop_experiment(request: ApiRequest, pk: Key, stop: StopRequest) -> HttpResp
 def retry_unsent_jobs(request: ApiRequest, pk: Key) -> HttpResponse:
     """Plan the next attempt of each job that the scheduler has not taken."""
     experiment = find_own(request, pk)
-    try:
+    with refusals_as_conflicts(NotDone):
         count = unsent_jobs.retry_unsent(experiment, request.user)
-    except NotDone as refusal:
-        raise Problem(HTTPStatus.CONFLICT, str(refusal)) from refusal
     if not count:
         raise Problem(HTTPStatus.CONFLICT, NONE_UNSENT)
-    transaction.on_commit(lambda: enqueue_tick(experiment.cluster_id))
+    enqueue_tick(experiment.cluster_id)
     return read_experiment(request, pk)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Annotated, Any, TypeVar
 
@@ -12,19 +10,22 @@ from django.forms import BaseForm
 from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
 from django.views.decorators.debug import sensitive_variables
-from ninja import Field
 from pydantic import AfterValidator
 
-from dashboard.api.form_bodies import INVALID, list_form_problems, require_valid
+from dashboard.api.form_bodies import (
+    INVALID,
+    NO_GROUPS,
+    describe_unknown_name,
+    list_form_problems,
+    require_valid,
+)
 from dashboard.api.problems import FieldProblem, Problem
 
 Form = TypeVar("Form", bound=BaseForm)
 Made = TypeVar("Made")
 
-RowKey = Annotated[int, Field(ge=1, lt=2**63, strict=True)]
-"""The number of a row in a body."""
 WITHOUT_FIELD = {
-    "groups": "You are in no group with which it could be shared.",
+    "groups": NO_GROUPS,
     "setup_lines": "You may not write shell lines for this cluster: whoever may change it does.",
     "data_set": "This kind of workload reads no data set.",
     "data_proof": "This kind of workload reads no data set.",
@@ -78,11 +79,9 @@ def refuse_unknown_names(
     """Raise Problem 422 with each name that is not known, and the nearest one that is."""
     problems = []
     for name in values.keys() - known.keys():
-        similar = difflib.get_close_matches(str(name)[:50], known, n=1)
-        hint = f" Did you mean “{similar[0]}”?" if similar else ""
-        message = f"There is no field “{str(name)[:50]}”.{hint} There are: {', '.join(known)}."
         reason = "" if place else WITHOUT_FIELD.get(name, "")
-        problems.append(FieldProblem(f"{place}{str(name)[:50]}", reason or message))
+        message = reason or describe_unknown_name(str(name), known)
+        problems.append(FieldProblem(f"{place}{str(name)[:50]}", message))
     if problems:
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, INVALID, sorted(problems, key=str))
 
@@ -104,18 +103,3 @@ def do_valid(
         problems = list_form_problems(form)
         raise Problem(refused, " ".join(row.message for row in problems), problems)
     return made
-
-
-@contextmanager
-def refusals_as_conflicts(*refusals: type[Exception]) -> Iterator[None]:
-    """Answer 409 with the sentence of each of these exceptions."""
-    try:
-        yield
-    except refusals as refusal:
-        raise Problem(HTTPStatus.CONFLICT, str(refusal)) from refusal
-
-
-def refuse_now(why_not: str) -> None:
-    """Raise Problem 409 with the given reason; "" lets the request pass."""
-    if why_not:
-        raise Problem(HTTPStatus.CONFLICT, why_not)

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Collection
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
 from django.forms import BaseForm
-from ninja import Schema
+from ninja import Field, Schema
 from pydantic import ConfigDict, model_validator
 
 from dashboard.api.problems import FieldProblem, Problem
 
 INVALID = "What was sent is not valid."
 NO_GROUPS = "You are in no group with which it could be shared."
+
+
+RowKey = Annotated[int, Field(ge=1, lt=2**63, strict=True)]
+"""The number of a row in a body."""
+
+
+def describe_unknown_name(name: str, known: Collection[str]) -> str:
+    """Return the sentence on a field that is not there, with the nearest one that is."""
+    similar = difflib.get_close_matches(name[:50], known, n=1)
+    hint = f" Did you mean “{similar[0]}”?" if similar else ""
+    return f"There is no field “{name[:50]}”.{hint} There are: {', '.join(known)}."
 
 
 class StrictBody(Schema):
@@ -26,10 +38,7 @@ class StrictBody(Schema):
     def _refuse_unknown(cls, values: Any) -> Any:
         for name in values if isinstance(values, dict) else ():
             if name not in cls.model_fields:
-                similar = difflib.get_close_matches(str(name)[:50], cls.model_fields, n=1)
-                hint = f" Did you mean “{similar[0]}”?" if similar else ""
-                known = ", ".join(cls.model_fields)
-                raise ValueError(f"There is no field “{str(name)[:50]}”.{hint} There are: {known}.")
+                raise ValueError(describe_unknown_name(str(name), cls.model_fields))
         return values
 
 

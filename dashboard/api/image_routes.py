@@ -16,18 +16,19 @@ from dashboard.access.rights import changeable_row, visible_row
 from dashboard.api.catalogue_routes import send_described
 from dashboard.api.catalogue_schemas import ImageSchema
 from dashboard.api.experiment_routes import REFUSED, Key
-from dashboard.api.filled_forms import (
-    RowKey,
-    do_valid,
-    fill_in,
-    refusals_as_conflicts,
-    refuse_now,
-)
-from dashboard.api.form_bodies import INVALID, StrictBody, require_valid
+from dashboard.api.filled_forms import do_valid, fill_in
+from dashboard.api.form_bodies import INVALID, RowKey, StrictBody, require_valid
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.operation_schemas import ImageImportSchema, OperationSchema
-from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refuse
+from dashboard.api.problems import (
+    FieldProblem,
+    Problem,
+    ProblemSchema,
+    refusals_as_conflicts,
+    refuse,
+    refuse_now,
+)
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import CATALOGUE
 from dashboard.api.visibility_changes import VisibilityChange, change_row

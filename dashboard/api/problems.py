@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from typing import Any
@@ -81,6 +82,21 @@ def refuse(why_not: str) -> None:
     """Raise Problem 403 with the given reason; "" lets the request pass."""
     if why_not:
         raise Problem(HTTPStatus.FORBIDDEN, why_not)
+
+
+@contextmanager
+def refusals_as_conflicts(*refusals: type[Exception]) -> Iterator[None]:
+    """Answer 409 with the sentence of each of these exceptions."""
+    try:
+        yield
+    except refusals as refusal:
+        raise Problem(HTTPStatus.CONFLICT, str(refusal)) from refusal
+
+
+def refuse_now(why_not: str) -> None:
+    """Raise Problem 409 with the given reason; "" lets the request pass."""
+    if why_not:
+        raise Problem(HTTPStatus.CONFLICT, why_not)
 
 
 def send_problem(problem: Problem) -> HttpResponse:

@@ -13,7 +13,7 @@ from ninja import Field, Router, Schema
 
 from dashboard.api.experiment_actions import find_own
 from dashboard.api.experiment_routes import REFUSED, Key
-from dashboard.api.form_bodies import StrictBody, require_offered_groups, require_valid
+from dashboard.api.form_bodies import RowKey, StrictBody, require_offered_groups, require_valid
 from dashboard.api.hidden_variables import hide_variables
 from dashboard.api.idempotency import idempotent, send_secret
 from dashboard.api.limits import HEAVY
@@ -25,7 +25,6 @@ from dashboard.api.recurring_routes import (
 )
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import EXPERIMENTS
-from dashboard.api.visibility_changes import GroupKey
 from dashboard.recurring.recurring_forms import RecurringForm
 from experiments.access import audit
 from experiments.access.permissions import why_not_change
@@ -66,7 +65,7 @@ class RecurringChange(StrictBody):
     )
     charted_metrics: list[str] = Field([], description="Further metrics to chart.")
     visibility: Visibility | None = None
-    groups: list[GroupKey] | None = Field(None, description="Those who can view it: their ids.")
+    groups: list[RowKey] | None = Field(None, description="Those who can view it: their ids.")
 
 
 class RecurringRule(RecurringChange):

@@ -301,7 +301,7 @@ def _make(proposal: Proposal, request: ApiRequest, *, launches: bool) -> tuple[E
         except lifecycle.NotLaunchable as refusal:
             detail = f"Nothing was made, as it cannot be launched. {refusal}"
             raise Problem(HTTPStatus.CONFLICT, detail) from refusal
-        transaction.on_commit(lambda: enqueue_tick(draft.cluster_id))
+        enqueue_tick(draft.cluster_id)
     return draft, is_new
 
 

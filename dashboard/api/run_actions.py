@@ -6,7 +6,6 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from ninja import Field, Query, Router
@@ -15,7 +14,7 @@ from dashboard.api.experiment_actions import CHANGED, find_own
 from dashboard.api.experiment_routes import REFUSED, read_experiment
 from dashboard.api.form_bodies import StrictBody
 from dashboard.api.idempotency import idempotent
-from dashboard.api.problems import FieldProblem, Problem, ProblemSchema
+from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refusals_as_conflicts
 from dashboard.api.requests import ApiRequest
 from dashboard.api.run_items import RunDetails
 from dashboard.api.run_routes import Uid, find_run, read_run
@@ -112,9 +111,7 @@ def _act(request: ApiRequest, uid: str, act: Callable[[Job], Any]) -> HttpRespon
     """Do something to a job whose experiment one may change; return that experiment."""
     job = get_object_or_404(Job, uid=uid)
     find_own(request, job.experiment_id)
-    try:
+    with refusals_as_conflicts(NotDone):
         act(job)
-    except NotDone as refusal:
-        raise Problem(HTTPStatus.CONFLICT, str(refusal)) from refusal
-    transaction.on_commit(lambda: enqueue_tick(job.cluster_id))
+    enqueue_tick(job.cluster_id)
     return read_experiment(request, job.experiment_id)

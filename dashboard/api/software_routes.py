@@ -12,12 +12,11 @@ from ninja import Field, Router, Schema
 
 from dashboard.api.experiment_actions import find_own
 from dashboard.api.experiment_routes import REFUSED, Key, find_experiment
-from dashboard.api.filled_forms import RowKey, refusals_as_conflicts
-from dashboard.api.form_bodies import StrictBody
+from dashboard.api.form_bodies import RowKey, StrictBody
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.list_parts import send_row
-from dashboard.api.problems import FieldProblem, Problem, ProblemSchema
+from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refusals_as_conflicts
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import EXPERIMENTS, READ
 from experiments.models import Environment, Experiment, Waiver

@@ -13,8 +13,8 @@ from ninja import Field, Router
 from dashboard.access.rights import visible_row
 from dashboard.api.catalogue_routes import send_described
 from dashboard.api.experiment_routes import REFUSED, Key
-from dashboard.api.filled_forms import RowKey, do_valid, refusals_as_conflicts
-from dashboard.api.form_bodies import StrictBody
+from dashboard.api.filled_forms import do_valid
+from dashboard.api.form_bodies import RowKey, StrictBody
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.operation_schemas import (
@@ -23,7 +23,7 @@ from dashboard.api.operation_schemas import (
     select_operations,
     select_staged_images,
 )
-from dashboard.api.problems import ProblemSchema, refuse
+from dashboard.api.problems import ProblemSchema, refusals_as_conflicts, refuse
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import CATALOGUE
 from dashboard.images.image_forms import StageForm

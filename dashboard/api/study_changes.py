@@ -11,14 +11,13 @@ from django.http import HttpResponse
 from ninja import Field, Router
 
 from dashboard.api.experiment_routes import REFUSED, Key
-from dashboard.api.form_bodies import StrictBody, require_offered_groups, require_valid
+from dashboard.api.form_bodies import RowKey, StrictBody, require_offered_groups, require_valid
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refuse
 from dashboard.api.requests import ApiRequest
 from dashboard.api.study_routes import StudySchema, find_study, read_study
 from dashboard.api.tokens import EXPERIMENTS
-from dashboard.api.visibility_changes import GroupKey
 from dashboard.studies.study_forms import StudyForm
 from experiments.access import audit
 from experiments.access.permissions import why_not_change
@@ -41,8 +40,7 @@ CHANGED: dict[int, Any] = {
     422: ProblemSchema,
     **REFUSED,
 }
-ExperimentKey = Annotated[int, Field(ge=1, lt=2**63, strict=True)]
-Keys = Annotated[list[ExperimentKey], Field(max_length=Study.MOST_EXPERIMENTS)]
+Keys = Annotated[list[RowKey], Field(max_length=Study.MOST_EXPERIMENTS)]
 
 
 class StudyChange(StrictBody):
@@ -52,7 +50,7 @@ class StudyChange(StrictBody):
     question: str | None = None
     notes: str | None = None
     visibility: Visibility | None = None
-    groups: list[GroupKey] | None = Field(None, description="Those who can view it: their ids.")
+    groups: list[RowKey] | None = Field(None, description="Those who can view it: their ids.")
     put_in: Keys = Field([], description="Experiments that are put in at its end.")
     take_out: Keys = Field([], description="Experiments that leave it; they stay what they are.")
 

@@ -27,7 +27,7 @@ from dashboard.api.experiment_routes import REFUSED, Key
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
-from dashboard.api.problems import Problem, ProblemSchema, refuse
+from dashboard.api.problems import ProblemSchema, refusals_as_conflicts, refuse
 from dashboard.api.requests import ApiRequest
 from dashboard.api.result_routes import judge_experiment
 from dashboard.api.tokens import EXPERIMENTS, READ
@@ -193,10 +193,8 @@ def _describe_member(row: ProgressRow) -> MemberProgress:
 
 
 def _send_study_file(request: ApiRequest, pk: int, ending: str, kind: str) -> HttpResponse:
-    try:
+    with refusals_as_conflicts(CannotBeWritten):
         text = write_study_file(find_study(request, pk), request.user, ending)
-    except CannotBeWritten as reason:
-        raise Problem(HTTPStatus.CONFLICT, str(reason)) from reason
     return HttpResponse(text, content_type=f"{kind}; charset=utf-8")
 
 

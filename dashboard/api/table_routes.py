@@ -14,14 +14,20 @@ from django.urls import reverse
 from ninja import Field, Query, Router, Schema
 
 from dashboard.api.experiment_routes import REFUSED, Key
-from dashboard.api.form_bodies import INVALID, StrictBody, list_form_problems
+from dashboard.api.form_bodies import INVALID, RowKey, StrictBody, list_form_problems
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
-from dashboard.api.problems import FieldProblem, FieldProblemSchema, Problem, ProblemSchema, refuse
+from dashboard.api.problems import (
+    FieldProblem,
+    FieldProblemSchema,
+    Problem,
+    ProblemSchema,
+    refusals_as_conflicts,
+    refuse,
+)
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import EXPERIMENTS, READ
-from dashboard.api.visibility_changes import GroupKey
 from dashboard.comparisons.export_views import describe_table
 from dashboard.comparisons.panels import collect_exported_rows
 from dashboard.comparisons.table_forms import TableForm
@@ -112,7 +118,7 @@ class TableChange(StrictBody):
         None, description="The name of a column: its role, where its name does not tell it."
     )
     visibility: Visibility | None = None
-    groups: list[GroupKey] | None = Field(None, description="Those who can view it: their ids.")
+    groups: list[RowKey] | None = Field(None, description="Those who can view it: their ids.")
 
 
 class NewTable(TableChange):
@@ -160,10 +166,8 @@ def read_table(request: ApiRequest, pk: Key) -> HttpResponse:
 def find_compared_table(request: ApiRequest, pk: int) -> TableComparison:
     """Return a table with its comparison. Raises Http404; Problem 409 if it cannot be compared."""
     row = get_object_or_404(_select(request), pk=pk)
-    try:
+    with refusals_as_conflicts(TableError):
         return compare_published(row)
-    except TableError as reason:
-        raise Problem(HTTPStatus.CONFLICT, str(reason)) from reason
 
 
 @router.get(

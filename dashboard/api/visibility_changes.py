@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Any
 
 from django.db import transaction
 from ninja import Field
 
 from dashboard.access.visibility_forms import make_visibility_form, save_visibility
-from dashboard.api.form_bodies import StrictBody, require_valid
-from dashboard.api.problems import FieldProblem, Problem
+from dashboard.api.form_bodies import RowKey, StrictBody, require_offered_groups, require_valid
 from dashboard.api.requests import ApiRequest
 from experiments.models.visibility import Visibility
 
-NO_GROUPS = "You are in no group with which it could be shared."
-GroupKey = Annotated[int, Field(ge=1, lt=2**63, strict=True)]
 NAMES = ("visibility", "groups")
 
 
@@ -24,7 +20,7 @@ class VisibilityChange(StrictBody):
     """Who is to view a row; what is not sent stays."""
 
     visibility: Visibility | None = None
-    groups: list[GroupKey] | None = Field(None, description="Those who can view it: their ids.")
+    groups: list[RowKey] | None = Field(None, description="Those who can view it: their ids.")
 
     @property
     def changes_visibility(self) -> bool:
@@ -48,9 +44,7 @@ def fill_in_visibility(request: ApiRequest, row: Any, change: VisibilityChange) 
         instance=model._default_manager.get(pk=row.pk),
         user=request.user,
     )
-    if change.groups and "groups" not in form.fields:
-        problems = [FieldProblem("groups", NO_GROUPS)]
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, NO_GROUPS, problems)
+    require_offered_groups(form, change.groups)
     return form
 
 

@@ -20,7 +20,7 @@ from dashboard.api.hidden_variables import hide_variables
 from dashboard.api.idempotency import idempotent, send_secret
 from dashboard.api.limits import HEAVY
 from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
-from dashboard.api.problems import Problem, ProblemSchema
+from dashboard.api.problems import Problem, ProblemSchema, refusals_as_conflicts
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import EXPERIMENTS, READ
 from dashboard.notifications.webhook_forms import WebhookForm
@@ -174,14 +174,11 @@ def make_webhook(request: ApiRequest, webhook: NewWebhook) -> HttpResponse:
     """Add a webhook; its secret is in this answer and nowhere else."""
     _require_webhooks()
     form = _make_form(request, webhook)
-    try:
-        with transaction.atomic():
-            row, secret = webhooks.add_webhook(
-                request.user, form.cleaned_data["address"], form.cleaned_data["kinds"]
-            )
-            audit.note(request.user, "added", row)
-    except webhooks.NotDone as reason:
-        raise Problem(HTTPStatus.CONFLICT, str(reason)) from reason
+    with refusals_as_conflicts(webhooks.NotDone), transaction.atomic():
+        row, secret = webhooks.add_webhook(
+            request.user, form.cleaned_data["address"], form.cleaned_data["kinds"]
+        )
+        audit.note(request.user, "added", row)
     answer = _send_with_secret(row, secret, HTTPStatus.CREATED)
     answer["Location"] = reverse("api:read_webhook", args=[row.pk])
     return answer
@@ -234,7 +231,7 @@ def test_webhook(request: ApiRequest, pk: Key) -> HttpResponse:
     if not row.is_on:
         raise Problem(HTTPStatus.CONFLICT, IS_OFF)
     webhooks.queue_test(row)
-    transaction.on_commit(lambda: enqueue_deliver(request.user.pk))
+    enqueue_deliver(request.user.pk)
     answer = read_webhook(request, pk)
     answer.status_code = HTTPStatus.ACCEPTED
     return answer

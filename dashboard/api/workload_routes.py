@@ -17,16 +17,17 @@ from dashboard.access.rights import changeable_row
 from dashboard.api.catalogue_routes import send_described
 from dashboard.api.catalogue_schemas import WorkloadSchema
 from dashboard.api.experiment_routes import REFUSED, Key
-from dashboard.api.filled_forms import (
-    RowKey,
-    fill_in,
-    refusals_as_conflicts,
-    refuse_now,
-    refuse_unknown_names,
-)
-from dashboard.api.form_bodies import INVALID, StrictBody, list_form_problems
+from dashboard.api.filled_forms import fill_in, refuse_unknown_names
+from dashboard.api.form_bodies import INVALID, RowKey, StrictBody, list_form_problems
 from dashboard.api.idempotency import idempotent
-from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refuse
+from dashboard.api.problems import (
+    FieldProblem,
+    Problem,
+    ProblemSchema,
+    refusals_as_conflicts,
+    refuse,
+    refuse_now,
+)
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import CATALOGUE
 from dashboard.api.visibility_changes import VisibilityChange, change_row

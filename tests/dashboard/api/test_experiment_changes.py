@@ -10,7 +10,7 @@ from django.test import Client
 from dashboard.access.visibility_forms import make_visibility_form, save_visibility
 from dashboard.api import experiment_changes
 from dashboard.api.experiment_changes import COMMA
-from dashboard.api.visibility_changes import NO_GROUPS
+from dashboard.api.form_bodies import NO_GROUPS
 from experiments.models import Event, Experiment, Job, Run, User
 from tests.dashboard.api.requests_by_token import log_in
 from tests.factories import (
