@@ -7,6 +7,7 @@ from django.urls import URLPattern, URLResolver
 from dashboard.api import (
     account_routes,
     across_routes,
+    build_routes,
     by_hand_routes,
     catalogue_routes,
     cluster_draft_routes,
@@ -80,6 +81,7 @@ for routes in (
     environment_routes,
     software_routes,
     image_routes,
+    build_routes,
     staging_routes,
     data_set_routes,
     cluster_routes,

@@ -12,7 +12,7 @@ from django.views.decorators.debug import sensitive_variables
 from ninja import Field, Router
 from pydantic import SecretStr
 
-from dashboard.access.rights import changeable_row, visible_row
+from dashboard.access.rights import changeable_row
 from dashboard.api.catalogue_routes import send_described
 from dashboard.api.catalogue_schemas import ImageSchema
 from dashboard.api.experiment_routes import REFUSED, Key
@@ -20,7 +20,7 @@ from dashboard.api.filled_forms import do_valid, fill_in
 from dashboard.api.form_bodies import INVALID, RowKey, StrictBody, require_valid
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
-from dashboard.api.operation_schemas import ImageImportSchema, OperationSchema
+from dashboard.api.operation_schemas import ImageImportSchema
 from dashboard.api.problems import (
     FieldProblem,
     Problem,
@@ -39,12 +39,10 @@ from dashboard.images.image_forms import (
     ReferenceForm,
     fits_line,
 )
-from dashboard.software.recipe_forms import RecipeForm
 from experiments.access.permissions import why_not_add
 from experiments.images import deleting, image_imports
 from experiments.images.staging import NotDone
-from experiments.models import Cluster, Environment, Image, ImageImport
-from experiments.software import building
+from experiments.models import Image, ImageImport
 
 router = Router(tags=["Catalogue"])
 REQUESTED: dict[int, Any] = {
@@ -74,26 +72,10 @@ class NewImage(StrictBody):
     architecture: str = ""
 
 
-class NewRecipe(StrictBody):
-    """A base image, and the packages that are laid over it."""
-
-    title: str
-    base: RowKey = Field(description="An image of the catalogue.")
-    lock: str = Field(description="The text of a lock file with hashes.")
-    cluster: RowKey = Field(description="The one that builds it.")
-    partition: RowKey | None = None
-
-
 class ImageChange(VisibilityChange):
     """What is to be another of an image; what is not sent stays."""
 
     labels: dict[str, Any] | None = Field(None, description="All of them, name and value.")
-
-
-class MatchRequest(StrictBody):
-    """The cluster on which a matching environment is made."""
-
-    cluster: RowKey
 
 
 @router.post("images", auth=CATALOGUE, throttle=HEAVY, response=REQUESTED)
@@ -122,18 +104,6 @@ def _fill_in(request: ApiRequest, new: NewImage) -> ImageImportForm:
         kind, values = FileForm, {"cluster": new.cluster, "path": new.path}
     values |= {"title": new.title, "architecture": new.architecture}
     return fill_in(lambda *bound: kind(*bound, user=request.user), values)
-
-
-@router.post("images/recipes", auth=CATALOGUE, throttle=HEAVY, response=REQUESTED)
-@idempotent
-def build_image(request: ApiRequest, new: NewRecipe) -> HttpResponse:
-    """Have a cluster build an image of a base and of the packages of a lock file."""
-    refuse(why_not_add(request.user, Image))
-    form = fill_in(
-        lambda *bound: RecipeForm(*bound, user=request.user), new.model_dump(mode="json")
-    )
-    row = do_valid(form, RecipeForm.request_build_if_valid)
-    return send_described(request, "image-imports", row.pk, status=HTTPStatus.ACCEPTED)
 
 
 @router.patch("images/{pk}", auth=CATALOGUE, response=CHANGED)
@@ -168,24 +138,6 @@ def delete_image(request: ApiRequest, pk: Key) -> HttpResponse:
     refuse_now(deleting.why_not_delete(row))
     deleting.delete(row, request.user)
     return HttpResponse(status=HTTPStatus.NO_CONTENT)
-
-
-@router.post(
-    "images/{pk}/match",
-    auth=CATALOGUE,
-    throttle=HEAVY,
-    response={202: OperationSchema, 409: ProblemSchema, 422: ProblemSchema, **REFUSED},
-)
-@idempotent
-def match_image(request: ApiRequest, pk: Key, match: MatchRequest) -> HttpResponse:
-    """Have a cluster make the bare-metal environment that matches an image's lock file."""
-    refuse(why_not_add(request.user, Environment))
-    image = visible_row(request, Image, pk)
-    clusters = Cluster.objects.usable_by(request.user)
-    cluster = get_object_or_404(clusters, pk=match.cluster)
-    with refusals_as_conflicts(NotDone):
-        operation = building.request_match(image, cluster, request.user)
-    return send_described(request, "operations", operation.pk, status=HTTPStatus.ACCEPTED)
 
 
 @router.post(

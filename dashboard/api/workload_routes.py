@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Any
 
-from django.core.files.uploadedfile import SimpleUploadedFile
 from django.http import HttpResponse
-from django.utils.datastructures import MultiValueDict
 from ninja import Field, Router
-from pydantic import AfterValidator, model_validator
 
 from dashboard.access.rights import changeable_row
 from dashboard.api.catalogue_routes import send_described
 from dashboard.api.catalogue_schemas import WorkloadSchema
 from dashboard.api.experiment_routes import REFUSED, Key
+from dashboard.api.file_contents import FileContent, FileName, make_uploads
 from dashboard.api.filled_forms import fill_in, refuse_unknown_names
-from dashboard.api.form_bodies import INVALID, RowKey, StrictBody, list_form_problems
+from dashboard.api.form_bodies import INVALID, RowKey, list_form_problems
 from dashboard.api.idempotency import idempotent
 from dashboard.api.problems import (
     FieldProblem,
@@ -44,45 +41,12 @@ from experiments.access.permissions import why_not_add
 from experiments.models import Workload
 from experiments.planning import workloads
 from runners.workloads import WORKLOADS
-from runners.workloads.given import why_no_file_name
 from runners.workloads.parameters import join_arguments
 
 router = Router(tags=["Catalogue"])
 CHANGED: dict[int, Any] = {200: WorkloadSchema, 409: ProblemSchema, 422: ProblemSchema, **REFUSED}
 FILES, METRICS = "files", "metrics"
 NOT_HERE = "{} is no file that was sent to this site before: send it under “files”."
-
-
-def _is_file_name(name: str) -> str:
-    if why_not := why_no_file_name(name):
-        raise ValueError(why_not)
-    return name
-
-
-class FileContent(StrictBody):
-    """A file, as a text or, where it is none, in base64."""
-
-    text: str | None = None
-    base64: str | None = None
-
-    @model_validator(mode="after")
-    def _has_one(self) -> FileContent:
-        if (self.text is None) == (self.base64 is None):
-            raise ValueError("a file has either “text” or “base64”")
-        self.read()
-        return self
-
-    def read(self) -> bytes:
-        """Return the bytes. Raises ValueError where they are not base64."""
-        if self.base64 is None:
-            return (self.text or "").encode()
-        try:
-            return base64.b64decode(self.base64, validate=True)
-        except ValueError as error:
-            raise ValueError(f"“base64” cannot be read: {error}") from error
-
-
-FileName = Annotated[str, AfterValidator(_is_file_name)]
 
 
 class WorkloadChange(VisibilityChange):
@@ -184,7 +148,6 @@ def _fill_in(
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, INVALID, problems)
     form_class = choose_form(row.kind)
     extra = _list_rows(row, cleaned) if issubclass(form_class, CommandForm) else {}
-    uploads = [SimpleUploadedFile(name, file.read()) for name, file in (files or {}).items()]
 
     def make(*bound: Any) -> WorkloadForm:
         if bound:
@@ -197,7 +160,7 @@ def _fill_in(
         for name, value in cleaned.items()
         if not (extra and name in (FILES, METRICS))
     }
-    return fill_in(make, sent | texts, MultiValueDict({"uploads": uploads}))
+    return fill_in(make, sent | texts, make_uploads(files or {}))
 
 
 def _list_rows(row: Workload, parameters: Mapping[str, Any]) -> dict[str, list[str]]:

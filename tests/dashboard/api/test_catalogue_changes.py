@@ -179,6 +179,52 @@ def test_an_aa_test_is_drafted_once(client: Client, researcher: User, cluster: A
     send(client, "post", f"{path}?partition=999999", headers, None, 409)
 
 
+def keep_archive(image: Image, cluster: Any) -> None:
+    """Have an image lie on a cluster as an archive, of which others are made."""
+    path = "/scratch/images/base.archive"
+    StagedImage.objects.create(image=image, cluster=cluster, format="archive", path=path)
+
+
+DOCKERFILE = "FROM debian@{digest}\nCOPY hello.txt /\n"
+
+
+def test_images_are_built_of_packages_and_of_files(
+    client: Client, researcher: User, cluster: Any
+) -> None:
+    RuntimeFactory(cluster=cluster, kind="podman", executable="podman")
+    base = ImageFactory(visibility="members")
+    keep_archive(base, cluster)
+    where = {"title": "tools", "cluster": cluster.pk}
+    recipe = where | {"base": base.pk, "packages": "hello\ng++"}
+    write(client, researcher, "post", "images/recipes", recipe | {"packages": "-y"}, 422)
+    made = write(client, researcher, "post", "images/recipes", recipe, 202)
+    assert ImageImport.objects.get(pk=made["id"]).packages == "hello\ng++"
+    text = DOCKERFILE.format(digest=base.digest)
+    body = where | {"kind": "dockerfile", "text": text, "files": {"hello.txt": {"text": "é"}}}
+    for wrong in ({"kind": "conda"}, {"minutes": 0}, {"files": {"../x": {"text": ""}}}):
+        write(client, researcher, "post", "images/builds", body | wrong, 422)
+    (problem,) = write(
+        client, researcher, "post", "images/builds", body | {"text": "FROM debian"}, 422
+    )["problems"]
+    assert problem["field"] == "text"
+    assert ImageImport.objects.count() == 1
+    made = write(client, researcher, "post", "images/builds", body, 202)
+    row = ImageImport.objects.get(pk=made["id"])
+    assert (row.kind, row.title) == (ImageImport.Kind.DOCKERFILE, "tools")
+
+
+def test_the_own_tree_of_an_image_is_asked_for_once(
+    client: Client, researcher: User, cluster: Any
+) -> None:
+    image = ImageFactory(visibility="members", python_version="3.12.1")
+    keep_archive(image, cluster)
+    path = f"images/{image.pk}/tree"
+    write(client, researcher, "post", path, {"cluster": 10**6}, 404)
+    body = {"cluster": cluster.pk}
+    made = [write(client, researcher, "post", path, body, 202)["id"] for _ in range(2)]
+    assert made == [Operation.objects.get().pk] * 2
+
+
 def test_whose_it_is_not_is_told_so_and_not_to_come_again(
     client: Client, researcher: User, cluster: Any
 ) -> None:

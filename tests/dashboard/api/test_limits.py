@@ -29,7 +29,17 @@ HEAVY = {
     *(("POST", "experiments"), ("POST", "studies"), ("PUT", "definition")),
     *(
         ("POST", end)
-        for end in ("images", "recipes", "match", "stage", "verify", "remove", "inspect")
+        for end in (
+            "images",
+            "recipes",
+            "builds",
+            "match",
+            "tree",
+            "stage",
+            "verify",
+            "remove",
+            "inspect",
+        )
     ),
     *(("POST", end) for end in ("data-sets", "copies", "against-itself")),
     *(
