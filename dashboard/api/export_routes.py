@@ -54,7 +54,7 @@ class ExportFilter(Schema):
 
 def choose_runs(request: ApiRequest, chosen: ExportFilter) -> Any:
     """Return the runs that the filters leave of those that one may view."""
-    wanted = {
+    values = {
         "experiment": chosen.experiment,
         "job__cluster": chosen.cluster,
         "state": chosen.state,
@@ -64,7 +64,7 @@ def choose_runs(request: ApiRequest, chosen: ExportFilter) -> Any:
         "experiment__tags__contains": [chosen.tag] if chosen.tag else None,
     }
     rows = Run.objects.filter(experiment__in=Experiment.objects.visible_to(request.user))
-    return rows.filter(**{name: value for name, value in wanted.items() if value})
+    return rows.filter(**{name: value for name, value in values.items() if value})
 
 
 def _make_table(runs: Any, what: What, metrics: str) -> ArrowTable:

@@ -77,9 +77,9 @@ def _add_routes(place: str, noun: str, find: Find) -> None:
         items = [_describe(request, link) for link in list_links(find(request, pk))]
         return send_row(request, LinkList(items=items).model_dump(mode="json"))
 
-    def make_row_link(request: ApiRequest, pk: Key, wanted: NewLink) -> HttpResponse:
+    def make_row_link(request: ApiRequest, pk: Key, new: NewLink) -> HttpResponse:
         row = find(request, pk)
-        form = LinkForm(wanted.model_dump())
+        form = LinkForm(new.model_dump())
         require_valid(form)
         ends = timezone.now() + timedelta(days=form.cleaned_data["days"])
         hides = form.cleaned_data["hides_names"]

@@ -178,11 +178,11 @@ def _send_draft(request: ApiRequest, draft: Experiment, warnings: Sequence[str])
     response={201: DraftSchema, 422: ProblemSchema, **REFUSED},
 )
 @idempotent
-def use_preset(request: ApiRequest, key: PresetKey, wanted: PresetUse) -> HttpResponse:
+def use_preset(request: ApiRequest, key: PresetKey, choices: PresetUse) -> HttpResponse:
     """Make a draft of a preset."""
     refuse(why_not_add(request.user, Experiment))
     preset = _find_preset(key)
-    form = PresetForm(_Data(wanted.model_dump()), preset=preset, user=request.user)
+    form = PresetForm(_Data(choices.model_dump()), preset=preset, user=request.user)
     require_valid(form)
     draft = form.save()
     if draft is None:
@@ -242,7 +242,7 @@ def list_own_presets(
     response={201: OwnPresetSchema, 422: ProblemSchema, **REFUSED},
 )
 @idempotent
-def save_own_preset(request: ApiRequest, pk: Key, wanted: OwnPresetChange) -> HttpResponse:
+def save_own_preset(request: ApiRequest, pk: Key, change: OwnPresetChange) -> HttpResponse:
     """Save the definition of an experiment as a preset."""
     refuse(why_not_add(request.user, OwnPreset))
     experiment = find_experiment(request, pk)
@@ -253,7 +253,7 @@ def save_own_preset(request: ApiRequest, pk: Key, wanted: OwnPresetChange) -> Ht
         name=experiment.question[:100],
         definition=describe_definition(experiment),
     )
-    return _save_own(request, preset, wanted, HTTPStatus.CREATED)
+    return _save_own(request, preset, change, HTTPStatus.CREATED)
 
 
 @router.patch(

@@ -99,6 +99,16 @@ def refuse_now(why_not: str) -> None:
         raise Problem(HTTPStatus.CONFLICT, why_not)
 
 
+def _name_field(place: Sequence[str | int]) -> str:
+    """Return the path of a field as it was sent: "authors.0.family", or "query.limit".
+
+    Django-ninja puts the name that our function has for the body before it. Forms name their fields
+    without one, and the same field has one name, whoever refuses it.
+    """
+    of_body = place[2:] if place[:1] == ("body",) else place
+    return ".".join(map(str, of_body))
+
+
 def send_problem(problem: Problem) -> HttpResponse:
     """Return the answer that says what stands against a request."""
     body: dict[str, Any] = {
@@ -170,8 +180,8 @@ def answer_problems(api: NinjaAPI) -> None:
     @api.exception_handler(ValidationError)
     def answer_invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
         problems = [
-            FieldProblem(".".join(str(part) for part in one["loc"]), str(one["msg"]))
-            for one in error.errors
+            FieldProblem(_name_field(problem["loc"]), str(problem["msg"]))
+            for problem in error.errors
         ]
         detail = "What was sent is not what this address takes."
         return send_problem(Problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, problems))

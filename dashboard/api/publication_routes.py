@@ -148,12 +148,12 @@ def _read_author(place: int, sent: AuthorSchema) -> Author:
 
 @router.post("experiments/{pk}/deposit", auth=EXPERIMENTS, throttle=HEAVY, response=CHANGED)
 @idempotent
-def deposit_experiment(request: ApiRequest, pk: Key, wanted: DepositRequest) -> HttpResponse:
+def deposit_experiment(request: ApiRequest, pk: Key, choices: DepositRequest) -> HttpResponse:
     """Have the bundle deposited as a draft or published, or go on where that stopped."""
     return _do(
         request,
         pk,
-        lambda row: deposits.request_deposit(row, request.user, publishes=wanted.publish),
+        lambda row: deposits.request_deposit(row, request.user, publishes=choices.publish),
     )
 
 

@@ -275,13 +275,13 @@ def prepare_reproduction(request: ApiRequest, pk: Key, place: ReproductionPlace)
     },
 )
 @idempotent
-def reproduce_experiment(request: ApiRequest, pk: Key, wanted: ReproductionRequest) -> HttpResponse:
+def reproduce_experiment(request: ApiRequest, pk: Key, order: ReproductionRequest) -> HttpResponse:
     """Make the draft of a reproduction or launch it; 200 where the same was made just now."""
-    proposal = propose_for(request, pk, wanted).proposal
-    if wanted.seen != identify_differences(proposal):
+    proposal = propose_for(request, pk, order).proposal
+    if order.seen != identify_differences(proposal):
         raise Problem(HTTPStatus.CONFLICT, CHANGED)
     with transaction.atomic():
-        made, is_new = _make(proposal, request, launches=wanted.launch)
+        made, is_new = _make(proposal, request, launches=order.launch)
     answer = read_experiment(request, made.pk)
     if is_new:
         answer.status_code = HTTPStatus.CREATED

@@ -53,18 +53,18 @@ class OutcomeSchema(Schema):
     response={200: OutcomeSchema, 422: ProblemSchema, **REFUSED},
 )
 @idempotent
-def change_selected_experiments(request: ApiRequest, wanted: SelectionRequest) -> OutcomeSchema:
+def change_selected_experiments(request: ApiRequest, selection: SelectionRequest) -> OutcomeSchema:
     """Tag, untag, archive, unarchive or cancel many experiments; each by itself."""
-    keys = list(dict.fromkeys(wanted.experiments))
-    tags = _read_tags(wanted)
-    if wanted.action == "archive":
+    keys = list(dict.fromkeys(selection.experiments))
+    tags = _read_tags(selection)
+    if selection.action == "archive":
         return _describe(bulk_changes.archive(keys, request.user), "Archived", "already archived")
-    if wanted.action == "unarchive":
+    if selection.action == "unarchive":
         return _describe(bulk_changes.restore(keys, request.user), "Restored", "not archived")
-    if wanted.action == "cancel":
+    if selection.action == "cancel":
         outcome = bulk_changes.cancel(keys, request.user)
         return _describe(outcome, "Cancelled", "with nothing left to cancel")
-    is_added = wanted.action == "tag"
+    is_added = selection.action == "tag"
     change = labels.add_tags if is_added else labels.remove_tags
     outcome = bulk_changes.change_labels(
         keys, request.user, lambda rows, by: change(rows, by, tags)
@@ -75,18 +75,18 @@ def change_selected_experiments(request: ApiRequest, wanted: SelectionRequest) -
     return _describe(outcome, "Removed the tag from", "without it")
 
 
-def _read_tags(wanted: SelectionRequest) -> list[str]:
-    is_about_tags = wanted.action in ("tag", "untag")
-    problem = WITHOUT if wanted.tags and not is_about_tags else ""
+def _read_tags(selection: SelectionRequest) -> list[str]:
+    is_about_tags = selection.action in ("tag", "untag")
+    problem = WITHOUT if selection.tags and not is_about_tags else ""
     tags: list[str] = []
     if is_about_tags:
         try:
-            tags = labels.parse_tags(", ".join(wanted.tags))
+            tags = labels.parse_tags(", ".join(selection.tags))
         except ValueError as error:
             problem = f"Nothing was tagged: {error}"
         else:
             problem = "" if tags else NO_TAGS
-    if any("," in tag for tag in wanted.tags):
+    if any("," in tag for tag in selection.tags):
         problem = "A tag has no comma: send each as a text of its own."
     if problem:
         problems = [FieldProblem("tags", problem)]

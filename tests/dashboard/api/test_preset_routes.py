@@ -115,7 +115,7 @@ class TestSavedViews:
         for body, field in (
             ({"name": " ", "query": ""}, "name"),
             ({"name": "it", "query": "q=%00"}, "query"),
-            ({"name": "x" * 61, "query": ""}, "body.view.name"),
+            ({"name": "x" * 61, "query": ""}, "name"),
         ):
             assert list_fields(send(client, owner, "views", body, 422)) == [field]
         for number in range(SavedView.MOST):
@@ -142,11 +142,11 @@ class TestLinks:
         assert Client().get(made["address"]).status_code == 404
         assert get(client, path, log_in(row.owner))["items"] == []
 
-    @pytest.mark.parametrize(("days", "field"), [(0, "body.wanted.days"), (731, "days")])
-    def test_its_days_are_some(self, client: Client, days: int, field: str) -> None:
+    @pytest.mark.parametrize("days", [0, 731])  # refused by the schema, and by the form
+    def test_its_days_are_some(self, client: Client, days: int) -> None:
         row = LaunchedFactory(visibility="private")
         answer = send(client, row.owner, f"experiments/{row.pk}/links", {"days": days}, 422)
-        assert list_fields(answer) == [field]
+        assert list_fields(answer) == ["days"]
         row.refresh_from_db()
         assert (row.visibility, ShareLink.objects.exists()) == ("private", False)
 

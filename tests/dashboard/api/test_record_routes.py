@@ -78,7 +78,7 @@ class TestPublication:
             ({"authors": [{"family": "A;B"}]}, "authors.0.family"),
             ({"authors": [MARIE, {"family": "Curie, Marie"}]}, "authors.1.family"),
             ({"authors": [{"family": "A", "orcid": "0000-0002-1825-0098"}]}, "authors"),
-            ({"authors": [{"given": "A"}]}, "body.change.authors.0.family"),
+            ({"authors": [{"given": "A"}]}, "authors.0.family"),
             ({"title": "x" * 5000}, "title"),
         ],
     )
