@@ -37,7 +37,10 @@ def read_environment(reader: PartReader, node: Node, path: str) -> EnvironmentDe
     elif image and runtime == fields.BARE_METAL:
         reader.add(f"{path}.image", "Bare metal has no image: leave it out, or name a runtime.")
     elif not image and runtime in RUNTIMES and runtime != fields.BARE_METAL:
-        reader.add(f"{path}.image", f"{runtime} needs an image: its digest, sha256:….")
+        reader.add(
+            f"{path}.image",
+            f"{runtime} needs an image: its digest, sha256:…, which the page of the image shows.",
+        )
     mode = reader.read_text(table, path, "mode", longest=10)
     modes = RUNTIMES[runtime].modes if runtime in RUNTIMES else {}
     if mode and runtime in RUNTIMES and mode not in modes:

@@ -80,11 +80,12 @@ class EnvironmentFinder:
             )
         named = next((row for row in self.rows if row.name == wanted.name), None)
         if named:
-            differences = list_differences(named, wanted)
+            name, differences = shorten(wanted.name), list_differences(named, wanted)
             return Why(
-                f"“{shorten(wanted.name)}” is another one on {self.cluster}: its "
-                f"{' and '.join(differences)} {'differ' if len(differences) > 1 else 'differs'}. "
-                "Map the name to it if it is meant all the same.",
+                f"“{name}” is another one on {self.cluster}: its "
+                f"{' and '.join(differences)} {'differ' if len(differences) > 1 else 'differs'}"
+                f"{_tell_python(named, differences)}. If it is meant all the same, map the name to "
+                f"it: map: {{environments: {{{name}: {shorten(named.name)}}}}}.",
                 differences[0],
             )
         with_what = f"{wanted.runtime} and {image}" if image else "bare metal"
@@ -93,6 +94,11 @@ class EnvironmentFinder:
             "settings, or map the name to another.",
             "name",
         )
+
+
+def _tell_python(row: Environment, differences: list[str]) -> str:
+    """Return which Python a row has, where that is all that differs: most files leave it out."""
+    return f" (here {shorten(row.python)})" if differences == ["python"] else ""
 
 
 def _name_of(row: Environment, *, is_copy: bool) -> str:

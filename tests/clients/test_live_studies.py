@@ -13,7 +13,7 @@ from pytest_django.live_server_helper import LiveServer
 from tare_client.command_line import main
 from tare_client.exit_codes import choose_gravest_word
 
-from experiments.models import Experiment, Job, Run, Study
+from experiments.models import Experiment, Job, Run, Study, Workload
 from experiments.statistics.exit_words import GRAVEST_FIRST
 from experiments.statistics.exit_words import choose_gravest_word as choose_on_site
 from tests.clients.test_live_site import make_token_of
@@ -61,6 +61,26 @@ def test_a_file_of_a_study_is_checked_and_launched_like_one_of_an_experiment(
     assert ask("launch", file) == 4
     line = next(number for number, text in enumerate(wrong, start=1) if "many" in text)
     assert f"{file}:{line}:14: experiments[1].design.repeats" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("write_file", [Place.write, write])
+def test_workloads_that_are_not_there_are_made_if_that_is_asked_for(
+    ask: Callable[..., int],
+    place: Place,
+    tmp_path: Path,
+    capsys: Captured,
+    write_file: Callable[[Place], str],
+) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_text(write_file(place))
+    Workload.objects.all().delete()
+    assert ask("check", file) == 4
+    assert "have it made of the file" in capsys.readouterr().err
+    assert ask("check", "--make-workloads", file) == 0
+    assert ask("launch", file) == 4
+    assert not Experiment.objects.exists()
+    assert ask("launch", "--make-workloads", file) == 0
+    assert Workload.objects.get().owner == place.user
 
 
 def test_a_study_is_followed_until_its_gravest_verdict(

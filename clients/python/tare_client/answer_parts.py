@@ -34,3 +34,13 @@ def get_documents(document: Document, name: str) -> list[Document]:
 def get_document(document: Document, name: str) -> Document:
     value = document.get(name)
     return value if isinstance(value, dict) else {}
+
+
+def read_file_name(disposition: str) -> str:
+    """Return the file name of a Content-Disposition without folders; "" where there is none."""
+    from email.message import Message
+
+    message = Message()
+    message["Content-Disposition"] = disposition
+    name = (message.get_filename() or "").replace("\\", "/").rpartition("/")[2]
+    return "".join(letter for letter in name if letter.isprintable()).lstrip(".")[:200]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import uuid
@@ -10,10 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 from urllib.parse import quote
 
+from tare_client.answer_parts import read_file_name
 from tare_client.connection import Answer, Connection, Question, add_query, read_json
 from tare_client.errors import UnexpectedAnswer, UsageError
 from tare_client.retries import Patience, send_with_patience
 from tare_client.rows import Row, Rows
+from tare_client.sent_files import choose, write_body
 from tare_client.stored_sites import (
     StoredSite,
     normalise_url,
@@ -129,13 +130,29 @@ class Client:
 
     # Changing
 
-    def check(self, definition: bytes, *, is_json: bool = False, names: bytes = b"") -> Check:
+    def check(
+        self,
+        definition: bytes,
+        *,
+        is_json: bool = False,
+        names: bytes = b"",
+        make_workloads: bool = False,
+    ) -> Check:
         """Return what the site says about an experiment file; Refused where it is not valid."""
-        return Check.read(self._post_definition("/experiments/check", definition, is_json, names))
+        path = add_query("/experiments/check", choose(make_workloads=make_workloads))
+        return Check.read(self._post_definition(path, definition, is_json, names))
 
-    def check_study(self, definition: bytes, *, is_json: bool = False, names: bytes = b"") -> Check:
+    def check_study(
+        self,
+        definition: bytes,
+        *,
+        is_json: bool = False,
+        names: bytes = b"",
+        make_workloads: bool = False,
+    ) -> Check:
         """Return what the site says about a study's file; Refused where it is not valid."""
-        return Check.read(self._post_definition("/studies/check", definition, is_json, names))
+        path = add_query("/studies/check", choose(make_workloads=make_workloads))
+        return Check.read(self._post_definition(path, definition, is_json, names))
 
     def create(
         self,
@@ -145,13 +162,15 @@ class Client:
         is_json: bool = False,
         names: bytes = b"",
         key: str = "",
+        make_workloads: bool = False,
     ) -> Experiment:
         """Make an experiment of a file, and launch it where `launch` says so.
 
         `names` is a table that maps names of the file to names of this site. `key` is the
-        Idempotency-Key: the same one never makes a second experiment within 24 hours.
+        Idempotency-Key: the same one never makes a second experiment within 24 hours. With
+        `make_workloads` the workloads that the file describes, and that are not there, are made.
         """
-        path = add_query("/experiments", {"launch": "true"} if launch else {})
+        path = add_query("/experiments", choose(launch=launch, make_workloads=make_workloads))
         return Experiment.read(self._post_definition(path, definition, is_json, names, key))
 
     def create_study(
@@ -162,9 +181,10 @@ class Client:
         is_json: bool = False,
         names: bytes = b"",
         key: str = "",
+        make_workloads: bool = False,
     ) -> Study:
         """Make a study of a file, as `create` makes an experiment: all of it, or nothing."""
-        path = add_query("/studies", {"launch": "true"} if launch else {})
+        path = add_query("/studies", choose(launch=launch, make_workloads=make_workloads))
         return Study.read(self._post_definition(path, definition, is_json, names, key))
 
     def cancel_study(self, key: int) -> Study:
@@ -193,7 +213,7 @@ class Client:
             return self._connection.save(question, file)
 
         headers = send_with_patience(send, self._patience, is_repeatable=file.seekable())
-        return _read_file_name(headers.get("Content-Disposition", ""))
+        return read_file_name(headers.get("Content-Disposition", ""))
 
     # How it is sent
 
@@ -234,21 +254,8 @@ class Client:
     def _post_definition(
         self, path: str, definition: bytes, is_json: bool, names: bytes, key: str = ""
     ) -> Mapping[str, Any]:
-        kind = "application/json" if is_json else "application/yaml"
-        if not names:
-            return self._post(path, definition, kind, key)
-        # The same files are the same request, whoever sends them again with one key.
-        boundary = hashlib.sha256(definition + b"\0" + names).hexdigest()
-        parts = [("definition", kind, definition), ("map", "application/yaml", names)]
-        body = b"".join(
-            f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{name}"\r\n'
-            f"Content-Type: {kind_of_part}\r\n\r\n".encode()
-            + content
-            + b"\r\n"
-            for name, kind_of_part, content in parts
-        )
-        body += f"--{boundary}--\r\n".encode()
-        return self._post(path, body, f"multipart/form-data; boundary={boundary}", key)
+        body, kind = write_body(definition, is_json=is_json, names=names)
+        return self._post(path, body, kind, key)
 
     def _get(self, path: str) -> Mapping[str, Any]:
         kept = self._kept.get(path)
@@ -287,13 +294,3 @@ class Client:
                 "address of a Tare?"
             )
         return document
-
-
-def _read_file_name(disposition: str) -> str:
-    """Return the file name of a Content-Disposition without folders; "" where there is none."""
-    from email.message import Message
-
-    message = Message()
-    message["Content-Disposition"] = disposition
-    name = (message.get_filename() or "").replace("\\", "/").rpartition("/")[2]
-    return "".join(letter for letter in name if letter.isprintable()).lstrip(".")[:200]

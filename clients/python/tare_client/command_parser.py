@@ -107,6 +107,11 @@ def build_parser(*, as_json: bool = False) -> argparse.ArgumentParser:
         command.add_argument(
             "--map", metavar="FILE", help="a table from names in the file to names on the site"
         )
+        command.add_argument(
+            "--make-workloads",
+            action="store_true",
+            help="make the workloads of the file that are not on the site",
+        )
     launch.add_argument("--draft", action="store_true", help="make a draft, launch nothing")
     launch.add_argument(
         "--key", default="", metavar="TEXT", help="never launch twice with this key within 24 h"

@@ -47,5 +47,5 @@ def test_variants_are_counted_and_named_while_they_are_typed(
     expect(variants).to_contain_text("batch_size=128")
     page.get_by_role("button", name="Save draft").click()
     expect(page.locator("h1")).to_contain_text("Does it depend on the batch?")
-    expect(page.locator("table").first).to_contain_text("net batch_size=128")
+    expect(page.locator("table", has_text="net batch_size=128").first).to_be_visible()
     assert Experiment.objects.get().sweeps == {str(net.pk): "batch_size: 32..128 x2"}

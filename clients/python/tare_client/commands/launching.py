@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TypedDict
 
 from tare_client.command_parser import StudyKey
 from tare_client.commands.account import connect
@@ -17,14 +18,14 @@ MOST_BYTES = 1_000_000
 
 def run_check(arguments: argparse.Namespace) -> int:
     """Say whether a file is valid, and what it would cost."""
-    definition, names = read_files(arguments)
+    definition, options = read_files(arguments)
     client = connect(arguments)
     try:
-        check = client.check(definition, is_json=is_json(arguments), names=names)
+        check = client.check(definition, **options)
     except Refused as refusal:
         if refusal.type != STUDY_FILE:
             raise
-        check = client.check_study(definition, is_json=is_json(arguments), names=names)
+        check = client.check_study(definition, **options)
     if not check.valid:
         raise Refused(
             f"{arguments.file} is not valid.", status=422, problems=list_problems(check.raw)
@@ -46,22 +47,18 @@ def run_launch(arguments: argparse.Namespace) -> int:
     """
     if arguments.draft and arguments.wait:
         raise UsageError("A draft does not run: choose --draft or --wait.")
-    definition, names = read_files(arguments)
+    definition, options = read_files(arguments)
     client = connect(arguments)
     try:
         experiment = client.create(
-            definition,
-            launch=not arguments.draft,
-            is_json=is_json(arguments),
-            names=names,
-            key=arguments.key,
+            definition, launch=not arguments.draft, key=arguments.key, **options
         )
     except Refused as refusal:
         if refusal.type != STUDY_FILE:
             raise
         from tare_client.commands.studies import launch_study
 
-        return launch_study(client, definition, names, arguments)
+        return launch_study(client, definition, options, arguments)
     address = client.find_page(experiment)
     if arguments.json:
         print_json({**experiment.raw, "address": address}, indent=None if arguments.wait else 2)
@@ -90,10 +87,22 @@ def run_cancel(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def read_files(arguments: argparse.Namespace) -> tuple[bytes, bytes]:
-    """Return the experiment file and the table of names. Raises UsageError."""
+class FileOptions(TypedDict):
+    """How a file is to be read, for the methods of Client that take one."""
+
+    is_json: bool
+    names: bytes
+    make_workloads: bool
+
+
+def read_files(arguments: argparse.Namespace) -> tuple[bytes, FileOptions]:
+    """Return the experiment file, and how it is to be read. Raises UsageError."""
     definition = read_file(arguments.file)
-    return definition, read_file(arguments.map) if arguments.map else b""
+    return definition, {
+        "is_json": is_json(arguments),
+        "names": read_file(arguments.map) if arguments.map else b"",
+        "make_workloads": arguments.make_workloads,
+    }
 
 
 def read_file(path: str) -> bytes:

@@ -17,6 +17,7 @@ from tare_client.commands.following import (
     list_screen_lines,
     wait_for_end,
 )
+from tare_client.commands.launching import FileOptions
 from tare_client.commands.numbers import print_comparison
 from tare_client.errors import Refused, UsageError
 from tare_client.exit_codes import choose_exit_code, choose_gravest_word
@@ -25,16 +26,13 @@ from tare_client.terminal import clean_text, format_table, measure_width, print_
 
 
 def launch_study(
-    client: Client, definition: bytes, names: bytes, arguments: argparse.Namespace
+    client: Client, definition: bytes, options: FileOptions, arguments: argparse.Namespace
 ) -> int:
     """Make a study of a file, launch it, and follow it where that is asked for."""
-    is_json = str(arguments.file).lower().endswith(".json")
     # A key of its own: the file was sent to the address of experiments with the other one, and
     # will be again, when the same command comes a second time.
     key = arguments.key and hashlib.sha256(f"study {arguments.key}".encode()).hexdigest()
-    study = client.create_study(
-        definition, launch=not arguments.draft, is_json=is_json, names=names, key=key
-    )
+    study = client.create_study(definition, launch=not arguments.draft, key=key, **options)
     address = client.find_page(study)
     count = len(study.experiments)
     if arguments.json:
