@@ -187,15 +187,15 @@ def confirm_cluster(request: ApiRequest, pk: Key, chosen: Confirmation) -> HttpR
     """Add a cluster with what is chosen of what was found there; Tare then checks it."""
     draft = _find(request, pk)
     last = drafts.get_latest_offer(draft).last
-    found = last.offer if last else None
-    if draft.next_step != "test" or last is None or found is None:
+    offer = last.offer if last else None
+    if draft.next_step != "test" or last is None or offer is None:
         raise Problem(HTTPStatus.CONFLICT, NOT_READ)
     if chosen.reading != last.pk:
         refuse_now(READ_AGAIN)
-    offered = {row.name: number for number, row in enumerate(found.partitions)}
+    offered = {row.name: number for number, row in enumerate(offer.partitions)}
     refuse_unknown_names(chosen.partitions, offered, "partitions.")
     values = chosen.model_dump(mode="json", exclude_unset=True, exclude={"partitions"})
-    form = fill_in(lambda *bound: make_cluster_form(draft, last, found, *bound[:1]), values)
+    form = fill_in(lambda *bound: make_cluster_form(draft, last, offer, *bound[:1]), values)
     rows = []
     for name, number in offered.items():
         of_row: dict[str, Any] = {"chosen": name in chosen.partitions}
@@ -203,7 +203,7 @@ def confirm_cluster(request: ApiRequest, pk: Key, chosen: Confirmation) -> HttpR
             of_row |= chosen.partitions[name].model_dump(exclude_unset=True)
         rows.append(
             fill_in(
-                lambda *bound, number=number: make_partition_row(found, number, *bound[:1]), of_row
+                lambda *bound, number=number: make_partition_row(offer, number, *bound[:1]), of_row
             )
         )
     if not is_complete(form, rows, last):

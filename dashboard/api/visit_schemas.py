@@ -122,11 +122,11 @@ def describe_tests(tests: LatestTests | None) -> ConnectionTestSchema:
 
 def describe_host_key(pinned: str, row: HostKey | ClusterReading | None) -> dict[str, Any]:
     """Return what the API says of the key that a host showed; `pinned` is a fingerprint."""
-    found = row.fingerprint if row and row.key else ""
+    fingerprint = row.fingerprint if row and row.key else ""
     return {
         "pinned": pinned,
         "id": row.pk if row else None,
         "is_under_way": bool(row and row.ended_at is None),
-        "fingerprint": found,
+        "fingerprint": fingerprint,
         "ended_at": row.ended_at if row else None,
     }

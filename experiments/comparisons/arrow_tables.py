@@ -52,10 +52,10 @@ def make_schema(table: TypedTable) -> Any:
     """
     import pyarrow as pa
 
-    told = {column.name: _describe(column) for column in table.columns if _describe(column)}
+    described = {column.name: _describe(column) for column in table.columns if _describe(column)}
     facts = {f"tare.{name}": text for name, text in table.facts.items()}
-    if told:
-        facts["tare.columns"] = json.dumps(told, ensure_ascii=False)
+    if described:
+        facts["tare.columns"] = json.dumps(described, ensure_ascii=False)
     types = _list_types()
     fields = [
         pa.field(column.name, types[column.kind], metadata=_describe(column) or None)

@@ -35,8 +35,8 @@ def read_joined_series(rows: QuerySet[Series], schema: pa.Schema) -> Iterator[pa
     for keys in _split(sizes):
         values = rows.filter(pk__in=keys).order_by()
         by_key = {key: row for key, *row in values.values_list("pk", *fields)}
-        found = [by_key[key] for key in keys if key in by_key]  # others were deleted in between
-        batch = _join(found, schema) if found else ()
+        series = [by_key[key] for key in keys if key in by_key]  # others were deleted in between
+        batch = _join(series, schema) if series else ()
         if len(batch):
             yield batch
 

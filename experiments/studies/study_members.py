@@ -53,16 +53,16 @@ def put_in(study: Study, keys: Iterable[int], by: User) -> int:
 
     Raises NotPutIn where one is not there, or they become too many; none is put in then.
     """
-    wanted = list(dict.fromkeys(keys))
-    visible = Experiment.objects.visible_to(by).filter(pk__in=wanted)
+    distinct_keys = list(dict.fromkeys(keys))
+    visible = Experiment.objects.visible_to(by).filter(pk__in=distinct_keys)
     known = set(visible.values_list("pk", flat=True))
-    if missing := [key for key in wanted if key not in known]:
+    if missing := [key for key in distinct_keys if key not in known]:
         raise NotPutIn(f"There is no experiment {missing[0]}, or you may not view it.")
     with transaction.atomic():
         if not Study.objects.select_for_update(no_key=True).filter(pk=study.pk).exists():
             raise NotPutIn("The study has been deleted in the meantime.")
         before = set(list_member_keys(study))
-        added = [key for key in wanted if key not in before]
+        added = [key for key in distinct_keys if key not in before]
         count = len(before) + len(added)
         if count > Study.MOST_EXPERIMENTS:
             raise NotPutIn(
