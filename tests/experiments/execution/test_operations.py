@@ -158,7 +158,7 @@ def test_an_operation_that_waits_can_be_cancelled(kind: Kind, operation: Operati
 def test_only_who_asked_and_who_runs_the_cluster_may_cancel(
     kind: Kind, operation: Operation
 ) -> None:
-    with pytest.raises(staging.NotDone, match="somebody else"):
+    with pytest.raises(staging.NotDone, match="not yours to change"):
         staging.cancel(operation, UserFactory())
     staging.cancel(operation, AdminFactory())
 
