@@ -36,6 +36,7 @@ from runners.workloads.given import (
     find_row_problems,
     why_no_running_rate,
 )
+from runners.workloads.page_cache import PAGE_CACHE
 
 PARTS = ("name", "unit", "better", "find", "take")
 FEWEST_ROWS, SPARE_ROWS = 3, 2
@@ -244,7 +245,10 @@ def read_typed_parameters(data: Mapping[str, Any]) -> dict[str, Any]:
         _row({part: data.get(f"metric-{number}-{part}", "") for part in PARTS})
         for number in range(count)
     ]
-    plain = ("argv", "file", "primary", "batch", "processes", "success_pattern", "failure_pattern")
+    plain = (
+        *("argv", "file", "primary", "batch", "processes", "success_pattern", "failure_pattern"),
+        *("recorded", PAGE_CACHE),
+    )
     burn_in = data.get("burn_in", "")
     return {
         **{name: data[name] for name in plain if name in data},

@@ -137,8 +137,10 @@ def _pair_by(
 
 
 def _read_settings(row: Workload) -> dict[str, Any]:
-    """Return the parameters of a workload, with the name of its data set."""
-    return {**row.parameters, DATA[2]: row.data_set.name if row.data_set else ""}
+    """Return the parameters of a workload, with the defaults and the name of its data set."""
+    known = KNOWN_WORKLOADS.get(row.kind)
+    defaults = {each.name: each.default for each in known.parameters} if known else {}
+    return {**defaults, **row.parameters, DATA[2]: row.data_set.name if row.data_set else ""}
 
 
 def _rank(kind: str, name: str, value: Any) -> tuple[int, float, str]:

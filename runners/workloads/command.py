@@ -16,6 +16,7 @@ from runners.workloads.base import (
 )
 from runners.workloads.given import FilesParameter, MetricsParameter
 from runners.workloads.output_checks import check_output
+from runners.workloads.page_cache import PREPARED
 from runners.workloads.parameters import Parameter, ParameterError, Value
 from runners.workloads.reading import FIRST_STEP, READERS, REPORT, list_units
 from runners.workloads.reports import STEP_TIME, read_partial_series
@@ -153,6 +154,7 @@ class Command(Workload):
             help="How many are started: one, one a node, or one a GPU. $TARE_RANK and $TARE_SIZE "
             "say which one it is; the first one’s numbers are the run’s.",
         ),
+        PREPARED,
     )
     metrics = (*BY_STEPS, *ALWAYS)
     primary = STEP_TIME
