@@ -1,4 +1,4 @@
-"""The page cache before a run: whose files are made cold or warm, and what was found. No I/O.
+"""The page cache before a run: whose files are made cold or warm, and by what command. No I/O.
 
 What is prepared is what differs between a container and bare metal: the files of the image, or the
 folders in which the node's interpreter finds its modules; and the data that the workload names.
@@ -6,18 +6,13 @@ folders in which the node's interpreter finds its modules; and the data that the
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from runners.interpreters import NO_PYTHON
 from runners.jobs import EnvironmentSpec, RunSpec
 from runners.runtimes import RUNTIMES
-from runners.workloads.page_cache import COLD, PAGE_CACHE, WARM
 
 TEMPLATE = Path(__file__).with_name("page_cache.sh.template")
-FILE = "page_cache.json"
 BARE_METAL = "bare_metal"
 MOST_SECONDS = 120
 """That preparing the page cache of one run may take."""
@@ -25,14 +20,6 @@ LIST_FOLDERS = """import os, sys
 for path in sys.path[1:]:
     if os.path.isdir(path): print(path)
 print(os.path.realpath(sys.executable))"""
-MOST_BYTES = 10_000
-MOST = 2**63
-
-
-def choose_policy(parameters: Mapping[str, Any]) -> str:
-    """Return "cold" or "warm"; "" where the page cache stays as it is."""
-    policy = parameters.get(PAGE_CACHE)
-    return policy if policy in (COLD, WARM) else ""
 
 
 def why_not_prepared(runtime: str, image_format: str, python: str) -> str:
@@ -80,24 +67,3 @@ def _find_outside(environment: EnvironmentSpec, folder: str) -> str:
         if inside.is_relative_to(inner or outer):
             return str(PurePosixPath(outer) / inside.relative_to(inner or outer))
     return ""
-
-
-def describe_page_cache(content: bytes) -> str:
-    """Return what a run's record says of the page cache, as a phrase; "" if nothing of use."""
-    try:
-        found = json.loads(content[:MOST_BYTES] or b"null")
-    except (ValueError, RecursionError):
-        return ""
-    if not isinstance(found, dict) or found.get("policy") not in (COLD, WARM):
-        return ""
-    count, size, share = (found.get(name) for name in ("files", "bytes", "cached"))
-    if not isinstance(count, int) or not isinstance(size, int):
-        return ""
-    if not isinstance(share, int | float) or isinstance(count, bool):
-        return ""
-    if not (0 <= share <= 1 and 0 <= count < MOST and 0 <= size < MOST):
-        return ""
-    return (
-        f"page cache {found['policy']}: before the run {100 * share:.1f} % of "
-        f"{size / 1e6:,.1f} MB in {count:,} files were in memory"
-    )

@@ -20,8 +20,8 @@ from runners.journals import read_lines
 from runners.loaded_modules import FILE as MODULES
 from runners.loaded_modules import read_modules
 from runners.node_samples import PROCESSES, RAPL, SAMPLES, Samples, read_samples
-from runners.page_cache import FILE as PAGE_CACHE
-from runners.page_cache import describe_page_cache
+from runners.page_cache_records import FILE as PAGE_CACHE
+from runners.page_cache_records import describe_page_cache
 from runners.shapes import CODE, INSIDE
 from runners.transports.base import MIB
 from runners.untrusted import Damaged, Shape, Table, Text, clean_text, parse_document

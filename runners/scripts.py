@@ -21,6 +21,7 @@ from runners.schedulers import Scheduler
 from runners.workloads import WORKLOADS
 from runners.workloads.command import Command
 from runners.workloads.given import OURS, why_no_file_name
+from runners.workloads.page_cache import choose_policy
 
 TEMPLATE = Path(__file__).with_name("job.sh.template")
 NODE_PYTHON = ("python3", "-B", "-E", "-s")
@@ -69,7 +70,7 @@ def _name_interpreter(run: RunSpec) -> dict[str, str]:
 def render(job: JobSpec, scheduler: Scheduler) -> str:
     """Return the text of `job.sh`. ValueError if something cannot be written safely in a script."""
     _refuse_unsafe(job)
-    policy = page_cache.choose_policy(job.runs[0].parameters) if job.runs else ""
+    policy = choose_policy(job.runs[0].parameters) if job.runs else ""
     parts = {
         "header": "\n".join(scheduler.render_header(job)),
         "directory": quote(job.directory),
@@ -181,7 +182,7 @@ def _render_run(job: JobSpec, run: RunSpec, number: int) -> str:
 
 def _render_page_cache(run: RunSpec) -> list[str]:
     """Return whose files are read, or dropped from memory, before the run; nothing as usual."""
-    if not page_cache.choose_policy(run.parameters):
+    if not choose_policy(run.parameters):
         return []
     return [
         f"files_of_image=({_quote_all(page_cache.build_places_command(run.environment))})",

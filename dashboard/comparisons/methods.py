@@ -27,8 +27,7 @@ from experiments.comparisons.kept_rows import read_column
 from experiments.comparisons.published_tables import TableComparison
 from experiments.planning.interim import Stage
 from experiments.statistics import Stamp, numbers
-from runners.page_cache import choose_policy
-from runners.workloads.page_cache import COLD, WARM
+from runners.workloads.page_cache import COLD, WARM, choose_policy
 from runners.workloads.run_metrics import RUN_METRIC_NAMES
 
 OF_MEANS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from runners.workloads.parameters import Parameter, Value
 
@@ -28,6 +29,12 @@ def leave_out_usual(cleaned: dict[str, Value]) -> dict[str, Value]:
     }
 
 
-def is_prepared(parameters: Mapping[str, object]) -> bool:
+def choose_policy(parameters: Mapping[str, Any]) -> str:
+    """Return "cold" or "warm"; "" where the page cache stays as it is."""
+    policy = parameters.get(PAGE_CACHE)
+    return policy if policy in (COLD, WARM) else ""
+
+
+def is_prepared(parameters: Mapping[str, Any]) -> bool:
     """Return whether the page cache is made cold or warm before each run."""
-    return parameters.get(PAGE_CACHE, AS_IT_IS) != AS_IT_IS
+    return bool(choose_policy(parameters))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from runners import page_cache
 from runners.ends import find_end
 from runners.jobs import DataSpec, EnvironmentSpec, RunSpec
+from runners.page_cache_records import describe_page_cache
 from runners.payload import page_cache as payload
 from runners.payload import pages
 from runners.workloads import WORKLOADS
@@ -195,7 +196,7 @@ def test_each_workload_has_it_and_leaves_it_out_where_it_is_as_usual(kind: str) 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_in_the_record_are_read_or_left(content: bytes) -> None:
-    assert page_cache.describe_page_cache(content) == ""
+    assert describe_page_cache(content) == ""
 
 
 @pytest.mark.parametrize(
@@ -204,8 +205,8 @@ def test_any_bytes_in_the_record_are_read_or_left(content: bytes) -> None:
 )
 def test_a_record_that_cannot_be_is_none(change: dict[str, object]) -> None:
     found = {"policy": "cold", "files": 3, "bytes": 2 * MB, "cached": 0.004}
-    assert page_cache.describe_page_cache(json.dumps(found).encode()) == (
+    assert describe_page_cache(json.dumps(found).encode()) == (
         "page cache cold: before the run 0.4 % of 2.0 MB in 3 files were in memory"
     )
-    assert page_cache.describe_page_cache(json.dumps(found | change).encode()) == ""
-    assert page_cache.describe_page_cache(b'{"policy": "cold", "cached": NaN}') == ""
+    assert describe_page_cache(json.dumps(found | change).encode()) == ""
+    assert describe_page_cache(b'{"policy": "cold", "cached": NaN}') == ""
