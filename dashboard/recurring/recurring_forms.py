@@ -10,6 +10,7 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from dashboard.form_styles import Styled
+from experiments.access.own_columns import OwnColumns
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.models import RecurringExperiment, User
 from experiments.recurring.charted_metrics import MOST_REQUESTED, list_chartable
@@ -17,7 +18,7 @@ from experiments.recurring.charted_metrics import MOST_REQUESTED, list_chartable
 MOST_YEARS = 10
 
 
-class RecurringForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
+class RecurringForm(OwnColumns, VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
     """The rule and its end; the plan is that of the experiment."""
 
     ends_on = forms.DateField(
@@ -100,6 +101,8 @@ class RecurringForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[
         """Store the rule, and when it is due next by it."""
         row, day, now = self.instance, self.cleaned_data["ends_on"], timezone.now()
         row.ends_at = datetime.combine(day, time.max, UTC) if day else None
+        self.computed_columns = ["ends_at"]
         if "every_days" in self.changed_data or row.pk is None:
             row.due_at = now + timedelta(days=row.every_days) if row.every_days else None
+            self.computed_columns.append("due_at")
         return super().save(commit)
