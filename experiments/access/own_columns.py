@@ -25,7 +25,7 @@ class OwnColumns(forms.BaseModelForm):  # type: ignore[type-arg]
             return super().save(commit)
         super().save(commit=False)
         row.save(update_fields=list_own_columns(self, self.computed_columns))
-        self._save_m2m()
+        self.save_m2m()
         return row
 
 
