@@ -70,7 +70,6 @@ TOO_LARGE = (
 class TableForm(OwnColumns, VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
     """The form of a published table, which is read as soon as there is a text: see `preview`."""
 
-    computed_columns = ("reading",)
     text = forms.CharField(
         label="The table",
         required=False,

@@ -46,7 +46,6 @@ class WorkloadForm(OwnColumns, VisibilityFields, Styled, forms.ModelForm):  # ty
     `body` of its own.
     """
 
-    computed_columns = ("kind", "parameters")
     body = "planning/workload_fields.html"
     """The template of what lies between the name and the time limit."""
 

@@ -101,8 +101,6 @@ class RecurringForm(OwnColumns, VisibilityFields, Styled, forms.ModelForm):  # t
         """Store the rule, and when it is due next by it."""
         row, day, now = self.instance, self.cleaned_data["ends_on"], timezone.now()
         row.ends_at = datetime.combine(day, time.max, UTC) if day else None
-        self.computed_columns = ["ends_at"]
         if "every_days" in self.changed_data or row.pk is None:
             row.due_at = now + timedelta(days=row.every_days) if row.every_days else None
-            self.computed_columns.append("due_at")
         return super().save(commit)

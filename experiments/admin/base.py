@@ -20,7 +20,7 @@ from django.urls import reverse
 from django_rq.admin import QueueAdmin
 
 from experiments.access import audit, permissions
-from experiments.access.own_columns import list_own_columns
+from experiments.access.own_columns import list_judged_columns
 from experiments.access.visibility_fields import GROUPS_HELP
 from experiments.admin.json_field import PlainJSON
 from experiments.models import Cluster, Credential, DataSet, Runtime, StagedImage, User
@@ -95,7 +95,7 @@ class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
         stored = self.model._default_manager.filter(pk=obj.pk).first() if change else None
         request.audit_state = audit.read_values(stored)
         if change:  # others may have written the rest since the page was opened: a visit its lease
-            obj.save(update_fields=list_own_columns(form))
+            obj.save(update_fields=list_judged_columns(form))
         else:
             super().save_model(request, obj, form, change)
 
