@@ -123,6 +123,13 @@ def send_problem(problem: Problem) -> HttpResponse:
     )
 
 
+def explain_failed_database(error: Error) -> Problem:
+    """Return the problem to send while the database does not answer; the log gets the error."""
+    logger.error("A request of the API was not answered: the database failed", exc_info=error)
+    headers = {"Retry-After": str(AWAY_SECONDS)}
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, AWAY, headers=headers)
+
+
 def answer_problems(api: NinjaAPI) -> None:
     """Have the API answer every exception of ours and of its library as problem+json."""
 
@@ -173,9 +180,7 @@ def answer_problems(api: NinjaAPI) -> None:
     @api.exception_handler(OperationalError)
     @api.exception_handler(InterfaceError)
     def answer_away(request: HttpRequest, error: Error) -> HttpResponse:
-        logger.error("A request of the API was not answered: the database failed", exc_info=error)
-        headers = {"Retry-After": str(AWAY_SECONDS)}
-        return send_problem(Problem(HTTPStatus.SERVICE_UNAVAILABLE, AWAY, headers=headers))
+        return send_problem(explain_failed_database(error))
 
     @api.exception_handler(ValidationError)
     def answer_invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:

@@ -9,6 +9,7 @@ from django.db import transaction
 
 from dashboard.form_styles import Styled
 from experiments.access import audit
+from experiments.access.own_columns import OwnColumns
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.data_sets import copies
 from experiments.models import Cluster, DataCopy, DataSet, User
@@ -20,7 +21,7 @@ PATH_HELP = (
 )
 
 
-class DataSetForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
+class DataSetForm(OwnColumns, VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
     """The form of what is said of a data set; what its files are is read, not typed."""
 
     class Meta:

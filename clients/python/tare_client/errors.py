@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tare_client.exit_codes import REFUSED, USAGE
+from tare_client.exit_codes import INTERRUPTED, REFUSED, USAGE
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,12 @@ class UsageError(TareError):
 
 class NotReachable(TareError):
     """The site did not answer, or its answer was cut off, each time that it was asked."""
+
+
+class Interrupted(TareError):
+    """A person has stopped the command while it waited for an answer."""
+
+    exit_code = INTERRUPTED
 
 
 class NotTrusted(NotReachable):
