@@ -181,7 +181,7 @@ def measure_study(members: Members) -> StudyProgress:
 
 
 def read_across(user: User, experiments: Sequence[Experiment]) -> Studies:
-    """Return the experiments as the page *Across studies* has them, with their summary."""
+    """Return the experiments as the page *Across experiments* has them, with their summary."""
     return read_studies(user, StudyChoice(experiments=[row.pk for row in experiments]))
 
 
