@@ -83,9 +83,13 @@ class StudyProgress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Return when the last experiment ends: they run beside each other."""
-        known = [row.seconds_left for row in self.rows if row.seconds_left]
-        return max(known, default=None)
+        """Return when the last experiment ends: they run beside each other.
+
+        None while that of one that is alive is not known yet: it may be the longest.
+        """
+        left = [row.seconds_left for row in self.rows if row.experiment.pk in self.alive]
+        known = [seconds for seconds in left if seconds]
+        return max(known) if known and len(known) == len(left) else None
 
     @staticmethod
     def _lives(row: ProgressRow) -> bool:

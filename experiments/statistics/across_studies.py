@@ -110,14 +110,14 @@ def summarise_studies(studies: Sequence[Study], environment: str) -> AcrossStudi
     has_prediction = count >= FEWEST_FOR_PREDICTION
     if not has_prediction:
         remarks += (
-            f"A prediction interval takes {FEWEST_FOR_PREDICTION} experiments: fewer hardly tell how "
-            "much experiments differ.",
+            f"A prediction interval takes {FEWEST_FOR_PREDICTION} experiments: fewer hardly tell "
+            "how much experiments differ.",
         )
     if p_same < ALPHA:
         instead = "the prediction interval, and " if has_prediction else ""
         remarks += (
-            "The experiments differ by more than their own intervals explain (p of one common ratio "
-            f"{numbers.p_value(p_same)}): look at {instead}what differs between them, rather than "
+            "The experiments differ by more than their own intervals explain (p of one common "
+            f"ratio {numbers.p_value(p_same)}): look at {instead}what differs between them, rather than "
             "at the mean.",
         )
     return AcrossStudies(
@@ -226,7 +226,7 @@ def _explain_unlike_configurations(studies: Sequence[Study]) -> str:
 
 
 def name_studies(studies: Sequence[int]) -> str:
-    """Return the numbers of studies as sentences name them: "experiment 3", "experiments 1 to 4 and 9"."""
+    """Return how sentences name studies: "experiment 3", "experiments 1 to 4 and 9"."""
     runs: list[list[int]] = []
     for number in sorted(studies):
         if runs and number == runs[-1][-1] + 1:

@@ -221,7 +221,9 @@ def test_margins_of_memory_name_no_speed(people: People, site: Site, as_owner: C
     ]  # fmt: skip
     assert "faster to" not in read_text(page)
     facts = {row[0]: row[1] for row in read_table(page, "What differs")}
-    assert facts["Margin"] == "10 % less to 2 % more experiment 1 10 % less to 5 % more experiment 2"
+    assert (
+        facts["Margin"] == "10 % less to 2 % more experiment 1 10 % less to 5 % more experiment 2"
+    )
     for name in ("studies_json", "studies_tex"):
         text = fetch(as_owner, reverse(name) + query).decode().replace(" ", " ")
         assert "10 % less to 5" in text.replace("\\%", "%").replace("\\,", " "), name

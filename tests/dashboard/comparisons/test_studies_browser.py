@@ -1,4 +1,4 @@
-"""The page Across experiments in a browser: its figure is drawn, and a choice stands in the address."""
+"""The page Across experiments in a browser: its figure, and the choice in its address."""
 
 from __future__ import annotations
 

@@ -166,6 +166,9 @@ def test_the_place_in_tares_queue_is_behind_what_its_owner_launched_before(
     JobFactory(experiment=first, state="planned")
     (words,) = explain_waiting(waiting, {"planned": 2}, waiting.owner)
     assert f"behind 4 jobs of the same owner (“{first.question}” and 1 more experiment)," in words
+    Experiment.objects.filter(pk=first.pk).update(paused_at=timezone.now())
+    (words,) = explain_waiting(waiting, {"planned": 2}, waiting.owner)
+    assert f"behind 3 jobs of the same owner (“{earlier.question}”)," in words
 
 
 def test_the_question_of_an_earlier_experiment_is_told_to_its_readers_only(
