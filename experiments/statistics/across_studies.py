@@ -117,8 +117,8 @@ def summarise_studies(studies: Sequence[Study], environment: str) -> AcrossStudi
         instead = "the prediction interval, and " if has_prediction else ""
         remarks += (
             "The experiments differ by more than their own intervals explain (p of one common "
-            f"ratio {numbers.p_value(p_same)}): look at {instead}what differs between them, rather than "
-            "at the mean.",
+            f"ratio {numbers.p_value(p_same)}): look at {instead}what differs between them, "
+            "rather than at the mean.",
         )
     return AcrossStudies(
         environment=environment,
