@@ -68,7 +68,7 @@ def refuse_wrong_tokens(request: HttpRequest) -> None:
         raise Problem(
             HTTPStatus.TOO_MANY_REQUESTS,
             f"Too many wrong tokens came from this address: try again in {seconds} s, with another "
-            "token. Account → API tokens makes one.",
+            "token. /account/tokens/ makes one.",
             headers={"Retry-After": str(seconds)},
         )
 

@@ -17,6 +17,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from experiments.definitions.definition_problems import BadDefinition, Problem, shorten
 
+WRITE_OUT = "are not allowed: write the value out in each place."
 MOST_BYTES = 1_000_000
 MOST_NODES = 20_000
 DEEPEST = 16
@@ -156,10 +157,10 @@ class _Builder:
             self._stop(event, path, f"Values are nested deeper than {DEEPEST} levels.")
         line, column = event.start_mark.line + 1, event.start_mark.column + 1
         if isinstance(event, events.AliasEvent):
-            self._add(event, path, f"Aliases (*{shorten(event.anchor)}) are not allowed.")
+            self._add(event, path, f"Aliases (*{shorten(event.anchor)}) {WRITE_OUT}")
             return Node(None, line, column)
         if event.anchor:
-            self._add(event, path, f"Anchors (&{shorten(event.anchor)}) are not allowed.")
+            self._add(event, path, f"Anchors (&{shorten(event.anchor)}) {WRITE_OUT}")
         if event.tag is not None or event.ctag is not None:
             self._add(event, path, f"Tags ({shorten(event.tag or event.ctag)}) are not allowed.")
         if isinstance(event, events.ScalarEvent):

@@ -486,3 +486,44 @@ def test_a_metric_takes_the_place_of_no_field(client: tare_client.Client, site: 
     site.runs = [{"id": "1", "state": "failed", "metrics": {"state": 3.0, "loss": 0.5}}]
     (row,) = client.runs(3).to_pandas().to_dict("records")
     assert row == {"id": "1", "state": "failed", "metric.state": 3.0, "loss": 0.5}
+def test_a_problem_of_the_table_of_names_names_its_file(
+    site: Site, tare: Tare, study: Path, capsys: Captured
+) -> None:
+    Path("names.yaml").write_text("cluster: {a: b}\n")
+    problem = {"field": "map.cluster", "line": 1, "column": 1, "message": "Is clusters meant?"}
+    document = {
+        "type": "/docs/experiment-files/#names",
+        "status": 422,
+        "detail": "The table of names is not valid.",
+        "problems": [problem],
+    }
+    answer = answer_text(json.dumps(document).encode(), status=422, kind="application/problem+json")
+    site.faults.append(answer)
+    assert tare("check", study, "--map", "names.yaml") == 4
+    assert capsys.readouterr().err.splitlines() == [
+        "names.yaml:1:1: map.cluster: Is clusters meant?",
+        "tare: The table of names is not valid.",
+    ]
+
+
+def test_a_metric_that_no_run_has_is_named(site: Site, tare: Tare, capsys: Captured) -> None:
+    assert tare("results", 1, "--metrics", "step_tim") == 0
+    assert capsys.readouterr().err == "No run here has the metric step_tim.\n"
+
+
+def test_a_workload_that_is_not_there_names_the_option_that_makes_it(
+    site: Site, tare: Tare, study: Path, capsys: Captured
+) -> None:
+    site.problems = [{"field": "workloads[0].name", "line": 2, "message": "It is not here."}]
+    assert tare("check", study) == 4
+    assert capsys.readouterr().err.splitlines()[-1].startswith("With --make-workloads,")
+    assert tare("check", study, "--make-workloads") == 4
+    assert "--make-workloads" not in capsys.readouterr().err
+
+
+def test_a_missing_experiment_is_named(site: Site, tare: Tare, capsys: Captured) -> None:
+    for words, name in ((("compare", 77), "experiment 77"), (("open", "study:77"), "study 77")):
+        site.faults.append(answer_status(404))
+        assert tare(*words) == 4
+        expected = f"tare: There is no {name}, or you may not view it.\n"
+        assert capsys.readouterr().err == expected

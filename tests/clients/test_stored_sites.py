@@ -59,7 +59,7 @@ def test_what_is_no_token_is_not_sent(
 ) -> None:
     assert log_in(site.url, monkeypatch, token=token) == 64
     assert site.requests == []
-    assert "Account, API tokens" in capsys.readouterr().err
+    assert "API tokens, in the menu" in capsys.readouterr().err
 
 
 def test_no_token_is_taken_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:

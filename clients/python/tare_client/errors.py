@@ -18,7 +18,7 @@ class FieldProblem:
     column: int | None = None
 
     def locate(self, file: str) -> str:
-        """Return the problem as compilers print one: `study.yaml:12:3: environments: ...`."""
+        """Return the problem as compilers print one: `experiment.yaml:12:3: environments: ...`."""
         places = [file]
         if self.line is not None:
             places.append(str(self.line))

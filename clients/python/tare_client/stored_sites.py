@@ -82,7 +82,7 @@ def require_token(text: str) -> str:
     if not TOKEN.fullmatch(token):
         raise UsageError(
             "This is no token: one begins with tare_ and has 48 characters. "
-            "Make one on your site under Account, API tokens."
+            "Make one on your site: API tokens, in the menu with your name."
         )
     return token
 

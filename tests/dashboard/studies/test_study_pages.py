@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from bs4 import BeautifulSoup
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -182,3 +183,11 @@ def test_the_search_and_the_list_find_studies_by_name() -> None:
         page = open_page(owner, address).content.decode()
         assert "Containers on three machines" in page
         assert "Containers in private" not in page
+
+
+def test_the_page_belongs_to_experiments_in_the_top_bar() -> None:
+    owner = UserFactory()
+    study = StudyFactory(owner=owner, members=[ExperimentFactory(owner=owner)])
+    for address in ("/studies/", study.get_absolute_url(), "/recurring/", "/experiments/"):
+        soup = BeautifulSoup(open_page(owner, address).content, "html.parser")
+        assert [link.text for link in soup.select("nav [aria-current]")] == ["Experiments"], address

@@ -39,9 +39,9 @@ def launch_study(
     if arguments.json:
         print_json({**study.raw, "address": address}, indent=None if arguments.wait else 2)
     else:
-        what = "of drafts is made" if arguments.draft else "is launched"
-        experiments = f"{count} experiment{'' if count == 1 else 's'}"
-        print_line(f"Study study:{study.id} {what}, {experiments}: {address}")
+        what, members = ("made", "draft") if arguments.draft else ("launched", "experiment")
+        counted = f"{count} {members}{'' if count == 1 else 's'}"
+        print_line(f"study:{study.id} is {what}, {counted}: {address}")
     return follow_study(client, study.id, arguments) if arguments.wait else 0
 
 
