@@ -16,12 +16,12 @@ from experiments.execution.journals import find_journal_line, parse_moment
 from experiments.execution.run_measures import Measures, measure_run
 from experiments.execution.segment_facts import (
     CONTINUED,
-    count_most_segments,
     explain_unfinished,
 )
 from experiments.execution.stored_records import make_stored_record
 from experiments.loaded_files import shorten_loaded
 from experiments.models import Job, Run, StoredRecord
+from experiments.models.segment import count_most_segments
 from experiments.models.states import NOT_STARTED
 from experiments.snapshots import find_differing_facts, replace_paths
 from runners.job_failures import name_run_failure

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from experiments.models import Run
+from experiments.models.segment import count_most_segments
 from runners.payload.main import UNFINISHED
 from runners.records import RunRecord
 from runners.shapes import SEGMENT
@@ -14,12 +14,6 @@ from runners.untrusted import Damaged, parse_document
 FILE = "segment.json"
 CONTINUED = "to be continued"
 """The reason of a run that has left a checkpoint: a further job goes on with it."""
-
-
-def count_most_segments(workload: Mapping[str, Any]) -> int:
-    """Return how many jobs a run of a frozen workload may take."""
-    most = workload.get("parameters", {}).get("segments", 1)
-    return most if isinstance(most, int) and not isinstance(most, bool) else 1
 
 
 def read_segment_facts(run_record: RunRecord | None) -> dict[str, Any]:

@@ -18,10 +18,10 @@ from experiments.execution.run_measures import Measures
 from experiments.execution.segment_facts import (
     CONTINUED,
     FILE,
-    count_most_segments,
     read_segment_facts,
 )
 from experiments.models import Job, NodeSamples, Run, RunFile, Segment, Series, StoredRecord
+from experiments.models.segment import count_most_segments
 from experiments.models.states import NOT_STARTED
 from runners.ends import find_end
 from runners.run_measures import Measure

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from experiments.design import Scale
-from experiments.execution.segment_facts import count_most_segments
 from experiments.models import Job, Partition, Run, Segment, SentFile
+from experiments.models.segment import count_most_segments
 from experiments.planning import rules
 from experiments.planning.scale_rules import count_processes_on_a_node
 from runners.data_sets import make_data_spec

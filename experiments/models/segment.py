@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.db import models
 
 from experiments.models.run import Job, Run
+
+
+def count_most_segments(workload: Mapping[str, Any]) -> int:
+    """Return how many jobs a run of a frozen workload may take."""
+    most = workload.get("parameters", {}).get("segments", 1)
+    return most if isinstance(most, int) and not isinstance(most, bool) else 1
 
 
 class Segment(models.Model):
@@ -67,3 +74,41 @@ class Segment(models.Model):
         """Return how long its job waited; None if that is not known."""
         value = self.measures.get("values", {}).get("queue_time", {}).get("value")
         return None if value is None else float(value)
+
+    @property
+    def seconds(self) -> dict[str, float | None]:
+        """Return what its program took for what, by name; None is not known."""
+        return {name: self.get_number(name) for name in SECONDS}
+
+    def describe(self) -> dict[str, Any]:
+        """Return what files say of it, as JSON; seconds that are not known are null."""
+        return {
+            "number": self.number,
+            "job": self.job.uid,
+            "node": self.node,
+            "ended": self.reason or "at the last step",
+            "began_at": self.began_at.isoformat() if self.began_at else None,
+            "ended_at": self.ended_at.isoformat() if self.ended_at else None,
+            "first_step": self.first_step,
+            "steps": self.steps,
+            "steps_lost": self.steps_lost,
+            "queue_seconds": self.queue_seconds,
+            **self.seconds,
+            "passed_over": self.facts.get("passed_over") or [],
+        }
+
+
+SECONDS = ("training_seconds", "warm_up_seconds", "saving_seconds", "restoring_seconds")
+
+
+def add_up_segments(segments: Iterable[Segment]) -> dict[str, Any]:
+    """Return the columns of files on a run that took several jobs: their number, and sums."""
+    rows = list(segments)
+    queued = [row.queue_seconds for row in rows]
+    return {
+        "segments": len(rows),
+        "segments_queue_seconds": None if None in queued else sum(filter(None, queued)),
+        "segments_saving_seconds": sum(row.get_number("saving_seconds") or 0 for row in rows),
+        "segments_restoring_seconds": sum(row.get_number("restoring_seconds") or 0 for row in rows),
+        "segments_steps_lost": sum(row.steps_lost for row in rows),
+    }

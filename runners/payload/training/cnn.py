@@ -23,7 +23,7 @@ def run(parameters: Dict[str, Any], recorder: Recorder, process: RunProcess) -> 
     source = None
     if parameters.get("data", "synthetic") != "synthetic":
         recorder.phase("data")  # before the slow import of the framework: data may be missing
-        source = open_data({**parameters, "image_size": shape[0]})
+        source = open_data({**parameters, "image_size": shape[0], "channels": shape[2]})
         classes = source.classes
     recorder.phase("import")
     backend = open_backend(parameters, process)

@@ -18,6 +18,7 @@ from typing import Any, Dict, Iterator, List, Tuple
 from ..frameworks import DataUnusable, StartError, load, set_threads
 from .data_checks import explain_tensorflow_error, require_directory, require_images
 from .imagenet import open_imagenet
+from .made_images import make_patterns
 from .small_images import CLASSES, Split, read_cifar10, read_mnist
 
 Batch = Tuple[Any, Any]  # images and labels
@@ -29,9 +30,10 @@ def open_data(parameters: Dict[str, Any]) -> Any:
     """Return an `Arrays` or an `ImageNet`, once its files are known to be there and whole.
 
     Reads of the parameters: data, data_directory, image_size (0 leaves images as large as they
-    are), framework and threads. Raises DataUnusable or StartError, within seconds.
+    are), framework and threads; for data=made also seed and channels, and image_size is not 0.
+    Raises DataUnusable or StartError, within seconds.
     """
-    name, directory = parameters["data"], parameters["data_directory"]
+    name, directory = parameters["data"], parameters.get("data_directory", "")
     image_size, threads = parameters.get("image_size", 0), parameters["threads"]
     framework = parameters.get("framework", "tensorflow")
     if name == "imagenet" and framework != "tensorflow":
@@ -40,6 +42,9 @@ def open_data(parameters: Dict[str, Any]) -> Any:
             "tensorflow, or another data set"
         )
     set_threads(threads)  # before NumPy is first loaded, which may be by the next lines
+    if name == "made":
+        splits = make_patterns(parameters["seed"], image_size, parameters["channels"])
+        return Arrays(*splits, image_size=image_size, augment=False)
     require_directory(directory, f"the data set {name}")
     if name == "mnist":
         return Arrays(*read_mnist(directory), image_size=image_size, augment=False)

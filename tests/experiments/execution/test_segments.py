@@ -13,10 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 
 from experiments.comparisons import compare_experiment
+from experiments.comparisons.run_rows import list_run_rows
+from experiments.comparisons.run_tables import make_runs_table
 from experiments.execution import lifecycle, run_ends
 from experiments.execution.further_attempts import find_further_attempts
+from experiments.execution.record_documents import describe_record
 from experiments.execution.retention import list_removable
 from experiments.execution.run_measures import Measures
 from experiments.execution.segment_facts import CONTINUED, read_segment_facts
@@ -39,7 +44,7 @@ from runners.node_rules import Judgement
 from runners.records import RunRecord
 from runners.run_measures import Measure
 from tests.conftest import finish
-from tests.factories import EnvironmentFactory, ExperimentFactory, WorkloadFactory
+from tests.factories import EnvironmentFactory, ExperimentFactory, RunFactory, WorkloadFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -75,7 +80,8 @@ json.dump(facts, open("segment.json", "w"))
 if doing == "stop":
     sys.exit(75)
 noise = os.getpid() % 97 / 1e5
-metrics = dict(step_time=(1.0 + {slow} + noise, "s"), loss=(1.0, "1"), training_time=(10.0 * number, "s"))
+metrics = dict(step_time=(1.0 + {slow} + noise, "s"), loss=(1.0, "1"),
+               training_time=(10.0 * number, "s"))
 result["metrics"] = {{name: dict(value=value, unit=unit)
                      for name, (value, unit) in metrics.items()}}
 json.dump(result, open("result.json", "w"))
@@ -282,7 +288,7 @@ def test_numbers_of_segments_that_differ_are_said(launch: Launch) -> None:
     comparison = compare_experiment(made)
     (pair,) = (pair for group in comparison.groups for pair in group.pairs)
     assert Stamp.CONFOUNDED in pair.stamps
-    assert any("jobs that the run took" in text for text in pair.differences), pair.differences
+    assert any("jobs that the run took" in str(row) for row in pair.facts.differences)
 
 
 # --- What comes from the cluster
@@ -331,3 +337,39 @@ def test_measures_of_other_sources_are_not_added() -> None:
     assert other.missing["run_time"] == "its segments have it from a and b"
     lacking = add_up([Segment(number=1)], Measures({"run_time": Measure(2.0, "s", "a")}, {}))
     assert lacking.missing["run_time"] == "of segment 1: it was not measured"
+
+
+# --- Where people read it
+
+
+def test_pages_and_files_say_what_the_jobs_of_a_run_did(launch: Launch, client: Client) -> None:
+    made = launch(("stop", "end"), ("hang", "end"), seconds=3)
+    client.force_login(made.owner)
+    page = client.get(reverse("run", args=[find_run(made, "other").uid])).content.decode()
+    assert "Segments" in page
+    assert "2 of at most 3 jobs" in page
+    assert "time limit reached" in page
+    assert "3 steps" in page, "which were lost"
+
+    rows = {row["environment"]: row for row in list_run_rows(made)}
+    assert rows["other"]["segments"] == rows["bare metal"]["segments"] == 2
+    assert rows["other"]["segments_steps_lost"] == 3
+    assert rows["bare metal"]["segments_restoring_seconds"] == 0.5
+    assert rows["bare metal"]["segments_saving_seconds"] == 0.5
+    table = make_runs_table(made)
+    assert "segments_steps_lost" in [column.name for column in table.columns]
+
+    record = describe_record(find_run(made, "other"))
+    assert [part["ended"] for part in record["segments"]] == [
+        "time limit reached",
+        "at the last step",
+    ]
+    json.dumps(record["segments"])
+
+
+def test_a_run_of_one_job_has_no_segments_anywhere(launch: Launch, client: Client) -> None:
+    run: Run = RunFactory(state="succeeded")
+    client.force_login(run.experiment.owner)
+    page = client.get(reverse("run", args=[run.uid])).content.decode()
+    assert "Segments" not in page
+    assert "segments" not in next(iter(list_run_rows(run.experiment)))
