@@ -97,7 +97,7 @@ def test_what_holds_a_directory_is_told_of_it_and_of_the_cluster(
 
 
 def test_each_directory_is_counted_once_under_the_first_reason(cluster: Cluster) -> None:
-    for holds in ((pin, link), (link, want), (want, file), (file,), ()):
+    for holds in ((go_on, pin), (pin, link), (link, want), (want, file), (file,), ()):
         job = ended(cluster)
         for hold in holds:
             hold(job)
