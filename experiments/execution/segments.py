@@ -71,6 +71,7 @@ def _is_segment(end: RunEnd) -> bool:
 
 def _make_segment(end: RunEnd, number: int) -> Segment:
     run, columns = end.run, end.columns
+    ended_as = columns.get("reason", "")
     reported = end.result or end.steps
     losses = reported.series.get("loss") if reported else None
     return Segment(
@@ -79,12 +80,12 @@ def _make_segment(end: RunEnd, number: int) -> Segment:
         job=run.job,
         directory=f"{run.job.directory}/{run.folder}",
         node=columns.get("node") or run.node,
-        reason=columns.get("reason", ""),
+        reason=ended_as,
         began_at=columns.get("began_at") or run.began_at,
         ended_at=columns.get("ended_at") or run.ended_at,
         facts=read_segment_facts(end.run_record),
         reported_steps=len(losses[1]) if losses else None,
-        measures=_describe_measures(end.measures, columns.get("reason", "")),
+        measures=_describe_measures(end.measures, ended_as),
     )
 
 
@@ -119,8 +120,8 @@ def add_up(earlier: Sequence[Segment], last: Measures) -> Measures:
         for segment in earlier:
             stored = segment.measures.get("values", {}).get(name)
             if stored is None:
-                reason = segment.measures.get("missing", {}).get(name, "it was not measured")
-                missing[name] = f"of segment {segment.number}: {reason}"
+                why = segment.measures.get("missing", {}).get(name, "it was not measured")
+                missing[name] = f"of segment {segment.number}: {why}"
                 break
             parts.append(Measure(stored["value"], stored["unit"], stored["source"]))
         else:

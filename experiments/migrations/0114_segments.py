@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
                 ('number', models.PositiveSmallIntegerField(help_text='Counted from 1.')),
                 ('directory', models.CharField(help_text="The run's, in the job's: its checkpoints lie there.", max_length=1000)),
                 ('node', models.CharField(blank=True, max_length=255)),
-                ('reason', models.CharField(blank=True, help_text='Why it was not the last one; empty: it was.', max_length=40)),
+                ('reason', models.CharField(blank=True, max_length=40)),
                 ('began_at', models.DateTimeField(null=True)),
                 ('ended_at', models.DateTimeField(null=True)),
                 ('facts', models.JSONField(default=dict, help_text='What its program wrote down of it; empty: nothing that can be read.')),

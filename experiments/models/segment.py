@@ -26,9 +26,8 @@ class Segment(models.Model):
         max_length=1000, help_text="The run's, in the job's: its checkpoints lie there."
     )
     node = models.CharField(max_length=255, blank=True)
-    reason = models.CharField(
-        max_length=40, blank=True, help_text="Why it was not the last one; empty: it was."
-    )
+    reason = models.CharField(max_length=40, blank=True)
+    """That of its run's end in this job; empty: it was the last one, and succeeded."""
     began_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     facts = models.JSONField(
