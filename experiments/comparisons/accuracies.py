@@ -151,11 +151,10 @@ def _add_up_wall_times(experiment: Experiment) -> dict[str, float]:
     if not any(count_most_segments(workload) > 1 for workload in workloads):
         return {}
     seconds: dict[str, float] = {}
-    rows = Segment.objects.filter(
-        run__experiment=experiment, began_at__isnull=False, ended_at__isnull=False
-    )
+    rows = Segment.objects.filter(run__experiment=experiment)
     for uid, began, ended in rows.values_list("run__uid", "began_at", "ended_at"):
-        seconds[uid] = seconds.get(uid, 0.0) + (ended - began).total_seconds()
+        if began and ended:
+            seconds[uid] = seconds.get(uid, 0.0) + (ended - began).total_seconds()
     return seconds
 
 
