@@ -10,10 +10,11 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from runners import launching, page_cache
 from runners.data_sets import VARIABLE, build_proof_arguments, describe_data, why_no_data_path
-from runners.jobs import DataSpec, EnvironmentSpec, JobSpec, RunSpec
+from runners.jobs import DataSpec, EnvironmentSpec, JobSpec, RunSpec, SegmentSpec
 from runners.node_samples import LEAST_INTERVAL_SECONDS, MOST_SAMPLES
 from runners.payload import read_payload_files
 from runners.runtimes import RUNTIMES, Inside, Runtime
@@ -55,10 +56,21 @@ def render_own_files(job: JobSpec, scheduler: Scheduler) -> dict[str, bytes]:
             "gpus": job.resources.gpus_per_node // job.launch.instances,  # of a node
             "instances": job.launch.instances,
             **({"data_set": describe_data(run.data)} if run.data else {}),
+            **({"segment": _describe_segment(run, run.segment)} if run.segment else {}),
         }
         text = json.dumps(spec, ensure_ascii=False, indent=2)
         files[f"runs/{run.directory_name}/spec.json"] = text.encode()
     return files
+
+
+def _describe_segment(run: RunSpec, segment: SegmentSpec) -> dict[str, Any]:
+    """Return what the payload has to know of a run that may take several jobs."""
+    return {
+        "number": segment.number,
+        "most": segment.most,
+        "limit_seconds": run.time_limit_seconds,
+        "earlier": list(segment.earlier),
+    }
 
 
 def _name_interpreter(run: RunSpec) -> dict[str, str]:
@@ -146,7 +158,8 @@ def _render_run(job: JobSpec, run: RunSpec, number: int) -> str:
     directory = job.locate_run(run)
     gpus = job.resources.gpus_per_node > 0
     data = run.data.path if run.data else ""
-    inside = Inside(environment, directory, binds=(job.directory,), gpus=gpus, data=data)
+    earlier = run.segment.earlier if run.segment else ()
+    inside = Inside(environment, directory, binds=(job.directory, *earlier), gpus=gpus, data=data)
     container_command = runtime.wrap(inside)
     workload, payload = WORKLOADS[run.workload], f"{job.directory}/payload"
     if workload.is_recorded_outside(run.parameters):
@@ -261,6 +274,9 @@ def _refuse_unsafe(job: JobSpec) -> None:
         if why := why_no_file_name(name):
             raise ValueError(why)
     for run in job.runs:
+        for path in run.segment.earlier if run.segment else ():
+            if not path.startswith("/") or set(":,") & set(path):
+                raise ValueError(f"a run's directory is absolute, without : and , but {path!r}")
         if run.data != job.data or (run.data and why_no_data_path(run.data.path)):
             raise ValueError(f"no job can read the data set {run.data!r}")
         runtime = RUNTIMES[run.environment.runtime]()

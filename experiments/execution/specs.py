@@ -8,11 +8,20 @@ from dataclasses import replace
 from typing import Any
 
 from experiments.design import Scale
-from experiments.models import Job, Partition, Run, SentFile
+from experiments.models import Job, Partition, Run, Segment, SentFile
+from experiments.models.segment import count_most_segments
 from experiments.planning import rules
 from experiments.planning.scale_rules import count_processes_on_a_node
 from runners.data_sets import make_data_spec
-from runners.jobs import DataSpec, EnvironmentSpec, JobSpec, Launch, Resources, RunSpec
+from runners.jobs import (
+    DataSpec,
+    EnvironmentSpec,
+    JobSpec,
+    Launch,
+    Resources,
+    RunSpec,
+    SegmentSpec,
+)
 from runners.node_rules import OTHERS
 from runners.schedulers import SCHEDULERS
 
@@ -36,6 +45,7 @@ def make_job_spec(job: Job, planned: Sequence[Run] | None = None) -> JobSpec:
             environment=make_environment_spec(run.spec["environment"]),
             time_limit_seconds=run.spec["workload"]["time_limit_seconds"],
             data=_make_data_spec(run.spec["workload"]),
+            segment=_make_segment_spec(run),
         )
         for run in sorted(
             job.runs.all() if planned is None else planned, key=lambda run: run.position
@@ -57,6 +67,18 @@ def make_job_spec(job: Job, planned: Sequence[Run] | None = None) -> JobSpec:
 def _make_data_spec(workload: dict[str, Any]) -> DataSpec | None:
     """Return the data set of a run, from the frozen plan."""
     return make_data_spec(workload["data_set"]) if workload.get("data_set") else None
+
+
+def _make_segment_spec(run: Run) -> SegmentSpec | None:
+    """Return which of several jobs this is of a run; None of a run that has one alone."""
+    most = count_most_segments(run.spec["workload"])
+    if most == 1:
+        return None
+    stored = (
+        Segment.objects.filter(run=run).order_by("-number") if run.pk else Segment.objects.none()
+    )
+    earlier = tuple(stored.values_list("directory", flat=True))
+    return SegmentSpec(len(earlier) + 1, most, earlier)
 
 
 def _counts_gpu_processes(job: Job, planned: Sequence[Run] | None) -> bool:
