@@ -12,6 +12,7 @@ class Migration(migrations.Migration):
             name="changed_tree",
             field=models.CharField(
                 blank=True,
+                db_default="",
                 editable=False,
                 help_text="The hash after the runtime changed files, for its mode or to add the "
                 "driver's; tree: before.",
@@ -23,6 +24,7 @@ class Migration(migrations.Migration):
             name="driver_files",
             field=models.JSONField(
                 blank=True,
+                db_default=[],
                 default=list,
                 editable=False,
                 help_text="Paths inside of the files of the GPU's driver, copied when it was "

@@ -168,12 +168,14 @@ class StagedImage(models.Model):
     changed_tree = models.CharField(
         max_length=71,
         blank=True,
+        db_default="",
         editable=False,
         help_text="The hash after the runtime changed files, for its mode or to add the driver's; "
         "tree: before.",
     )
     driver_files = models.JSONField(
         default=list,
+        db_default=[],
         blank=True,
         editable=False,
         help_text="Paths inside of the files of the GPU's driver, copied when it was staged.",
