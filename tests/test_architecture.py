@@ -140,6 +140,7 @@ ROOMS = {
         "interpreters": "",
         "jobs": "",
         "data_sets": "jobs",
+        "code_copies": "jobs",
         "payload": "",
         "terminal": "",
         "untrusted": "",
@@ -155,13 +156,14 @@ ROOMS = {
         "loaded_modules": "untrusted",
         "runtimes": "jobs",
         "schedulers": "errors jobs transports untrusted",
-        "workloads": "directories errors payload transports untrusted",
+        "workloads": "code_copies directories errors payload transports untrusted",
         "run_measures": "workloads",
         "gpu_measures": "node_samples run_measures workloads",
         "host_energy": "run_measures untrusted workloads",
         "images": "errors jobs payload runtimes",
         "launching": "jobs schedulers",
-        "scripts": "data_sets jobs launching node_samples payload runtimes schedulers workloads",
+        "scripts": "code_copies data_sets jobs launching node_samples payload runtimes schedulers "
+        "workloads",
         "software": "interpreters jobs runtimes scripts",
         "recipes": "images jobs scripts software",
         "file_builds": "images jobs recipes",
@@ -204,6 +206,7 @@ ROOMS = {
         "planning": "design models statistics",
         "images": "access clusters models notify",
         "data_sets": "access models notify",
+        "code_copies": "access images models notify",
         "software": "access confounder_table design images models notify planning",
         "definitions": "access models planning",
         "presets": "access design models planning software",
@@ -219,8 +222,9 @@ ROOMS = {
         "bundles": "citations comparisons confounder_table images models planning provenance "
         "reproductions signing snapshot_facts statistics",
         "deposits": "access bundles citations design encryption models notifications notify",
-        "execution": "access clusters comparisons deposits design encryption images liveness "
-        "loaded_files models notifications notify planning presets recurring snapshots software",
+        "execution": "access clusters code_copies comparisons deposits design encryption images "
+        "liveness loaded_files models notifications notify planning presets recurring snapshots "
+        "software",
         "studies": "access definitions execution models notify",
         "health": "access execution models notifications notify statistics",
         "imports": "access bundles citations comparisons design execution models notify planning "

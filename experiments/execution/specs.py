@@ -11,8 +11,9 @@ from experiments.design import Scale
 from experiments.models import Job, Partition, Run, SentFile
 from experiments.planning import rules
 from experiments.planning.scale_rules import count_processes_on_a_node
+from runners.code_copies import make_code_spec
 from runners.data_sets import make_data_spec
-from runners.jobs import DataSpec, EnvironmentSpec, JobSpec, Launch, Resources, RunSpec
+from runners.jobs import CodeSpec, DataSpec, EnvironmentSpec, JobSpec, Launch, Resources, RunSpec
 from runners.node_rules import OTHERS
 from runners.schedulers import SCHEDULERS
 
@@ -36,6 +37,7 @@ def make_job_spec(job: Job, planned: Sequence[Run] | None = None) -> JobSpec:
             environment=make_environment_spec(run.spec["environment"]),
             time_limit_seconds=run.spec["workload"]["time_limit_seconds"],
             data=_make_data_spec(run.spec["workload"]),
+            code=_make_code_spec(run.spec["workload"]),
         )
         for run in sorted(
             job.runs.all() if planned is None else planned, key=lambda run: run.position
@@ -57,6 +59,11 @@ def make_job_spec(job: Job, planned: Sequence[Run] | None = None) -> JobSpec:
 def _make_data_spec(workload: dict[str, Any]) -> DataSpec | None:
     """Return the data set of a run, from the frozen plan."""
     return make_data_spec(workload["data_set"]) if workload.get("data_set") else None
+
+
+def _make_code_spec(workload: dict[str, Any]) -> CodeSpec | None:
+    """Return the code of a run, from the frozen plan."""
+    return make_code_spec(workload["code"]) if workload.get("code") else None
 
 
 def _counts_gpu_processes(job: Job, planned: Sequence[Run] | None) -> bool:
