@@ -263,8 +263,10 @@ ROOMS = {
         "catalogue": "access images lists live_parts typed_requests",
         "software": "access catalogue file_fields form_styles typed_requests",
         "data_sets": "access catalogue form_styles typed_requests",
+        "code_copies": "access typed_requests",
         "imports": "access form_styles typed_requests uploads",
-        "planning": "access catalogue file_fields form_problems form_styles typed_requests",
+        "planning": "access catalogue code_copies file_fields form_problems form_styles "
+        "typed_requests",
         "management": "comparisons planning",
         "presets": "access form_styles planning typed_requests",
         "publishing": "access comparisons form_styles typed_requests",
@@ -282,9 +284,9 @@ ROOMS = {
         "software studies typed_requests uploads",
         "settings": "environment",
         "apps": "access",
-        "urls": "access api catalogue clusters comparisons data_sets docs execution glossary_views "
-        "health images imports notifications overview_views planning presets provenance publishing "
-        "recurring reproductions search software studies",
+        "urls": "access api catalogue clusters code_copies comparisons data_sets docs execution "
+        "glossary_views health images imports notifications overview_views planning presets "
+        "provenance publishing recurring reproductions search software studies",
         "wsgi": "",
     },
     "standalone": {

@@ -5,9 +5,8 @@ Rows and rules; ticks do the work.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from experiments.access import audit, permissions
 from experiments.code_copies.archives import find_kept
@@ -121,8 +120,8 @@ def why_not_remove(row: CodeCopy) -> str:
     return f"An experiment that has not ended reads {row}." if used.exists() else ""
 
 
-def list_workloads_of(source: CodeSource) -> Iterable[Workload]:
-    """Return all workloads whose code this is, as a query set."""
+def list_workloads_of(source: CodeSource) -> QuerySet[Workload]:
+    """Return all workloads whose code this is."""
     if source.commit:
         return Workload.objects.filter(parameters__code_commit=source.commit)
     return Workload.objects.filter(parameters__code_archive=source.archive)

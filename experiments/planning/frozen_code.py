@@ -7,8 +7,8 @@ from typing import Any
 
 from django.db.models import Q
 
-from experiments.models import Cluster, CodeCopy, Experiment, Workload
-from runners.code_copies import CodeSource, find_source
+from experiments.models import Cluster, CodeCopy, Experiment, User, Workload
+from runners.code_copies import ARCHIVE, CodeSource, find_source
 
 PROOF_SECONDS = 70
 """For how long a job may read all files of its code: 50,000 of them, by 1,000 a second, and more.
@@ -55,6 +55,21 @@ def lock_code_copies(experiment: Experiment) -> None:
         keys = [row.pk for row in copies.values()]
         rows = CodeCopy.objects.select_for_update(of=("self",), no_key=True).filter(pk__in=keys)
         list(rows.order_by("pk").values_list("pk"))
+
+
+def explain_closed_archive(parameters: Mapping[str, Any], user: User) -> str:
+    """Return why `user` may not make a workload with the archive that a file names; "" if they may.
+
+    A file may state any check sum: of an archive that others keep here it opens nothing.
+    """
+    sha256 = str(parameters.get(ARCHIVE) or "")
+    rows = Workload.objects.visible_to(user)
+    if not sha256 or rows.filter(parameters__code_archive=sha256).exists():
+        return ""
+    return (
+        f"The archive with the sha256 {sha256[:12]}… is not here, or in no workload that you may "
+        "view: send it with a workload of your own, and it is found by its check sum."
+    )
 
 
 def describe_unready_code(workloads: Sequence[Workload], cluster: Cluster) -> list[str]:
