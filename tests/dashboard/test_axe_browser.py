@@ -48,6 +48,7 @@ WITHOUT_LOGGING_IN = (
     *("/login/", "/client/", "/docs/", "/docs/administration/"),
     *("/glossary/", "/no-such-page/"),
 )
+FIGURES = ("_svg", "_png", "_pdf")
 ERRORS = (400, 403, 404, 409, 500, 503)
 PARTS_OF_PAGES = ("/search/results/",)
 
@@ -55,7 +56,9 @@ PARTS_OF_PAGES = ("/search/results/",)
 def list_addresses(own: dict[str, list[Any]]) -> Iterator[str]:
     """Yield what can be opened: Tare's own addresses, then those of the administration."""
     for name, (method, what, _) in RULES.items():
-        if method == GET and name not in ("link", "run_file"):  # without a log-in; a file's bytes
+        if name in ("link", "run_file") or name.endswith(FIGURES):
+            continue  # without a log-in; a file's bytes; a figure, which is none without results
+        if method == GET:
             yield reverse(name, args=own[what])
     yield reverse("comparison", args=own["results"]) + "?section=all"
     yield reverse("admin:index")

@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 from experiments.models import Experiment
 from tests.dashboard.conftest import Open
 from tests.dashboard.planning.test_definition_drafts import make_place
+from tests.dashboard.test_axe_browser import SETTLE
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 WIDTHS = (390, 1024, 1440)
@@ -39,6 +40,7 @@ def test_a_wrong_file_is_mended_on_the_page_and_imported(
             assert page.evaluate(overflow) <= 0, width
             if SHOTS:
                 page.screenshot(path=f"{SHOTS}/import-{width}-{theme}.png", full_page=True)
+        page.evaluate(SETTLE)
         assert Axe().run(page).response["violations"] == [], theme
     choice.select_option(place.partition.name)
     page.get_by_role("button", name="Import as a draft").click()

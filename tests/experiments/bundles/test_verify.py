@@ -147,6 +147,7 @@ PUBLISHED = {
     "resnet50-on-one-and-two-h200": (2, 253),
     "resnet50-on-four-h200": (1, 128),
     "resnet50-deterministic-on-one-two-and-four-h200": (3, 468),
+    "resnet50-ddp-on-two-h200": (1, 118),
 }
 """The bundles of the docs: how many verdicts and how many numbers each has."""
 
