@@ -16,7 +16,6 @@ from experiments.access import permissions
 from experiments.code_copies import code_requests
 from experiments.code_copies.archives import find_kept
 from experiments.models import Cluster, CodeArchive, CodeCopy, Operation, User, Workload
-from runners.code_copies import find_source
 
 
 @require_POST
@@ -70,7 +69,7 @@ def _request(request: Request, pk: int, ask: Callable[[CodeCopy], object]) -> Ht
 
 def describe_code(workload: Workload, user: User) -> dict[str, Any]:
     """Return what the page of a workload shows of its code; {} where it names none."""
-    source = find_source(workload.parameters)
+    source = code_requests.find_code(workload)
     if source is None:
         return {}
     seen = Cluster.objects.visible_to(user)

@@ -23,12 +23,19 @@ from dashboard.planning.sent_files import (
 )
 from dashboard.planning.workload_forms import FORMS, WorkloadForm
 from dashboard.typed_requests import Request
-from experiments.code_copies.archives import NotKept, explain_missing_file, find_kept, keep_archive
+from experiments.code_copies.archives import (
+    ARCHIVE,
+    COMMIT,
+    LARGEST_MB,
+    REPOSITORY,
+    NotKept,
+    explain_missing_file,
+    find_kept,
+    keep_archive,
+)
 from experiments.models import CodeArchive, SentFile, Workload
 from experiments.presets.commands import group_commands
 from experiments.presets.programs import Ready
-from runners.code_copies import ARCHIVE, COMMIT, REPOSITORY
-from runners.payload.code_archive import LARGEST_ARCHIVE
 from runners.workloads import patterns
 from runners.workloads.given import (
     LARGEST_FILE,
@@ -121,7 +128,7 @@ class CommandForm(WorkloadForm):
         label="Send an archive",
         required=False,
         allow_empty_file=True,
-        help_text=f"A tar, tar.gz, tar.xz or zip of at most {LARGEST_ARCHIVE // 10**6} MB, with "
+        help_text=f"A tar, tar.gz, tar.xz or zip of at most {LARGEST_MB} MB, with "
         "its subfolders. Each cluster gets it once and unpacks it.",
     )
     log = forms.CharField(

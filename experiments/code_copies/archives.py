@@ -8,10 +8,15 @@ from pathlib import Path
 
 from experiments.images import store
 from experiments.models import CodeArchive
+from runners import code_copies
 from runners.payload import code_archive
 from runners.payload.code_archive import BadArchive, Member
 
 LONGEST_NAME = 200
+LARGEST_MB = code_archive.LARGEST_ARCHIVE // 10**6
+ARCHIVE = code_copies.ARCHIVE
+REPOSITORY, COMMIT = code_copies.REPOSITORY, code_copies.COMMIT
+"""The parameters of a workload that name its code."""
 
 
 class NotKept(Exception):

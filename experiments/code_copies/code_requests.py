@@ -52,6 +52,11 @@ def put(workload: Workload, cluster: Cluster, by: User) -> CodeCopy:
     return row
 
 
+def find_code(workload: Workload) -> CodeSource | None:
+    """Return where the code of a workload comes from; None where it names none."""
+    return find_source(workload.parameters)
+
+
 def why_not_put(source: CodeSource, cluster: Cluster, by: User) -> str:
     """Return why `by` may not put code on a cluster; "" if they may."""
     if cluster.is_by_hand:
