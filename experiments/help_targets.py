@@ -141,8 +141,8 @@ PANELS: dict[str, dict[str, str]] = {
     "reproduction": {"form": "reproducing#before-the-launch"},
     "study": {"study": "experiment-files#studies"},
     "studies": {
-        "studies": "comparison-page#across-studies",
-        "summary": "statistics#across-studies",
+        "studies": "comparison-page#across-experiments",
+        "summary": "statistics#across-experiments",
     },
 }
 """By the page, then by the name of the panel."""

@@ -19,6 +19,7 @@ from redis.exceptions import RedisError
 from redis.retry import Retry
 from rq import Queue
 
+from experiments import valkey_pause
 from experiments.models import (
     CheckReport,
     ClusterReading,
@@ -38,6 +39,8 @@ VISITS = {
 }
 # A queue of its own for what takes minutes: a tick must not wait behind it.
 BULK = "bulk"
+LONGEST_WAIT = 1.0
+"""Seconds that a click waits for Valkey before it does without."""
 OWN_QUEUE_SECONDS = 60
 """After as many the queue of a process that takes nothing from it is forgotten."""
 
@@ -57,11 +60,11 @@ def name_own_queue(process: str) -> str:
     return f"default-{process}"
 
 
-def get_queue(name: str) -> Queue:
+def get_queue(name: str, connection: Redis | None = None) -> Queue:
     """Return a queue by its name; one of a single process is gone soon after it."""
     if name in settings.RQ_QUEUES:
-        return django_rq.get_queue(name)
-    like = django_rq.get_queue("default")
+        return django_rq.get_queue(name, connection=connection)
+    like = django_rq.get_queue("default", connection=connection)
     return Queue(
         name,
         connection=like.connection,
@@ -134,15 +137,23 @@ def is_bulk_free() -> bool:
 
 def is_valkey_there() -> bool:
     """Return whether Valkey answers within two seconds."""
-    connection = Redis.from_url(
-        settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0)
-    )
+    connection = _connect(settings.REDIS_URL, 2.0)
     try:
         return bool(connection.ping())
     except RedisError:
         return False
     finally:
         connection.close()
+
+
+def _connect(url: str, longest_wait: float) -> Redis:
+    """Return a connection that is waited for so many seconds; the usual ones take 5, and more."""
+    return Redis.from_url(
+        url,
+        socket_timeout=longest_wait,
+        socket_connect_timeout=longest_wait,
+        retry=Retry(NoBackoff(), 0),
+    )
 
 
 def _enqueue_on_commit(task: str, pk: int, *, queue: str = "default") -> None:
@@ -154,9 +165,12 @@ def enqueue(task: str, pk: int, *, queue: str = "default") -> None:
 
     Without Valkey, do nothing: the clock comes round anyway.
     """
+    if valkey_pause.is_paused():
+        return
     name = f"{task.rpartition('.')[2]}-{pk}"
-    tasks = get_queue(queue)
+    connection = _connect(str(settings.RQ_QUEUES["default"]["URL"]), LONGEST_WAIT)
     try:
+        tasks = get_queue(queue, connection)
         if any(job_id.rpartition("-")[0] == name for job_id in tasks.get_job_ids()):
             return
         job_id = f"{name}-{secrets.token_hex(8)}"
@@ -166,4 +180,6 @@ def enqueue(task: str, pk: int, *, queue: str = "default") -> None:
         if not is_lasting:
             tasks.connection.expire(tasks.key, OWN_QUEUE_SECONDS)
     except RedisError:
-        return
+        valkey_pause.begin_pause()
+    finally:
+        connection.close()

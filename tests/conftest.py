@@ -22,7 +22,7 @@ from hypothesis import settings as hypothesis_settings
 from pytest_django import Settings
 
 from dashboard.comparisons import export_limit
-from experiments import execution
+from experiments import execution, valkey_pause
 from experiments.execution import lifecycle
 from experiments.models import Cluster, Environment, Experiment, Job, Workload
 from lab.host import hold_lock
@@ -116,6 +116,12 @@ def _no_file_is_being_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Free the places of files that tests before have fetched and not read."""
     free = deque(range(export_limit.MOST_AT_ONCE))
     monkeypatch.setattr(export_limit, "_free", free)
+
+
+@pytest.fixture(autouse=True)
+def _valkey_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget that Valkey did not answer the test before."""
+    monkeypatch.setattr(valkey_pause, "_ends_at", 0.0)
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ class TokenForm(Styled, forms.Form):
     name = forms.CharField(max_length=100, help_text="Where it is used, such as: nightly job.")
     scopes = forms.MultipleChoiceField(
         label="May",
-        choices=Scope.choices,
+        choices=[(scope.value, f"{scope.value}: {scope.label}") for scope in Scope],
         initial=list_usual_scopes,
         widget=forms.CheckboxSelectMultiple,
         help_text="Never more than you may yourself.",

@@ -133,3 +133,10 @@ class PasswordForm(Styled, PasswordChangeForm):
         field = self.fields["withdraws_tokens"]
         field.label = f"Withdraw my {count} {tokens}"
         field.help_text = f"Otherwise {'it' if count == 1 else 'they'} {verb} as before."
+
+    def save(self, commit: bool = True) -> Any:
+        """Store the new password alone: role and groups may have been changed meanwhile."""
+        person = super().save(commit=False)
+        if commit:
+            person.save(update_fields=["password"])
+        return person

@@ -9,12 +9,13 @@ from django.db.models import Model
 
 from dashboard.form_styles import Styled
 from experiments.access import audit
+from experiments.access.own_columns import OwnColumns
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.execution import moves
 from experiments.models import Experiment, User
 
 
-class VisibilityForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
+class VisibilityForm(OwnColumns, VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
     """The visibility of a row, and the groups that it means."""
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
@@ -33,14 +34,9 @@ def make_visibility_form(model: type[Model]) -> Any:
 
 
 def save_visibility(form: Any, by: User) -> None:
-    """Save a valid form, with entries of the audit log and of the experiment's events.
-
-    No other column is written: a run may end, or labels change, since the row was read.
-    """
+    """Save a valid form, with entries of the audit log and of the experiment's events."""
     row = form.instance
     with audit.log_change(by, row):
-        form.save(commit=False)
-        row.save(update_fields=["visibility"])
-        form.save_m2m()
+        form.save()
         if isinstance(row, Experiment):
             moves.record_event(row, "visibility changed", why=row.visibility_text, by=by)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
 from django.db.models import Q
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
-from ninja import Field, Router, Schema
+from ninja import Field, Query, Router, Schema
 
 from dashboard.access.rights import changeable_row, visible_row
 from dashboard.api.catalogue_routes import send_described
@@ -18,7 +19,7 @@ from dashboard.api.experiment_routes import REFUSED, Key
 from dashboard.api.form_bodies import StrictBody
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
-from dashboard.api.list_parts import send_content
+from dashboard.api.list_parts import MOST, USUAL, send_content, send_list
 from dashboard.api.problems import (
     FieldProblem,
     Problem,
@@ -75,9 +76,10 @@ class PauseSchema(Schema):
 
 
 class PauseList(Schema):
-    """The pauses of a cluster."""
+    """A part of the list of the pauses of a cluster."""
 
     items: list[PauseSchema]
+    next: str | None
 
 
 @router.patch("clusters/{pk}", auth=CLUSTERS, response=CHANGED)
@@ -145,22 +147,31 @@ def try_cluster(request: ApiRequest, pk: Key) -> HttpResponse:
 
 
 @router.get("clusters/{pk}/pauses", auth=READ, response={200: PauseList, **REFUSED})
-def list_pauses(request: ApiRequest, pk: Key) -> HttpResponse:
+def list_pauses(
+    request: ApiRequest,
+    pk: Key,
+    limit: Annotated[int, Query(ge=1, le=MOST)] = USUAL,
+    cursor: str = "",
+    fields: str = "",
+) -> HttpResponse:
     """List the pauses of a cluster; not those of experiments that one may not view."""
     cluster = visible_row(request, Cluster, pk)
     seen = Experiment.objects.visible_to(request.user).values("pk")
     shown = cluster.pauses.filter(Q(experiment=None) | Q(experiment__in=seen))
+    return send_list(
+        request, shown, PauseSchema, _describe_pauses, limit=limit, cursor=cursor, fields=fields
+    )
+
+
+def _describe_pauses(rows: Sequence[Pause]) -> Iterable[PauseSchema]:
     names = PauseSchema.model_fields.keys() - {"id", "partition", "experiment"}
-    items = [
-        PauseSchema(
+    for row in rows:
+        yield PauseSchema(
             id=row.pk,
             partition=row.partition_id,
             experiment=row.experiment_id,
             **{name: getattr(row, name) for name in names},
         )
-        for row in shown
-    ]
-    return send_content(request, PauseList(items=items))
 
 
 @router.post("pauses/{pk}/try", auth=CLUSTERS, throttle=HEAVY, response=CHANGED)

@@ -61,6 +61,7 @@ WRONG_KIND = (
 )
 INVALID = "The file is not valid."
 STUDY_FILE = "/docs/api/#studies"
+NAMES_TABLE = "/docs/experiment-files/#names"
 """The type of the problem by which programs know that a file is to be sent as a study."""
 SEND_AS_STUDY = "This is the file of a study: send it to /api/v1/studies."
 FROZEN = "A launched experiment is frozen."
@@ -157,7 +158,7 @@ def _read_names(sent: Any) -> Names:
             for one in names
         ]
         detail = "The table of names is not valid."
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, problems)
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, problems, type=NAMES_TABLE)
     return names
 
 

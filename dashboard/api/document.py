@@ -23,7 +23,7 @@ ERRORS = {
     HTTPStatus.BAD_REQUEST: "The request cannot be read: no UTF-8, a NUL, or no JSON.",
     HTTPStatus.UNAUTHORIZED: "No token, or one that opens nothing.",
     HTTPStatus.FORBIDDEN: "The token's scopes, or its owner's rights, do not allow this.",
-    HTTPStatus.NOT_FOUND: "There is no such row, or the owner of the token may not view it.",
+    HTTPStatus.NOT_FOUND: "It is not there, or the owner of the token may not view it.",
     HTTPStatus.CONFLICT: "Not in this state: somebody or something was faster.",
     HTTPStatus.LENGTH_REQUIRED: "The content came in pieces, without its length.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "More was sent than is read.",
@@ -45,7 +45,8 @@ SCHEMES: Json = {
     TOKEN: {
         "type": "http",
         "scheme": "bearer",
-        "description": "A token of Account → API tokens, with the scope that is named.",
+        "description": "A token with the scope that is named; “API tokens” in the menu with "
+        "your name makes one.",
     },
     SESSION: {
         "type": "apiKey",

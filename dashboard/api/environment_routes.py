@@ -160,7 +160,13 @@ def inspect_environment(request: ApiRequest, pk: Key) -> HttpResponse:
     "environments/{pk}/against-itself",
     auth=EXPERIMENTS,
     throttle=HEAVY,
-    response={201: ExperimentSchema, 409: ProblemSchema, 422: ProblemSchema, **REFUSED},
+    response={
+        200: ExperimentSchema,
+        201: ExperimentSchema,
+        409: ProblemSchema,
+        422: ProblemSchema,
+        **REFUSED,
+    },
 )
 @idempotent
 def draft_aa_test(
@@ -170,16 +176,17 @@ def draft_aa_test(
         int | None, Query(ge=1, lt=2**63, description="The number of a partition; else any.")
     ] = None,
 ) -> HttpResponse:
-    """Make the draft of an A/A test, or return the one that one has already."""
+    """Make the draft of an A/A test; 200 with the one that one has already."""
     refuse(why_not_add(request.user, Experiment))
     row = visible_row(request, Environment, pk, *RELATED)
     row = row.copy_of or row
     refuse(why_not_use(request.user, row.cluster))
     with refusals_as_conflicts(CannotBeTested):
-        draft = draft_against_itself(row, partition, request.user).experiment
-    answer = read_experiment(request, draft.pk)
-    answer.status_code = HTTPStatus.CREATED
-    answer["Location"] = reverse("api:read_experiment", args=[draft.pk])
+        made = draft_against_itself(row, partition, request.user)
+    answer = read_experiment(request, made.experiment.pk)
+    if made.is_new:
+        answer.status_code = HTTPStatus.CREATED
+        answer["Location"] = reverse("api:read_experiment", args=[made.experiment.pk])
     return answer
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import HttpResponse
+from django.urls import reverse
 from ninja import Field, Router
 
 from dashboard.access.visibility_forms import save_visibility
@@ -77,7 +78,9 @@ def change_experiment(request: ApiRequest, pk: Key, change: ExperimentChange) ->
         forms.append(fill_in_visibility(request, experiment, change))
     require_valid(*forms)
     with transaction.atomic():
-        labels.relabel(experiment, request.user, **label_form.cleaned_data)
+        cleaned = label_form.cleaned_data
+        sent = {name: cleaned[name] for name in cleaned if getattr(change, name) is not None}
+        labels.relabel(experiment, request.user, **sent)
         for form in forms[1:]:
             save_visibility(form, request.user)
     return read_experiment(request, pk)
@@ -151,6 +154,7 @@ def clone_experiment(request: ApiRequest, pk: Key) -> HttpResponse:
         draft = make_copy(source, request.user)
     answer = read_experiment(request, draft.pk)
     answer.status_code = HTTPStatus.CREATED
+    answer["Location"] = reverse("api:read_experiment", args=[draft.pk])
     return answer
 
 

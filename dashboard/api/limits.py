@@ -18,6 +18,7 @@ from redis.exceptions import RedisError
 
 from dashboard.access.log_in import find_client_address
 from dashboard.api.problems import Problem
+from experiments import valkey_pause
 from experiments.models import ApiToken
 
 WINDOW_SECONDS = 60
@@ -25,11 +26,8 @@ REQUESTS, LAUNCHES, WRONG_TOKENS = 600, 30, 60
 """Each minute: requests by one token; what one person launches or has computed; and wrong tokens
 from one address.
 """
-PAUSE_SECONDS = 5
-"""For as long Valkey is not asked again after it did not answer: waiting for it costs time."""
 
 logger = logging.getLogger(__name__)
-_asks_again_at = 0.0
 
 
 def count_request(key: str) -> int:
@@ -37,8 +35,7 @@ def count_request(key: str) -> int:
 
     0: nobody knows, as Valkey does not answer.
     """
-    global _asks_again_at
-    if time.monotonic() < _asks_again_at:
+    if valkey_pause.is_paused():
         return 0
     counts = caches["limits"]
     numbered = f"{key}:{int(time.time() // WINDOW_SECONDS)}"
@@ -49,7 +46,7 @@ def count_request(key: str) -> int:
     except ValueError:  # Valkey was emptied between both
         return 1
     except RedisError as error:
-        _asks_again_at = time.monotonic() + PAUSE_SECONDS
+        valkey_pause.begin_pause()
         logger.warning("Requests of the API are not counted: Valkey does not answer (%s)", error)
         return 0
 
@@ -71,7 +68,7 @@ def refuse_wrong_tokens(request: HttpRequest) -> None:
         raise Problem(
             HTTPStatus.TOO_MANY_REQUESTS,
             f"Too many wrong tokens came from this address: try again in {seconds} s, with another "
-            "token. Account → API tokens makes one.",
+            "token. /account/tokens/ makes one.",
             headers={"Retry-After": str(seconds)},
         )
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from django.core.exceptions import RequestDataTooBig
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpResponse, JsonResponse
 
 from dashboard.api.limits import EACH_MINUTE
 from dashboard.api.mlflow_calls import CALLS, Call, Parameters
-from dashboard.api.problems import NO_TOKEN, NOT_FOUND, Problem
+from dashboard.api.problems import NO_TOKEN, NOT_FOUND, Problem, explain_failed_database
 from dashboard.api.requests import ApiRequest
-from dashboard.api.strict_requests import StrictParser
+from dashboard.api.strict_requests import StrictParser, refuse_size, refuse_unknown_length
 from dashboard.api.tokens import TokenAuth
 from experiments.models.api_token import Scope
 
@@ -26,6 +27,7 @@ CODES = {
     HTTPStatus.NOT_FOUND: "RESOURCE_DOES_NOT_EXIST",
     HTTPStatus.METHOD_NOT_ALLOWED: "ENDPOINT_NOT_FOUND",
     HTTPStatus.TOO_MANY_REQUESTS: "REQUEST_LIMIT_EXCEEDED",
+    HTTPStatus.SERVICE_UNAVAILABLE: "TEMPORARILY_UNAVAILABLE",
 }
 """MLflow's words for what is no success; of all else that a value is wrong."""
 READ_ONLY = (
@@ -39,6 +41,8 @@ _token = TokenAuth(Scope.READ)
 def answer_mlflow(request: ApiRequest, name: str) -> HttpResponse:
     """Answer a call of MLflow's REST API that reads; refuse the others in its form."""
     try:
+        refuse_unknown_length(request)
+        refuse_size(request)
         _log_in(request)
         call = _find_call(request, name)
         return JsonResponse(call.answer(request, _read_parameters(request, call)))
@@ -49,6 +53,8 @@ def answer_mlflow(request: ApiRequest, name: str) -> HttpResponse:
     except RequestDataTooBig as error:
         detail = f"What was sent is too large: {error}"
         return _send(Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail))
+    except (OperationalError, InterfaceError) as error:
+        return _send(explain_failed_database(error))
 
 
 def _send(problem: Problem) -> HttpResponse:

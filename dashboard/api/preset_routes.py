@@ -26,12 +26,12 @@ from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
 from dashboard.api.problems import Problem, ProblemSchema, refuse
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import EXPERIMENTS, READ
+from dashboard.api.visibility_changes import VisibilityChange, choose_visibility
 from dashboard.presets.own_preset_forms import OwnPresetForm, save_preset
 from dashboard.presets.preset_forms import PresetForm
 from experiments.access import audit
 from experiments.access.permissions import why_not_add, why_not_change
 from experiments.models import Experiment, OwnPreset
-from experiments.models.visibility import Visibility
 from experiments.presets import LAPTOP, PRESETS, Preset
 from experiments.presets.experiment_copies import OF_OTHERS
 from experiments.presets.own_presets import CannotBeUsed, describe_definition, make_draft
@@ -112,12 +112,10 @@ class OwnPresetList(Schema):
     next: str | None
 
 
-class OwnPresetChange(StrictBody):
+class OwnPresetChange(VisibilityChange):
     """What is to be another; what is not sent stays."""
 
     name: str | None = None
-    visibility: Visibility | None = None
-    groups: list[RowKey] | None = Field(None, description="Those who can view it: their ids.")
 
 
 def _list_facts(preset: Preset) -> dict[str, Any]:
@@ -275,11 +273,8 @@ def _find_changeable(request: ApiRequest, pk: int) -> OwnPreset:
 def _save_own(
     request: ApiRequest, row: OwnPreset, change: OwnPresetChange, status: HTTPStatus
 ) -> HttpResponse:
-    data = {
-        "name": row.name,
-        "visibility": row.visibility,
-        "groups": list(row.groups.values_list("pk", flat=True)) if row.pk else [],
-    } | change.model_dump(exclude_none=True)
+    name = row.name if change.name is None else change.name
+    data = {"name": name, **choose_visibility(row, change)}
     form = OwnPresetForm(data, instance=row, user=request.user)
     require_offered_groups(form, change.groups)
     require_valid(form)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
@@ -27,8 +28,8 @@ AWAY = (
     "The site's database does not answer: try again in some seconds. Send a change again with the "
     "same Idempotency-Key, and it is done once."
 )
-NOT_FOUND = "There is no such row, or you may not view it."
-NO_TOKEN = "Log in by a token: “Authorization: Bearer tare_…”. Account → API tokens makes one."  # noqa: S105
+NOT_FOUND = "It is not there, or you may not view it."
+NO_TOKEN = "Log in by a token: “Authorization: Bearer tare_…”. /account/tokens/ makes one."  # noqa: S105
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,13 @@ def send_problem(problem: Problem) -> HttpResponse:
     )
 
 
+def explain_failed_database(error: Error) -> Problem:
+    """Return the problem to send while the database does not answer; the log gets the error."""
+    logger.error("A request of the API was not answered: the database failed", exc_info=error)
+    headers = {"Retry-After": str(AWAY_SECONDS)}
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, AWAY, headers=headers)
+
+
 def answer_problems(api: NinjaAPI) -> None:
     """Have the API answer every exception of ours and of its library as problem+json."""
 
@@ -173,15 +181,22 @@ def answer_problems(api: NinjaAPI) -> None:
     @api.exception_handler(OperationalError)
     @api.exception_handler(InterfaceError)
     def answer_away(request: HttpRequest, error: Error) -> HttpResponse:
-        logger.error("A request of the API was not answered: the database failed", exc_info=error)
-        headers = {"Retry-After": str(AWAY_SECONDS)}
-        return send_problem(Problem(HTTPStatus.SERVICE_UNAVAILABLE, AWAY, headers=headers))
+        return send_problem(explain_failed_database(error))
 
     @api.exception_handler(ValidationError)
     def answer_invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
         problems = [
-            FieldProblem(_name_field(problem["loc"]), str(problem["msg"]))
+            FieldProblem(_name_field(problem["loc"]), _describe_problem(problem))
             for problem in error.errors
         ]
         detail = "What was sent is not what this address takes."
         return send_problem(Problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, problems))
+
+
+def _describe_problem(problem: Mapping[str, Any]) -> str:
+    """Return what the schema refuses as a sentence, without the library's own prefixes."""
+    if problem["type"] == "literal_error":
+        expected = str(problem.get("ctx", {}).get("expected", ""))
+        if choices := [name for name in re.findall("'([^']*)'", expected) if name]:
+            return f"This is to be one of {', '.join(choices)}."
+    return str(problem["msg"]).removeprefix("Value error, ")

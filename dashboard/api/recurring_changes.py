@@ -13,7 +13,7 @@ from ninja import Field, Router, Schema
 
 from dashboard.api.experiment_actions import find_own
 from dashboard.api.experiment_routes import REFUSED, Key
-from dashboard.api.form_bodies import RowKey, StrictBody, require_offered_groups, require_valid
+from dashboard.api.form_bodies import StrictBody, require_offered_groups, require_valid
 from dashboard.api.hidden_variables import hide_variables
 from dashboard.api.idempotency import idempotent, send_secret
 from dashboard.api.limits import HEAVY
@@ -25,11 +25,11 @@ from dashboard.api.recurring_routes import (
 )
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import EXPERIMENTS
+from dashboard.api.visibility_changes import VisibilityChange, choose_visibility
 from dashboard.recurring.recurring_forms import RecurringForm
 from experiments.access import audit
 from experiments.access.permissions import why_not_change
 from experiments.models import RecurringExperiment
-from experiments.models.visibility import Visibility
 from experiments.recurring import (
     explain_why_not_recur,
     recurring_actions,
@@ -49,7 +49,7 @@ class RecurringToken(Schema):
     address: str
 
 
-class RecurringChange(StrictBody):
+class RecurringChange(VisibilityChange):
     """What is to be another; what is not sent stays."""
 
     every_days: Days | None = Field(None, description="Null: it is not launched by time.")
@@ -64,8 +64,6 @@ class RecurringChange(StrictBody):
         json_schema_extra={"format": "date"},
     )
     charted_metrics: list[str] = Field([], description="Further metrics to chart.")
-    visibility: Visibility | None = None
-    groups: list[RowKey] | None = Field(None, description="Those who can view it: their ids.")
 
 
 class RecurringRule(RecurringChange):
@@ -111,7 +109,7 @@ def make_recurring_experiment(request: ApiRequest, pk: Key, rule: RecurringRule)
     if why_not := explain_why_not_recur(source):
         raise Problem(HTTPStatus.CONFLICT, why_not)
     row = recurring_actions.prepare_recurring(source, request.user)
-    form = _make_form(request, row, rule.model_dump())
+    form = _make_form(request, row, rule, rule.model_dump())
     with audit.log_change(request.user, row):
         form.save()
         recurring_actions.begin_recurring(row)
@@ -131,14 +129,14 @@ def change_recurring_experiment(
 ) -> HttpResponse:
     """Change its rule, its end, its charts or who may view it; all of it, or nothing."""
     row = _find_own(request, pk)
-    form = _make_form(request, row, change.model_dump(exclude_unset=True))
+    form = _make_form(request, row, change, change.model_dump(exclude_unset=True))
     with audit.log_change(request.user, row):
         form.save()
     return read_recurring_experiment(request, pk)
 
 
 def _make_form(
-    request: ApiRequest, row: RecurringExperiment, sent: dict[str, Any]
+    request: ApiRequest, row: RecurringExperiment, change: RecurringChange, sent: dict[str, Any]
 ) -> RecurringForm:
     """Return the form of the page, filled in with the row and what was sent, and valid."""
     values = {
@@ -146,15 +144,9 @@ def _make_form(
         for name in ("every_days", "on_changes", "most_recurrences", "charted_metrics")
     }
     values["ends_on"] = row.ends_at.date() if row.ends_at else None
-    values["visibility"] = row.visibility
-    values["groups"] = list(row.groups.values_list("pk", flat=True)) if row.pk else []
-    sent = {
-        name: value
-        for name, value in sent.items()
-        if value is not None or name not in ("visibility", "groups")
-    }
-    form = RecurringForm(values | sent, instance=row, user=request.user)
-    require_offered_groups(form, sent.get("groups"))
+    data = values | sent | choose_visibility(row, change)
+    form = RecurringForm(data, instance=row, user=request.user)
+    require_offered_groups(form, change.groups)
     require_valid(form)
     return form
 

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 from django.views.decorators.http import conditional_page
 from ninja.parser import Parser
 
@@ -77,7 +77,7 @@ def answer_strictly(views: Sequence[View], find_methods: Methods) -> View:
         methods, method = find_methods(), request.method or ""
         try:
             _refuse_method(method, methods)
-            _refuse_unknown_length(request)
+            refuse_unknown_length(request)
             if request.content_type != FORM:  # files have a limit of their own
                 refuse_size(request)
             _refuse_unknown_parameters(request.GET, methods[method])
@@ -94,9 +94,12 @@ def answer_strictly(views: Sequence[View], find_methods: Methods) -> View:
             return answer(request, **values)
         request.method = "GET"
         try:
-            return answer(request, **values)
+            response = answer(request, **values)
         finally:
             request.method = "HEAD"  # by which the server leaves the content out
+        if isinstance(response, StreamingHttpResponse):
+            response.streaming_content = ()  # whose pieces would be computed to be left out
+        return response
 
     return answer_head
 
@@ -111,7 +114,7 @@ def _refuse_method(method: str, methods: Collection[str]) -> None:
         )
 
 
-def _refuse_unknown_length(request: HttpRequest) -> None:
+def refuse_unknown_length(request: HttpRequest) -> None:
     """Django reads no content in pieces of which it does not know the end: it would seem empty."""
     if "Transfer-Encoding" in request.headers and not request.headers.get("Content-Length"):
         raise Problem(HTTPStatus.LENGTH_REQUIRED, NO_LENGTH)

@@ -11,18 +11,18 @@ from django.http import HttpResponse
 from ninja import Field, Router
 
 from dashboard.api.experiment_routes import REFUSED, Key
-from dashboard.api.form_bodies import RowKey, StrictBody, require_offered_groups, require_valid
+from dashboard.api.form_bodies import RowKey, require_offered_groups, require_valid
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refuse
 from dashboard.api.requests import ApiRequest
 from dashboard.api.study_routes import StudySchema, find_study, read_study
 from dashboard.api.tokens import EXPERIMENTS
+from dashboard.api.visibility_changes import VisibilityChange, choose_visibility
 from dashboard.studies.study_forms import StudyForm
 from experiments.access import audit
 from experiments.access.permissions import why_not_change
 from experiments.models import Study, User
-from experiments.models.visibility import Visibility
 from experiments.studies.study_actions import (
     Done,
     NotAllLaunched,
@@ -43,14 +43,12 @@ CHANGED: dict[int, Any] = {
 Keys = Annotated[list[RowKey], Field(max_length=Study.MOST_EXPERIMENTS)]
 
 
-class StudyChange(StrictBody):
+class StudyChange(VisibilityChange):
     """What is to be another; what is not sent stays."""
 
     name: str | None = None
     question: str | None = None
     notes: str | None = None
-    visibility: Visibility | None = None
-    groups: list[RowKey] | None = Field(None, description="Those who can view it: their ids.")
     put_in: Keys = Field([], description="Experiments that are put in at its end.")
     take_out: Keys = Field([], description="Experiments that leave it; they stay what they are.")
 
@@ -76,14 +74,13 @@ def change_study(request: ApiRequest, pk: Key, change: StudyChange) -> HttpRespo
 def _make_form(request: ApiRequest, study: Study, change: StudyChange) -> StudyForm:
     values = {
         name: getattr(study, name) if getattr(change, name) is None else getattr(change, name)
-        for name in ("name", "question", "notes", "visibility")
+        for name in ("name", "question", "notes")
     }
-    groups = change.groups
-    if groups is None:
-        groups = list(study.groups.values_list("pk", flat=True))
     # A row of its own: a form that is refused has changed its instance.
     form = StudyForm(
-        {**values, "groups": groups}, instance=Study.objects.get(pk=study.pk), user=request.user
+        values | choose_visibility(study, change),
+        instance=Study.objects.get(pk=study.pk),
+        user=request.user,
     )
     require_offered_groups(form, change.groups)
     return form

@@ -14,7 +14,7 @@ from django.urls import reverse
 from ninja import Field, Query, Router, Schema
 
 from dashboard.api.experiment_routes import REFUSED, Key
-from dashboard.api.form_bodies import INVALID, RowKey, StrictBody, list_form_problems
+from dashboard.api.form_bodies import INVALID, NO_GROUPS, list_form_problems
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
@@ -28,6 +28,7 @@ from dashboard.api.problems import (
 )
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import EXPERIMENTS, READ
+from dashboard.api.visibility_changes import VisibilityChange, choose_visibility
 from dashboard.comparisons.export_views import describe_table
 from dashboard.comparisons.panels import collect_exported_rows
 from dashboard.comparisons.table_forms import TableForm
@@ -40,7 +41,6 @@ from experiments.comparisons.published_tables import (
     load_reading,
 )
 from experiments.models import PublishedTable
-from experiments.models.visibility import Visibility
 from experiments.statistics.published.columns import ROLES
 from experiments.statistics.published.printed import TableError
 
@@ -102,7 +102,7 @@ class TableCheck(Schema):
     left_out: list[str]
 
 
-class TableChange(StrictBody):
+class TableChange(VisibilityChange):
     """What is to be another; what is not sent stays."""
 
     text: Text | None = Field(None, description="The first row names the columns.")
@@ -117,8 +117,6 @@ class TableChange(StrictBody):
     roles: dict[str, Role] | None = Field(
         None, description="The name of a column: its role, where its name does not tell it."
     )
-    visibility: Visibility | None = None
-    groups: list[RowKey] | None = Field(None, description="Those who can view it: their ids.")
 
 
 class NewTable(TableChange):
@@ -263,11 +261,10 @@ def _make_form(request: ApiRequest, row: PublishedTable, change: TableChange) ->
     """Return the form of the page, filled in with the row and what is to be another."""
     reading = load_reading(row.reading)
     values: dict[str, Any] = {
-        name: getattr(row, name)
-        for name in ("text", "question", "source", "baseline", "margin", "visibility")
+        name: getattr(row, name) for name in ("text", "question", "source", "baseline", "margin")
     }
     values |= {name: getattr(reading, name) for name in ("unit", "better", "n", "decimal")}
-    values["groups"] = list(row.groups.values_list("pk", flat=True)) if row.pk else []
+    values |= choose_visibility(row, change)
     values["roles"] = dict(reading.roles)
     sent = change.model_dump(exclude_none=True)
     data = {name: sent.get(name, value) for name, value in values.items()}
@@ -285,7 +282,7 @@ def _list_problems(form: TableForm, change: TableChange) -> list[FieldProblem]:
     if len(form.table_text.encode()) > MOST_BYTES:
         problems.append(FieldProblem("text", TOO_LARGE))
     if change.groups and "groups" not in form.fields:
-        problems.append(FieldProblem("groups", "You are in no group with which it can be shared."))
+        problems.append(FieldProblem("groups", NO_GROUPS))
     columns = [column.name for column in form.preview.columns]
     for name, role in (change.roles or {}).items():
         if role not in ROLES:

@@ -31,16 +31,21 @@ class VisibilityChange(StrictBody):
         return self.model_dump(mode="json", exclude_unset=True, exclude=set(NAMES))
 
 
-def fill_in_visibility(request: ApiRequest, row: Any, change: VisibilityChange) -> Any:
-    """Return the form of a row's visibility. Raises Problem where one has no groups."""
+def choose_visibility(row: Any, change: VisibilityChange) -> dict[str, Any]:
+    """Return `visibility` and `groups` for a form: what was sent, or what the row has."""
     groups = change.groups
     if groups is None:
-        groups = list(row.groups.values_list("pk", flat=True))
+        groups = list(row.groups.values_list("pk", flat=True)) if row.pk else []
     visibility = row.visibility if change.visibility is None else change.visibility
+    return {"visibility": visibility, "groups": groups}
+
+
+def fill_in_visibility(request: ApiRequest, row: Any, change: VisibilityChange) -> Any:
+    """Return the form of a row's visibility. Raises Problem where one has no groups."""
     model = type(row)
     # A row of its own: a form that is refused has changed its instance.
     form = make_visibility_form(model)(
-        {"visibility": visibility, "groups": groups},
+        choose_visibility(row, change),
         instance=model._default_manager.get(pk=row.pk),
         user=request.user,
     )

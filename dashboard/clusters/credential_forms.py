@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from django.views.decorators.debug import sensitive_variables
 
 from dashboard.form_styles import Styled
+from experiments.access.own_columns import OwnColumns
 from experiments.clusters.credentials import Pair, read_pair
 from experiments.models import Credential, User
 from experiments.models.cluster_choices import scheduler_choices
@@ -51,7 +52,7 @@ def read_text(upload: UploadedFile[Any] | None, what: str) -> str:
         raise ValidationError(f"This file is no text, and so not {what}.") from None
 
 
-class CredentialForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
+class CredentialForm(OwnColumns, Styled, forms.ModelForm):  # type: ignore[type-arg]
     """The form of a credential's name, account and limits: all but its key."""
 
     class Meta:

@@ -42,6 +42,8 @@ from experiments.planning.decisive_metrics import freeze_metrics
 from experiments.statistics.interim_analyses import get_level, schedule
 from experiments.statistics.published.printed import TableError
 
+NO_RESULTS = "There are no results to compare."
+
 
 @by_link
 @require_GET
@@ -214,9 +216,9 @@ def _parquet(
 
 
 def _list_rows(comparison: Comparison, waiting: str) -> Rows:
-    """Return the rows of a file; before any verdict one row that says when it comes."""
+    """Return the rows of a file; before any result one row that says when there will be some."""
     rows = put_newer_columns_last(collect_csv_rows(comparison))
-    return rows if rows or not waiting else [{**comparison.about, "waiting": waiting}]
+    return rows or [{**comparison.about, "waiting": waiting or NO_RESULTS}]
 
 
 def _json(comparison: Comparison, about: dict[str, Any]) -> HttpResponseBase:

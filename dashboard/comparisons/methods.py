@@ -265,8 +265,8 @@ def _training(comparison: ExperimentComparison) -> Iterator[str]:
             "(Student’s t), against the standard deviation between the baseline’s runs"
         )
     yield (
-        f"Losses (and accuracies) of runs {how}, at 2 % for the whole study by Holm’s correction. "
-        "Of "
+        f"Losses (and accuracies) of runs {how}, at 2 % for the whole experiment by "
+        "Holm’s correction. Of "
         f"{numbers.count(len(trainings), 'comparison')}: {outcomes}."
     )
 

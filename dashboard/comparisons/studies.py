@@ -322,11 +322,12 @@ def _list_notes(choice: StudyChoice, rows: Sequence[StudyRow]) -> list[str]:
     by_key = {row.key: row for row in rows}
     if choice.left_out:
         notes.append(
-            f"The page shows {MOST_COMPARED} studies at most: {choice.left_out:,} more were chosen."
+            f"The page shows {MOST_COMPARED} experiments at most: "
+            f"{choice.left_out:,} more were chosen."
         )
     unknown = len(choice.keys) - len(rows) + choice.unreadable
     if unknown:
-        some = "1 chosen study is" if unknown == 1 else f"{unknown:,} chosen studies are"
+        some = "1 chosen experiment is" if unknown == 1 else f"{unknown:,} chosen ones are"
         notes.append(f"{some} not shown: there is none of that number that you may see.")
     repeated = [by_key[key].number for key in choice.repeated if key in by_key]
     if repeated:

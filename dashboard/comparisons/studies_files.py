@@ -1,4 +1,4 @@
-"""What the page Across studies shows, as rows for CSV, as JSON and as a LaTeX table."""
+"""What the page Across experiments shows, as rows for CSV, as JSON and as a LaTeX table."""
 
 from __future__ import annotations
 
@@ -95,13 +95,13 @@ def write_latex(studies: Studies) -> str:
         for row in studies.shown
         for each in row.chosen
     ]
-    heads = ("", "Study", "Configuration", "Environment", "Margin", "Ratio [95 % CI]")
+    heads = ("", "Experiment", "Configuration", "Environment", "Margin", "Ratio [95 % CI]")
     return document(
         [
             [
                 r"\begin{table*}",
                 r"  \centering",
-                rf"  \caption{{{escape(f'{studies.name} across studies')}}}",
+                rf"  \caption{{{escape(f'{studies.name} across experiments')}}}",
                 r"  \label{tab:tare-studies}",
                 r"  \footnotesize",
                 r"  \begin{tabular}{rlllrrrl}",

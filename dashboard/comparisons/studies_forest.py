@@ -14,8 +14,8 @@ from experiments.statistics.margins import Margin
 CONTAINER = 1
 """The index of the symbol and colour that the chosen environment has in all studies."""
 CAPTION = (
-    "Each study against its own baseline: ratio of geometric means, thick and thin lines the "
-    "{thick} and {thin} confidence intervals. Shaded: {margin}. Verdicts are those of the studies."
+    "Each experiment against its own baseline: ratio of geometric means, thick and thin lines the "
+    "{thick} and {thin} confidence intervals. Shaded: {margin}. Verdicts are each one’s own."
 )
 
 
@@ -32,7 +32,7 @@ class StudiesFigure:
     @property
     def caption(self) -> str:
         forest = self.described
-        margin = "the margin" if forest.has_band else "the margin of each study"
+        margin = "the margin" if forest.has_band else "the margin of each experiment"
         text = CAPTION.format(thick=forest.thick_level, thin=forest.thin_level, margin=margin)
         return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
@@ -80,13 +80,13 @@ def describe_studies(studies: Studies) -> Forest | None:
     summary = studies.summary
     forest = describe_forest(
         compared,
-        baseline=next(iter(baselines)) if len(baselines) == 1 else "each study's baseline",
+        baseline=next(iter(baselines)) if len(baselines) == 1 else "each experiment’s baseline",
         metric=say_words(studies.metric_names.only),
         margin=widest,
         marks={studies.name: CONTAINER} | {each.pair.environment: CONTAINER for each in compared},
         pooled=[summary] if summary.ratio is not None else [],
     )
-    forest = replace(forest, title=f"{studies.name} across studies: {forest.title}")
+    forest = replace(forest, title=f"{studies.name} across experiments: {forest.title}")
     return forest if len(margins) == 1 else _give_own_margins(forest, studies)
 
 
@@ -104,7 +104,7 @@ def _give_own_margins(forest: Forest, studies: Studies) -> Forest:
     return replace(
         forest,
         band=(1.0, 1.0),
-        margin_text="of each study",
+        margin_text="of each experiment",
         rows=(*rows, *forest.rows[len(rows) :]),
     )
 
@@ -128,7 +128,7 @@ def _make_heading(row: StudyRow) -> str:
 def describe_alpha(studies: Studies) -> str:
     """Return a sentence on studies whose verdicts were decided at other levels than are drawn."""
     others = [
-        f"study {row.number} at {numbers.level(1 - pair.alpha)}"
+        f"experiment {row.number} at {numbers.level(1 - pair.alpha)}"
         for row in studies.shown
         for pair in [row.chosen[0].pair]
         if pair.interim_analysis

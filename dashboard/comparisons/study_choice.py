@@ -1,4 +1,4 @@
-"""Which studies an address chooses, and what of each: the state of the page Across studies."""
+"""Which studies an address chooses, and what of each: the state of the page Across experiments."""
 
 from __future__ import annotations
 

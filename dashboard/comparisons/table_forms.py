@@ -11,6 +11,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from dashboard.form_styles import PercentField, Styled
+from experiments.access.own_columns import OwnColumns
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.comparisons.published_tables import (
     MOST_BYTES,
@@ -66,7 +67,7 @@ TOO_LARGE = (
 )
 
 
-class TableForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
+class TableForm(OwnColumns, VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
     """The form of a published table, which is read as soon as there is a text: see `preview`."""
 
     text = forms.CharField(

@@ -9,6 +9,7 @@ from django.db import transaction
 
 from dashboard.form_styles import Styled
 from experiments.access import audit
+from experiments.access.own_columns import OwnColumns
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.data_sets import copies
 from experiments.models import Cluster, DataCopy, DataSet, User
@@ -20,7 +21,7 @@ PATH_HELP = (
 )
 
 
-class DataSetForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
+class DataSetForm(OwnColumns, VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
     """The form of what is said of a data set; what its files are is read, not typed."""
 
     class Meta:
@@ -53,8 +54,7 @@ class CopyForm(Styled, forms.Form):
     def __init__(self, *args: Any, user: User, data_set: DataSet | None = None, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self.user, self.data_set = user, data_set
-        self.clusters = list_offered_clusters(user, data_set)
-        offer_clusters(self.fields["cluster"], self.clusters)
+        self.clusters = offer_clusters(self.fields["cluster"], user, data_set)
 
     def request_copy_if_valid(self) -> DataCopy | None:
         """Request the reading of the copy if the form is valid; a refusal is shown at its field."""
@@ -78,8 +78,7 @@ class NewDataSetForm(DataSetForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.clusters = list_offered_clusters(self.user, None)
-        offer_clusters(self.fields["cluster"], self.clusters)
+        self.clusters = offer_clusters(self.fields["cluster"], self.user)
 
     def save_if_valid(self) -> DataSet | None:
         """Store the data set and request the reading of its first copy, both or neither."""
@@ -98,16 +97,16 @@ class NewDataSetForm(DataSetForm):
         return row
 
 
-def list_offered_clusters(user: User, data_set: DataSet | None) -> Any:
-    """Return the clusters on which `user` may add a copy, without those that have one."""
-    rows = Cluster.objects.usable_by(user)
+def offer_clusters(field: Any, user: User, data_set: DataSet | None = None) -> list[Cluster]:
+    """Have a field offer the clusters on which `user` may add a copy; return them.
+
+    Those that have a copy of the data set are left out. None is chosen by itself.
+    """
+    rows = Cluster.objects.usable_by(user).order_by("name")
     if data_set is not None:
         rows = rows.exclude(data_copies__data_set=data_set)
-    keys = [row.pk for row in rows if not row.is_by_hand]
-    return Cluster.objects.filter(pk__in=keys).order_by("name")
-
-
-def offer_clusters(field: Any, clusters: Any) -> None:
-    """Have a field offer these clusters, and none by itself where there are several."""
-    field.queryset = clusters
-    field.empty_label = "choose one"
+    clusters = [row for row in rows if not row.is_by_hand]
+    field.queryset = Cluster.objects.filter(pk__in=[row.pk for row in clusters])
+    # From what was read just now: a queryset is asked again each time that its field is drawn.
+    field.choices = [("", "choose one"), *((row.pk, str(row)) for row in clusters)]
+    return clusters

@@ -23,6 +23,7 @@ MOST_RESULTS = 30
 EXCERPT = 220
 """Characters of an excerpt."""
 ENDINGS = ("ations", "ation", "ings", "ing", "ies", "ed", "es", "s")
+REFERENCES = ("api-reference", "client-reference")
 TITLE, HEADING, TEXT = 20, 10, 1
 """What a word counts for by where it stands."""
 
@@ -69,12 +70,21 @@ def search_sections(text: str) -> list[Result]:
         score = _rank(section, patterns)
         if score:
             is_named = section.heading.lower().split() == words
-            is_decision = section.document.startswith(f"{DECISIONS}/")
-            ranked.append((is_decision, not is_named, -score, place, section))
+            ranked.append((_find_shelf(section), not is_named, -score, place, section))
     either = re.compile("|".join(pattern.pattern for pattern in patterns), re.IGNORECASE)
     return [Result(row[-1], _cut_excerpt(row[-1].text, either)) for row in sorted(ranked)][
         :MOST_RESULTS
     ]
+
+
+def _find_shelf(section: Section) -> int:
+    """Return which documents come before others: guides, then references, then decisions.
+
+    A reference has a section for each address and type, and most of them have most words.
+    """
+    if section.document.startswith(f"{DECISIONS}/"):
+        return 2
+    return 1 if section.document in REFERENCES else 0
 
 
 @cache

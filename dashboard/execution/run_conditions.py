@@ -6,6 +6,7 @@ whether there is one: `where=reason=` has none, `where=reason!=` has one.
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Callable, Iterable
@@ -120,6 +121,13 @@ def _read(text: str, columns: Columns) -> Condition:
     for match in OPERATOR.finditer(text):
         if column := columns.get(text[: match.start()]):
             return make_condition(column, match[0], text[match.end() :], ("where", text))
+    first = OPERATOR.search(text)
+    if first and (key := text[: first.start()].strip()):
+        similar = difflib.get_close_matches(key[:100], columns.keys, n=1)
+        raise ValueError(
+            f"there is no column “{shorten(key)}”"
+            + (f"; did you mean “{similar[0]}”?" if similar else "")
+        )
     raise ValueError("it does not begin with a column and a comparison, such as state=failed")
 
 

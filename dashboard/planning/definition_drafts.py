@@ -57,6 +57,8 @@ class Applied:
     missing: tuple[Missing, ...] = ()
     """Names that may be mapped to rows of this site."""
     definition: Definition | None = None
+    remarks: tuple[str, ...] = ()
+    """What a person may have meant otherwise, and refuses nothing."""
 
     @property
     def is_valid(self) -> bool:
@@ -70,7 +72,7 @@ class Applied:
     @property
     def warnings(self) -> list[str]:
         """Return what is to be known before a launch."""
-        return self.form.warnings if self.form else []
+        return [*self.remarks, *self.form.warnings] if self.form else []
 
 
 def check_text(
@@ -114,7 +116,9 @@ def apply_definition(
     form = ExperimentForm(make_form_data(definition, rows), instance=experiment, user=user)
     _offer_copies(form, rows, user)
     problems = [*rows.problems, *_list_form_problems(form, definition, rows)]
-    return Applied(form, sort_problems(problems), tuple(rows.missing), definition)
+    return Applied(
+        form, sort_problems(problems), tuple(rows.missing), definition, tuple(rows.remarks)
+    )
 
 
 def save_text(

@@ -144,6 +144,7 @@ def _describe(
             if not any((row.section, row.name) == (section, name) for row in applied.missing)
         ],
         "forecast": applied.forecast if applied.is_valid else None,
+        "warnings": applied.warnings if applied.is_valid else [],
         "experiments": len(applied.entries) if isinstance(applied, AppliedStudy) else 0,
     }
 

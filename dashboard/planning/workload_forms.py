@@ -13,6 +13,7 @@ from django.forms import BoundField
 from dashboard.catalogue import row_changes
 from dashboard.form_styles import Styled
 from dashboard.typed_requests import Request
+from experiments.access.own_columns import OwnColumns
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.models import DataSet, User, Workload
 from experiments.planning.frozen_data import DATA_PATH, FOLDER, can_read_data, reads_folder
@@ -38,7 +39,7 @@ class Group:
     fields: list[BoundField]
 
 
-class WorkloadForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
+class WorkloadForm(OwnColumns, VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
     """The form of a workload of one kind, with a field for each of the kind's parameters.
 
     A kind whose parameters need more than a field each has a subclass of this in `FORMS`, with a

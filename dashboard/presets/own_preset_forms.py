@@ -9,11 +9,12 @@ from django.db import IntegrityError, transaction
 
 from dashboard.form_styles import Styled
 from experiments.access import audit
+from experiments.access.own_columns import OwnColumns
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.models import OwnPreset, User
 
 
-class OwnPresetForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
+class OwnPresetForm(OwnColumns, VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
     """The name is one's own: two people may each have a preset of it."""
 
     class Meta:

@@ -10,6 +10,7 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from dashboard.form_styles import Styled
+from experiments.access.own_columns import OwnColumns
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.models import RecurringExperiment, User
 from experiments.recurring.charted_metrics import MOST_REQUESTED, list_chartable
@@ -17,7 +18,7 @@ from experiments.recurring.charted_metrics import MOST_REQUESTED, list_chartable
 MOST_YEARS = 10
 
 
-class RecurringForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
+class RecurringForm(OwnColumns, VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
     """The rule and its end; the plan is that of the experiment."""
 
     ends_on = forms.DateField(

@@ -12,6 +12,7 @@ from django.http import QueryDict
 from dashboard.form_styles import Styled
 from dashboard.typed_requests import parse_whole_number
 from experiments.access import permissions
+from experiments.access.own_columns import OwnColumns
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.images.inventory import find_interpreter
 from experiments.models import Cluster, Environment, Image, Runtime, StagedImage, User
@@ -70,7 +71,7 @@ class Variables(Lines):
             return True
 
 
-class EnvironmentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
+class EnvironmentForm(OwnColumns, VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
     """The form of an environment on one cluster; an existing one keeps its cluster."""
 
     mode = forms.ChoiceField(required=False)

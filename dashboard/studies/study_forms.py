@@ -7,11 +7,12 @@ from typing import Any
 from django import forms
 
 from dashboard.form_styles import Styled
+from experiments.access.own_columns import OwnColumns
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.models import Study, User
 
 
-class StudyForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
+class StudyForm(OwnColumns, VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
     """What a study says of itself."""
 
     class Meta:

@@ -83,9 +83,13 @@ class StudyProgress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Return when the last experiment ends: they run beside each other."""
-        known = [row.seconds_left for row in self.rows if row.seconds_left]
-        return max(known, default=None)
+        """Return when the last experiment ends: they run beside each other.
+
+        None while that of one that is alive is not known yet: it may be the longest.
+        """
+        left = [row.seconds_left for row in self.rows if row.experiment.pk in self.alive]
+        known = [seconds for seconds in left if seconds]
+        return max(known) if known and len(known) == len(left) else None
 
     @staticmethod
     def _lives(row: ProgressRow) -> bool:
@@ -181,7 +185,7 @@ def measure_study(members: Members) -> StudyProgress:
 
 
 def read_across(user: User, experiments: Sequence[Experiment]) -> Studies:
-    """Return the experiments as the page *Across studies* has them, with their summary."""
+    """Return the experiments as the page *Across experiments* has them, with their summary."""
     return read_studies(user, StudyChoice(experiments=[row.pk for row in experiments]))
 
 

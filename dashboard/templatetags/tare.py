@@ -263,11 +263,16 @@ def stamps(pair: Pair) -> list[tuple[str, str]]:
     return [(stamp.label, why) for stamp, why in zip(pair.stamps, pair.reasons, strict=True)]
 
 
+BELOW = {"experiments": ("study_list", "recurring_list"), "clusters": ("credentials",)}
+"""Lists that belong to an entry of the top bar, and have addresses of their own."""
+
+
 @register.simple_tag(takes_context=True)
 def nav(context: Context, name: str, text: str) -> SafeString:
-    """Return a link of the top bar, marked as current on all pages below its address."""
+    """Return a link of the top bar, marked as current on all pages that belong to it."""
     address = reverse(name)
-    is_current = context["request"].path.startswith(address)
+    addresses = (address, *(reverse(below) for below in BELOW.get(name, ())))
+    is_current = context["request"].path.startswith(addresses)
     mark = SafeString(' aria-current="page"') if is_current else ""
     return format_html('<a href="{}"{}>{}</a>', address, mark, text)
 

@@ -20,6 +20,7 @@ from django.urls import reverse
 from django_rq.admin import QueueAdmin
 
 from experiments.access import audit, permissions
+from experiments.access.own_columns import list_judged_columns
 from experiments.access.visibility_fields import GROUPS_HELP
 from experiments.admin.json_field import PlainJSON
 from experiments.models import Cluster, Credential, DataSet, Runtime, StagedImage, User
@@ -93,7 +94,10 @@ class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
     def save_model(self, request: Any, obj: Any, form: Any, change: bool) -> None:
         stored = self.model._default_manager.filter(pk=obj.pk).first() if change else None
         request.audit_state = audit.read_values(stored)
-        super().save_model(request, obj, form, change)
+        if change:  # others may have written the rest since the page was opened: a visit its lease
+            obj.save(update_fields=list_judged_columns(form))
+        else:
+            super().save_model(request, obj, form, change)
 
     def save_related(self, request: Any, form: Any, formsets: Any, change: bool) -> None:
         """Write the entry of the row itself here, where its groups have been stored as well."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from experiments.definitions import definition_fields as fields
 from experiments.definitions.definition import Definition, fill_in_values
 from experiments.definitions.definition_problems import (
+    MOST_PROBLEMS,
     BadDefinition,
     Problem,
     shorten,
@@ -108,7 +110,7 @@ def _read_values(reader: PartReader, root: Node, table: Mapping[str, Node]) -> d
         section, _, name = row.path.rpartition(".")
         rows = sections.get(section, {}) if section else table
         if name not in rows:
-            if row.required and isinstance(root.value, dict):
+            if row.required and isinstance(root.value, dict) and not _is_misspelt(root, name):
                 reader.add(row.path, f"“{row.path}” is missing. {row.help}")
             continue
         try:
@@ -118,11 +120,17 @@ def _read_values(reader: PartReader, root: Node, table: Mapping[str, Node]) -> d
     return values
 
 
+def _is_misspelt(root: Node, name: str) -> bool:
+    """Return whether an unknown key of the file is taken for this one, which its problem says."""
+    unknown = [key for key in root.value if key not in fields.TOP_KEYS][:MOST_PROBLEMS]
+    return any(difflib.get_close_matches(key, fields.TOP_KEYS, n=1) == [name] for key in unknown)
+
+
 def _read_list(
     reader: PartReader, root: Node, table: Mapping[str, Node], name: str, most: int
 ) -> list[Node]:
     if name not in table:
-        if isinstance(root.value, dict):
+        if isinstance(root.value, dict) and not _is_misspelt(root, name):
             reader.add(name, f"“{name}” is missing: a list.")
         return []
     rows = table[name].value

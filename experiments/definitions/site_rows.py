@@ -36,6 +36,8 @@ class SiteRows:
     workloads: list[Workload | None] = field(default_factory=list)
     group_keys: list[int] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    """Sentences on rows that have other names than in the file."""
     missing: list[Missing] = field(default_factory=list)
 
 
@@ -69,7 +71,9 @@ def find_rows(
                 definition.make_problem(f"{path}.{why.part}".rstrip("."), why.text)
             )
             rows.missing.append(Missing("workloads", workload.name, finder.list_choices(workload)))
-        elif found in rows.workloads:
+        elif found.name != workload.name and workload.name not in finder.names:
+            rows.remarks.append(_remark_name("workload", workload.name, found.name))
+        if found is not None and found in rows.workloads:
             other = rows.workloads.index(found)
             message = f"This is the same workload as workloads[{other}]: name it once."
             rows.problems.append(definition.make_problem(path, message))
@@ -125,11 +129,20 @@ def _find_environments(rows: SiteRows, definition: Definition, user: User, names
             rows.missing.append(Missing("environments", environment.name, finder.choices))
         elif environment.is_copy:
             found = make_copy(found)
+        elif found.name != environment.name and environment.name not in finder.names:
+            rows.remarks.append(_remark_name("environment", environment.name, found.name))
         if found is not None and found in rows.environments:
             other = rows.environments.index(found)
             message = f"This is the same environment as environments[{other}]: name it once."
             rows.problems.append(definition.make_problem(path, message))
         rows.environments.append(found)
+
+
+def _remark_name(kind: str, name: str, here: str) -> str:
+    return (
+        f"The {kind} “{shorten(name)}” of the file is “{shorten(here)}” here: it has the same "
+        "settings and another name."
+    )
 
 
 def _find_groups(rows: SiteRows, definition: Definition, user: User) -> None:

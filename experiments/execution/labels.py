@@ -33,15 +33,24 @@ def parse_tags(text: str) -> list[str]:
 
 
 def relabel(
-    experiment: Experiment, by: User, *, question: str, tags: list[str], notes: str
+    experiment: Experiment,
+    by: User,
+    *,
+    question: str | None = None,
+    tags: list[str] | None = None,
+    notes: str | None = None,
 ) -> None:
-    """Save question, tags and notes. The plan that was launched keeps the question of then."""
+    """Save question, tags and notes; None leaves what is stored as it is.
+
+    The plan that was launched keeps the question of then.
+    """
+    labels = {"question": question, "tags": tags, "notes": notes}
     with audit.log_change(by, experiment):
         stored = Experiment.objects.only("question").get(pk=experiment.pk)
-        Experiment.objects.filter(pk=experiment.pk).update(
-            question=question, tags=tags, notes=notes
-        )
-        if stored.question != question:
+        changed = {name: value for name, value in labels.items() if value is not None}
+        if changed:
+            Experiment.objects.filter(pk=experiment.pk).update(**changed)
+        if question is not None and stored.question != question:
             record_event(experiment, "renamed", why=f"before: {stored.question}", by=by)
 
 

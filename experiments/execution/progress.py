@@ -217,7 +217,8 @@ def _describe_carried(experiment: Experiment, count: int) -> str:
 def _describe_own_queue(experiment: Experiment, planned: int, reader: User | AnonymousUser) -> str:
     """Return a sentence on whose jobs are sent before them, and why none of them is sent yet."""
     cluster = experiment.cluster
-    others = cluster.jobs.filter(state=Job.State.PLANNED).exclude(experiment=experiment)
+    waiting = cluster.jobs.filter(state=Job.State.PLANNED, experiment__paused_at=None)
+    others = waiting.exclude(experiment=experiment)
     of_owner = Q(experiment__owner=experiment.owner_id)
     before = others.filter(of_owner, experiment__launched_at__lt=experiment.launched_at)
     earlier = dict(before.order_by().values_list("experiment").annotate(count=Count("pk")))

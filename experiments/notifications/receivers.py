@@ -163,7 +163,10 @@ def _require_allowed(host: str, addresses: list[str]) -> bool:
     """
     inside = [text for text in addresses if not is_public(text)]
     if not all(_is_listed(text) for text in inside):
-        raise NotAllowed(f"{host} is inside this site’s network: nothing is posted there.")
+        raise NotAllowed(
+            f"{host} is inside this site’s network: nothing is posted there, "
+            "unless its administrator allows that network."
+        )
     return bool(inside)
 
 

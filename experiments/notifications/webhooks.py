@@ -52,7 +52,6 @@ BOTH_SIGN = timedelta(days=1)
 LONGEST_FAILING = timedelta(days=3)
 """One that has taken nothing for as long is switched off when a message to it is given up."""
 ANSWERS_KEPT = 20
-CHANGED = ["address", "host", "kinds", "failures", "failing_since", "retry_at"]
 
 
 class NotDone(Exception):
@@ -77,12 +76,14 @@ def add_webhook(owner: User, address: str, kinds: list[str]) -> tuple[Webhook, S
 @sensitive_variables()
 def change_webhook(row: Webhook, address: str, kinds: list[str], *, by: User) -> None:
     """Post these kinds to this address from now on. What failed at another one counts no more."""
+    changed = ["address", "host", "kinds"]
     if row.address != Secret(address):
         row.failures, row.failing_since, row.retry_at = 0, None, None
+        changed += ["failures", "failing_since", "retry_at"]
     row.set_address(address)
     row.kinds = kinds
     with transaction.atomic():
-        row.save(update_fields=CHANGED)
+        row.save(update_fields=changed)
         audit.note(by, "changed", row)
 
 

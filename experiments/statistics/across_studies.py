@@ -1,8 +1,9 @@
 """One environment across several studies: a mean by random effects, where it is honest.
 
-A study is an experiment, an import or a published table. It counts once, however many of its
-configurations were chosen: they share its nodes, its software and often its days, so that they are
-not as many studies. The arithmetic is that of `pooling`.
+A study is an experiment, an import or a published table, as statistics calls it. Sentences say
+experiment of all of them, since a study of Tare is several experiments. It counts once, however
+many of its configurations were chosen: they share its nodes, its software and often its days, so
+that they are not as many studies. The arithmetic is that of `pooling`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Study:
     """What one study says of the environment that was chosen: a pair for each configuration."""
 
     number: int
-    """By which sentences name it: "study 3"."""
+    """By which sentences name it: "experiment 3"."""
     identities: frozenset[str]
     """Texts of which two studies share one if they are of the same data, or of some of it."""
     metrics: tuple[str, ...]
@@ -60,8 +61,8 @@ class AcrossStudies(Pooled):
     `configurations` is the number of studies.
     """
 
-    noun: ClassVar = "study"
-    nouns: ClassVar = "studies"
+    noun: ClassVar = "experiment"
+    nouns: ClassVar = "experiments"
     p_same_ratio: float | None = None
     """The p of "the ratio is the same in all studies", by Welch's F."""
     remarks: tuple[str, ...] = ()
@@ -74,16 +75,16 @@ class AcrossStudies(Pooled):
             return f"There is no summary: {self.why_not}."
         level = numbers.level(self.level)
         text = (
-            f"Over {self.configurations} studies {self.environment} has a mean ratio of "
+            f"Over {self.configurations} experiments {self.environment} has a mean ratio of "
             f"{numbers.ratio(self.ratio, self.interval)} ({level} interval by random effects); the "
-            f"true ratios of studies have a standard deviation of {numbers.percent(self.tau)}."
+            f"true ratios of experiments have a standard deviation of {numbers.percent(self.tau)}."
         )
         if self.prediction:
             low, high = (
                 numbers.fixed(end, numbers.ratio_decimals(self.prediction))
                 for end in self.prediction
             )
-            text += f" One more such study would lie between {low} and {high} ({level})."
+            text += f" One more such experiment would lie between {low} and {high} ({level})."
         return text
 
 
@@ -109,15 +110,15 @@ def summarise_studies(studies: Sequence[Study], environment: str) -> AcrossStudi
     has_prediction = count >= FEWEST_FOR_PREDICTION
     if not has_prediction:
         remarks += (
-            f"A prediction interval takes {FEWEST_FOR_PREDICTION} studies: fewer hardly tell how "
-            "much studies differ.",
+            f"A prediction interval takes {FEWEST_FOR_PREDICTION} experiments: fewer hardly tell "
+            "how much experiments differ.",
         )
     if p_same < ALPHA:
         instead = "the prediction interval, and " if has_prediction else ""
         remarks += (
-            "The studies differ by more than their own intervals explain (p of one common ratio "
-            f"{numbers.p_value(p_same)}): look at {instead}what differs between them, rather than "
-            "at the mean.",
+            "The experiments differ by more than their own intervals explain (p of one common "
+            f"ratio {numbers.p_value(p_same)}): look at {instead}what differs between them, "
+            "rather than at the mean.",
         )
     return AcrossStudies(
         environment=environment,
@@ -166,12 +167,13 @@ def _explain_refusal(studies: Sequence[Study]) -> str:
         if reason:
             return reason
     if len(studies) < FEWEST:
-        few = f"{len(studies)} studies do" if len(studies) != 1 else "one study does"
-        return f"{few} not tell how much studies differ; it takes {FEWEST}"
+        few = f"{len(studies)} experiments do" if len(studies) != 1 else "one experiment does"
+        return f"{few} not tell how much experiments differ; it takes {FEWEST}"
     for study in studies:
         if biases := list_biases(study.pairs):
             return (
-                f"study {study.number} is stamped {numbers.listed(biases)}, which a mean would hide"
+                f"experiment {study.number} is stamped {numbers.listed(biases)}, "
+                "which a mean would hide"
             )
     return (
         _say_have(
@@ -217,14 +219,14 @@ def _explain_unlike_configurations(studies: Sequence[Study]) -> str:
             if summary.ratios_differ:
                 ends = numbers.ratio(summary.smallest_ratio), numbers.ratio(summary.largest_ratio)
                 return (
-                    f"the configurations of study {study.number} differ, from {ends[0]} to "
+                    f"the configurations of experiment {study.number} differ, from {ends[0]} to "
                     f"{ends[1]}; choose those that are alike"
                 )
     return ""
 
 
 def name_studies(studies: Sequence[int]) -> str:
-    """Return the numbers of studies as sentences name them: "study 3", "studies 1 to 4 and 9"."""
+    """Return how sentences name studies: "experiment 3", "experiments 1 to 4 and 9"."""
     runs: list[list[int]] = []
     for number in sorted(studies):
         if runs and number == runs[-1][-1] + 1:
@@ -236,7 +238,7 @@ def name_studies(studies: Sequence[int]) -> str:
         for run in runs
         for name in ([f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run))
     ]
-    return f"{'study' if len(studies) == 1 else 'studies'} {numbers.listed(names)}"
+    return f"{'experiment' if len(studies) == 1 else 'experiments'} {numbers.listed(names)}"
 
 
 def _say_have(studies: Sequence[Study], what: str) -> str:

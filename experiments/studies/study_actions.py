@@ -42,8 +42,9 @@ class NotAllLaunched(Exception):
 def launch_drafts(study: Study, by: User) -> Done:
     """Launch all drafts of a study, or none. Raises NotAllLaunched with each reason."""
     with transaction.atomic():
-        drafts, forbidden = _choose(study, by, lambda rows: rows.filter(imported_at=None))
-        drafts = [row for row in drafts if row.is_draft]
+        drafts, forbidden = _choose(
+            study, by, lambda rows: rows.filter(launched_at=None, imported_at=None)
+        )
         refused: list[tuple[Experiment, str]] = []
         for row in drafts:
             try:

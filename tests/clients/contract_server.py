@@ -142,7 +142,7 @@ class Handler(BaseHTTPRequestHandler):
         for row in rows:
             if path == f"/experiments/{row['id']}":
                 return self.send_json(200, row)
-        return self.send_problem(404, "There is no such row, or you may not view it.")
+        return self.send_problem(404, "It is not there, or you may not view it.")
 
     def answer_post(self, path: str, request: Request) -> None:
         key = request.headers.get("Idempotency-Key", "")

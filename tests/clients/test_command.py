@@ -204,7 +204,7 @@ def test_runs_are_files(site: Site, tare: Tare, capsys: Captured) -> None:
 @pytest.mark.parametrize("text", ["=1+1", " =1+1", "\uff1d1", "@x", "\t=1", "\n=1", "-1+1"])
 def test_no_cell_is_a_formula(text: str) -> None:
     file = io.StringIO()
-    write_csv([{text: text, "metrics": {text: 1.5}}], file)
+    write_csv([{text: text, "metrics": {f"{text}2": 1.5}}], file)
     assert all(cell.startswith("'") for cell in next(csv.reader(io.StringIO(file.getvalue()))))
 
 
@@ -442,3 +442,88 @@ def test_wrong_usage_is_json_where_that_was_asked_for(capsys: Captured) -> None:
         error = json.loads(capsys.readouterr().err)
         assert error["error"]
         assert error["exit_code"] == 64
+
+
+def test_a_check_prints_what_is_to_be_known_before_a_launch(
+    site: Site, tare: Tare, study: Path, capsys: Captured
+) -> None:
+    sentence = "The environment “bare metal” of the file is “bare metal 2” here."
+    document = {"valid": True, "problems": [], "plan": {"runs": 2}, "warnings": [sentence]}
+    site.faults.append(answer_text(json.dumps(document).encode()))
+    assert tare("check", study) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [f"Note: {sentence}"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), tare_client.NotReachable("Cut off.")])
+def test_a_launch_without_an_answer_says_how_to_ask_whether_it_was_done(
+    site: Site,
+    tare: Tare,
+    study: Path,
+    capsys: Captured,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+) -> None:
+    create = tare_client.Client.create
+
+    def lose_the_answer(*arguments: Any, **options: Any) -> None:
+        create(*arguments, **options)
+        raise error
+
+    monkeypatch.setattr(tare_client.Client, "create", lose_the_answer)
+    code = 130 if isinstance(error, KeyboardInterrupt) else 4
+    assert tare("launch", study) == code
+    said = capsys.readouterr().err
+    assert "It may have been made all the same." in said
+    key = said.partition("--key ")[2].split()[0]
+    assert tare("launch", study, "--json") == code
+    assert json.loads(capsys.readouterr().err)["exit_code"] == code
+    monkeypatch.setattr(tare_client.Client, "create", create)
+    assert tare("launch", study, "--key", key) == 0
+    assert len(site.experiments) == 2  # one for each command, and none for the question
+
+
+def test_a_metric_takes_the_place_of_no_field(client: tare_client.Client, site: Site) -> None:
+    site.runs = [{"id": "1", "state": "failed", "metrics": {"state": 3.0, "loss": 0.5}}]
+    (row,) = client.runs(3).to_pandas().to_dict("records")
+    assert row == {"id": "1", "state": "failed", "metric.state": 3.0, "loss": 0.5}
+def test_a_problem_of_the_table_of_names_names_its_file(
+    site: Site, tare: Tare, study: Path, capsys: Captured
+) -> None:
+    Path("names.yaml").write_text("cluster: {a: b}\n")
+    problem = {"field": "map.cluster", "line": 1, "column": 1, "message": "Is clusters meant?"}
+    document = {
+        "type": "/docs/experiment-files/#names",
+        "status": 422,
+        "detail": "The table of names is not valid.",
+        "problems": [problem],
+    }
+    answer = answer_text(json.dumps(document).encode(), status=422, kind="application/problem+json")
+    site.faults.append(answer)
+    assert tare("check", study, "--map", "names.yaml") == 4
+    assert capsys.readouterr().err.splitlines() == [
+        "names.yaml:1:1: map.cluster: Is clusters meant?",
+        "tare: The table of names is not valid.",
+    ]
+
+
+def test_a_metric_that_no_run_has_is_named(site: Site, tare: Tare, capsys: Captured) -> None:
+    assert tare("results", 1, "--metrics", "step_tim") == 0
+    assert capsys.readouterr().err == "No run here has the metric step_tim.\n"
+
+
+def test_a_workload_that_is_not_there_names_the_option_that_makes_it(
+    site: Site, tare: Tare, study: Path, capsys: Captured
+) -> None:
+    site.problems = [{"field": "workloads[0].name", "line": 2, "message": "It is not here."}]
+    assert tare("check", study) == 4
+    assert capsys.readouterr().err.splitlines()[-1].startswith("With --make-workloads,")
+    assert tare("check", study, "--make-workloads") == 4
+    assert "--make-workloads" not in capsys.readouterr().err
+
+
+def test_a_missing_experiment_is_named(site: Site, tare: Tare, capsys: Captured) -> None:
+    for words, name in ((("compare", 77), "experiment 77"), (("open", "study:77"), "study 77")):
+        site.faults.append(answer_status(404))
+        assert tare(*words) == 4
+        expected = f"tare: There is no {name}, or you may not view it.\n"
+        assert capsys.readouterr().err == expected

@@ -54,7 +54,7 @@ def finished(site: Site) -> Site:
 def test_every_command_of_the_document_works(
     finished: Site, tare: Callable[..., int], words: list[str]
 ) -> None:
-    Path("study.yaml").write_text("tare: 1\n")
+    Path("experiment.yaml").write_text("tare: 1\n")
     Path("names.yaml").write_text("clusters: {a: b}\n")
     if words[0] not in RUN_ELSEWHERE:
         finished.bundle = b"x"
@@ -77,7 +77,7 @@ def test_python_of_the_document_runs(
     finished: Site, tare: Callable[..., int], place: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     finished.runs = [RUN]
-    Path("study.yaml").write_text("tare: 1\n")
+    Path("experiment.yaml").write_text("tare: 1\n")
     blocks = list_blocks((DOCS / "python-client.md").read_text(), "python")
     assert len(blocks) == 3
     exec(compile(blocks[place], f"block {place}", "exec"), {})
@@ -116,7 +116,7 @@ def test_the_workflow_fails_where_the_container_is_slower(
     program = tmp_path / "tare"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tare_client "$@"\n')
     program.chmod(0o755)
-    (tmp_path / "study.yaml").write_text("tare: 1\n")
+    (tmp_path / "experiment.yaml").write_text("tare: 1\n")
     path = f"{tmp_path}:{os.environ['PATH']}"
     environment = {"PATH": path, "PYTHONPATH": str(CLIENT), "TARE_URL": finished.url}
     for step in [step for step in steps if "tare " in step.get("run", "") and "name" in step]:

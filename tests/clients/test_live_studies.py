@@ -50,7 +50,7 @@ def test_a_file_of_a_study_is_checked_and_launched_like_one_of_an_experiment(
     assert "16 runs, 8 blocks, 8 jobs" in capsys.readouterr().out
     assert ask("launch", "--draft", file) == 0
     draft = Study.objects.get()
-    assert f"study:{draft.pk} of drafts is made, 2 experiments: http" in capsys.readouterr().out
+    assert f"study:{draft.pk} is made, 2 drafts: http" in capsys.readouterr().out
     assert ask("launch", "--key", "nightly", "--json", file) == 0
     first = json.loads(capsys.readouterr().out)
     assert ask("launch", "--key", "nightly", "--json", file) == 0

@@ -59,7 +59,7 @@ def test_what_is_no_token_is_not_sent(
 ) -> None:
     assert log_in(site.url, monkeypatch, token=token) == 64
     assert site.requests == []
-    assert "Account, API tokens" in capsys.readouterr().err
+    assert "API tokens, in the menu" in capsys.readouterr().err
 
 
 def test_no_token_is_taken_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -186,3 +186,9 @@ def test_the_token_is_asked_for_unseen(
     monkeypatch.setattr("getpass.getpass", lambda prompt: prompts.append(prompt) or TOKEN)
     assert tare("login", site.url) == 0
     assert len(prompts) == 1
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "99999"])
+def test_a_port_that_no_machine_has_is_refused(port: str) -> None:
+    with pytest.raises(UsageError, match=f"{port} is no port"):
+        Client(f"https://example.org:{port}", TOKEN)

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from tare_client.command_parser import MODULE_OF_COMMAND, build_parser
+from tare_client.command_parser import MODULE_OF_COMMAND, StudyKey, build_parser
+
+if TYPE_CHECKING:
+    import argparse
+
+    from tare_client.errors import TareError
+
+MAKE_WORKLOADS = "With --make-workloads, workloads that are not on the site are made of the file."
 
 
 def main(words: list[str] | None = None) -> int:
@@ -18,7 +27,7 @@ def main(words: list[str] | None = None) -> int:
     except SystemExit as end:  # of argparse, after --help or a usage error
         return int(end.code or 0)
     from tare_client.errors import TareError, UsageError
-    from tare_client.terminal import discard_output, print_error
+    from tare_client.terminal import discard_output, print_error, print_line
 
     try:
         command = import_module(f"tare_client.commands.{MODULE_OF_COMMAND[arguments.command]}")
@@ -26,7 +35,10 @@ def main(words: list[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except TareError as error:
-        print_error(error, file=getattr(arguments, "file", ""), as_json=as_json)
+        error = _name_missing(error, arguments)
+        print_error(error, file=_find_wrong_file(error, arguments), as_json=as_json)
+        if _lacks_workloads(error, arguments) and not as_json:
+            print_line(MAKE_WORKLOADS, file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         from tare_client.exit_codes import INTERRUPTED
@@ -50,6 +62,33 @@ def main(words: list[str] | None = None) -> int:
 
         traceback.print_exc()
         return MISTAKE
+
+
+def _name_missing(error: TareError, arguments: argparse.Namespace) -> TareError:
+    """Return an error that names the experiment or study where the site has none of its number."""
+    from tare_client.errors import Refused
+
+    if not isinstance(error, Refused) or error.status != 404 or not hasattr(arguments, "id"):
+        return error
+    what = f"{'study' if isinstance(arguments.id, StudyKey) else 'experiment'} {arguments.id}"
+    return Refused(f"There is no {what}, or you may not view it.", status=404, title=error.title)
+
+
+def _lacks_workloads(error: TareError, arguments: argparse.Namespace) -> bool:
+    """Return whether a file was refused for a workload that could be made of it."""
+    if getattr(arguments, "make_workloads", True):
+        return False
+    fields = [problem.field for problem in getattr(error, "problems", ())]
+    return any(re.search(r"(^|\.)workloads\[\d+\]\.name$", field) for field in fields)
+
+
+def _find_wrong_file(error: Exception, arguments: argparse.Namespace) -> str:
+    """Return the file that an error is about: that of --map, or that of the experiment."""
+    from tare_client.studies import NAMES_TABLE
+
+    if getattr(error, "type", "") == NAMES_TABLE:
+        return str(arguments.map)
+    return getattr(arguments, "file", None) or ""
 
 
 def _prepare_streams() -> None:

@@ -147,6 +147,11 @@ class Connection:
                 f"The certificate of {self.site.url} is not trusted here ({text}). If your "
                 "institution has an authority of its own, set SSL_CERT_FILE to its certificate."
             )
+        if "WRONG_VERSION_NUMBER" in str(reason):
+            return (
+                f"{self.site.url} answers without TLS. If that is meant, "
+                "write http:// before the address."
+            )
         if isinstance(reason, (http.client.HTTPException, ConnectionResetError)):
             return f"The connection to {self.site.url} was cut off."
         return self.redact(f"{self.site.url} cannot be reached: {text}.")
@@ -262,7 +267,10 @@ def _explain_status(status: int, url: str) -> str:
     if status == 401:
         return f"The token is not valid any more. Run `tare login {url}` again."
     if status == 404:
-        return f"There is no such row at {url}, or you may not view it."
+        return (
+            f"There is no Tare at {url}. Give the address of the site alone, "
+            "such as https://tare.example.org."
+        )
     if status >= 500:
         return f"{url} has a problem of its own ({status}). Try again in some minutes."
     return f"{url} refuses this ({status} {http.client.responses.get(status, '')})."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tare_client.exit_codes import REFUSED, USAGE
+from tare_client.exit_codes import INTERRUPTED, REFUSED, USAGE
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class FieldProblem:
     column: int | None = None
 
     def locate(self, file: str) -> str:
-        """Return the problem as compilers print one: `study.yaml:12:3: environments: ...`."""
+        """Return the problem as compilers print one: `experiment.yaml:12:3: environments: ...`."""
         places = [file]
         if self.line is not None:
             places.append(str(self.line))
@@ -46,6 +46,12 @@ class UsageError(TareError):
 
 class NotReachable(TareError):
     """The site did not answer, or its answer was cut off, each time that it was asked."""
+
+
+class Interrupted(TareError):
+    """A person has stopped the command while it waited for an answer."""
+
+    exit_code = INTERRUPTED
 
 
 class NotTrusted(NotReachable):

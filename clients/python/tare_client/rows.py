@@ -62,10 +62,14 @@ def _make_column(pyarrow: Any, values: list[Any]) -> Any:
 
 
 def flatten_row(row: Row) -> Row:
-    """Return a row as a table has it: a column for each metric, lists and objects as JSON."""
+    """Return a row as a table has it: a column for each metric, lists and objects as JSON.
+
+    A metric with the name of a field of the run, such as state, has the column metric.state.
+    """
     metrics = row.get("metrics")
     if isinstance(metrics, dict):
-        row = {**{name: value for name, value in row.items() if name != "metrics"}, **metrics}
+        row = {name: value for name, value in row.items() if name != "metrics"}
+        row |= {f"metric.{name}" if name in row else name: n for name, n in metrics.items()}
     return {
         name: json.dumps(value) if isinstance(value, (list, dict)) else value
         for name, value in row.items()

@@ -18,6 +18,7 @@ from typing import Any
 
 from tare_client.errors import UsageError
 
+LARGEST_PORT = 65535
 TOKEN = re.compile(r"tare_[A-Za-z0-9_-]{43}")
 WHOLE_URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[^\s/?#@\[\]:]+)(:\d{1,5})?(/[^\s?#]*)?")
 
@@ -49,6 +50,8 @@ def normalise_url(text: str) -> str:
         message = f"“{text[:100]}” is no address of a site; one looks like https://tare.example.org"
         raise UsageError(message)
     scheme, host, port, path = match.groups()
+    if port and not 0 < int(port[1:]) <= LARGEST_PORT:
+        raise UsageError(f"{port[1:]} is no port: they go from 1 to {LARGEST_PORT}.")
     try:
         host = host.encode("idna").decode()
     except UnicodeError as error:
@@ -79,7 +82,7 @@ def require_token(text: str) -> str:
     if not TOKEN.fullmatch(token):
         raise UsageError(
             "This is no token: one begins with tare_ and has 48 characters. "
-            "Make one on your site under Account, API tokens."
+            "Make one on your site: API tokens, in the menu with your name."
         )
     return token
 

@@ -11,6 +11,7 @@ from tare_client.exit_codes import choose_exit_code
 from tare_client.values import Progress
 
 STUDY_FILE = "/docs/api/#studies"
+NAMES_TABLE = "/docs/experiment-files/#names"
 """The type of the problem by which a site says that a file is that of a study."""
 
 

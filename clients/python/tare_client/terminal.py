@@ -52,7 +52,10 @@ def print_json(value: object, *, indent: int | None = 2) -> None:
 
 
 def print_error(error: TareError, *, file: str = "", as_json: bool = False) -> None:
-    """Print an error on standard error, if it can be written to; problems as compilers do."""
+    """Print an error on standard error, if it can be written to; problems as compilers do.
+
+    `file` is the file in which the lines of its problems are.
+    """
     try:
         _print_error(error, file, as_json)
     except OSError:

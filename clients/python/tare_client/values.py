@@ -88,6 +88,12 @@ class Check:
         plan = document.get("plan")
         return cls(document.get("valid") is True, plan if isinstance(plan, dict) else {}, document)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is to be known before a launch, in sentences; it refuses nothing."""
+        rows = self.raw.get("warnings")
+        return tuple(str(row) for row in rows) if isinstance(rows, list) else ()
+
     def describe_plan(self) -> str:
         """Return the plan as a phrase: "20 runs, 10 blocks, 10 jobs, at most 3.5 GPU hours"."""
         names = ("runs", "blocks", "jobs")

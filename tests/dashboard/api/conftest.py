@@ -6,12 +6,9 @@ import pytest
 from django.core.cache import caches
 from schemathesis.pytest.plugin import SchemathesisFunction
 
-from dashboard.api import limits
-
 
 @pytest.fixture(autouse=True)
-def _nothing_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "_asks_again_at", 0.0)
+def _nothing_counted() -> None:
     caches["limits"].delete_many(list_counted())
 
 

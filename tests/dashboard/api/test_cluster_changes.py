@@ -33,7 +33,7 @@ from experiments.models.cluster_draft import compute_access_digest
 from runners.cluster_reading import Found, FoundPartition
 from runners.preflight.checks import Check
 from tests.dashboard.api.requests_by_token import get, log_in, send
-from tests.factories import ClusterFactory, CredentialFactory, UserFactory
+from tests.factories import ClusterFactory, CredentialFactory, ExperimentFactory, UserFactory
 from tests.runners.sshd import Server, make_key, serve, sign
 
 pytestmark = pytest.mark.django_db
@@ -197,7 +197,17 @@ def test_a_cluster_is_tried_again_and_shown_to_fewer(
     pause = Pause.objects.create(
         cluster=cluster, kind="limit", message="too many", since=now, retry_at=now, failures=3
     )
-    (item,) = get(client, f"{path}/pauses", log_in(person))["items"]
+    other = Pause.objects.create(
+        cluster=cluster,
+        kind=pause.kind,
+        experiment=ExperimentFactory(cluster=cluster, owner=person),
+        message="other",
+        since=pause.since,
+        retry_at=pause.retry_at,
+    )
+    part = get(client, f"{path}/pauses?limit=1", log_in(person))
+    assert [item["id"] for item in part["items"]] == [other.pk]
+    (item,) = get(client, part["next"].removeprefix("/api/v1/"), log_in(person))["items"]
     assert (item["id"], item["message"]) == (pause.pk, "too many")
     write(client, person, "post", f"pauses/{pause.pk}/try", None, 200)
     pause.refresh_from_db()

@@ -197,3 +197,26 @@ def test_what_is_deleted_while_it_is_changed_is_no_mistake_of_the_site(
     )
     assert (answer.status_code, answer["Content-Type"]) == (409, "application/problem+json")
     assert "deleted" in answer.json()["detail"]
+
+
+def test_two_who_change_other_labels_at_once_both_have_theirs(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = ExperimentFactory(question="Before?", notes="", tags=[])
+    judge = experiment_changes.require_valid
+
+    def change_meanwhile(*forms: Any) -> None:
+        Experiment.objects.filter(pk=row.pk).update(notes="from another program")
+        judge(*forms)
+
+    monkeypatch.setattr(experiment_changes, "require_valid", change_meanwhile)
+    made = change(client, row, {"tags": ["mine"]})
+    assert (made["tags"], made["notes"]) == (["mine"], "from another program")
+
+
+def test_a_copy_names_its_address(client: Client) -> None:
+    row = ExperimentFactory()
+    answer = client.post(
+        f"/api/v1/experiments/{row.pk}/clone", headers=log_in(row.owner, "experiments")
+    )
+    assert answer["Location"] == f"/api/v1/experiments/{answer.json()['id']}"

@@ -10,12 +10,15 @@ from typing import Any
 import pandas
 import pyarrow as pa
 import pytest
+from django.contrib.auth.models import AnonymousUser
 from django.db import OperationalError, connection, transaction
-from django.test import Client
+from django.test import Client, RequestFactory
+from django.urls import resolve
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from dashboard.comparisons import export_limit
 from dashboard.comparisons.arrow_files import Ending, write_file
 from experiments.comparisons import copied_runs, joined_series
 from experiments.comparisons.arrow_tables import ArrowTable
@@ -225,3 +228,17 @@ def test_series_read_together_are_those_read_one_by_one(sizes: list[Any], at_onc
         longest = max(length for length, _ in sizes)
         assert all(len(batch) <= max(at_once, longest) for batch in batches)
         transaction.set_rollback(True)
+
+
+@pytest.mark.parametrize("path", ["export/runs.csv", "export/series.parquet"])
+def test_head_computes_no_file_that_is_left_out(recorded: Experiment, path: str) -> None:
+    """A client of tests would leave the content out by itself: the view is asked."""
+    headers = {f"HTTP_{name}": value for name, value in log_in(recorded.owner).items()}
+    request = RequestFactory().head(f"/api/v1/{path}", **{n.upper(): v for n, v in headers.items()})
+    request.user = AnonymousUser()
+    found = resolve(f"/api/v1/{path}")
+    answer = found.func(request, *found.args, **found.kwargs)
+    assert (answer.status_code, b"".join(answer.streaming_content)) == (200, b"")
+    assert "attachment" in answer["Content-Disposition"]
+    answer.close()
+    assert len(export_limit._free) == export_limit.MOST_AT_ONCE

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 from hypothesis import given
@@ -21,6 +22,7 @@ from dashboard.api.mlflow_filters import (
     read_order,
 )
 from dashboard.api.problems import Problem
+from dashboard.api.tokens import TokenAuth
 from dashboard.execution.run_conditions import apply_conditions
 from dashboard.execution.run_listing import RunsInOrder
 from experiments.models import Experiment, Measurement, Role, Run, Series
@@ -297,3 +299,37 @@ def test_filters_that_can_be_read_are_answered_or_refused(key: str, sign: str, v
         assert not apply_conditions(
             Run.objects.all(), read_filter(f"{key} {sign} {value}")
         ).exists()
+
+
+def test_a_search_in_pieces_is_refused_where_it_would_seem_empty(reader: Reader) -> None:
+    """It would find nothing, and look as if there were no runs."""
+    headers = reader.headers | {"transfer-encoding": "chunked"}
+    answer = reader.client.post(
+        f"{ROOT}/runs/search",
+        content_type="application/json",
+        headers=headers,
+        CONTENT_LENGTH="",
+    )
+    assert answer.status_code == 411
+    assert "Content-Length" in answer.json()["message"]
+
+
+def test_names_that_no_database_holds_are_refused(reader: Reader) -> None:
+    for name, values in (
+        ("experiments/get-by-name", {"experiment_name": "a\0b"}),
+        ("metrics/get-history", {"run_id": "a\0b", "metric_key": "loss"}),
+    ):
+        answer = reader.client.get(f"{ROOT}/{name}", values, headers=reader.headers)
+        assert answer.status_code == 400, answer.content
+
+
+def test_while_the_database_is_away_a_client_is_told_to_come_again(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OperationalError("the server closed the connection")
+
+    monkeypatch.setattr(TokenAuth, "authenticate", fail)
+    answer = reader.client.get(f"{ROOT}/experiments/search", headers=reader.headers)
+    assert (answer.status_code, answer["Retry-After"]) == (503, "5")
+    assert answer.json()["error_code"] == "TEMPORARILY_UNAVAILABLE"

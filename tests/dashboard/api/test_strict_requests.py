@@ -190,3 +190,24 @@ def test_while_the_database_is_away_programs_are_asked_to_come_again(client: Cli
         assert "database" in check_problem(answer, 503)["detail"]
         assert int(answer["Retry-After"]) > 0
     assert client.get("/api/v1/me", headers=headers).status_code == 200
+
+
+def test_what_a_schema_refuses_is_a_sentence_of_ours(client: Client) -> None:
+    owner = UserFactory()
+    headers = log_in(owner, "experiments")
+    path = f"/api/v1/experiments/{ExperimentFactory(owner=owner).pk}"
+    answer = client.patch(path, {"qestion": "?"}, content_type="application/json", headers=headers)
+    (problem,) = check_problem(answer, 422)["problems"]
+    assert problem["message"].startswith("There is no field “qestion”. Did you mean “question”?")
+    answer = client.get("/api/v1/experiments?state=runing", headers=headers)
+    (problem,) = check_problem(answer, 422)["problems"]
+    assert problem["message"] == "This is to be one of draft, alive, ended, imported."
+
+
+def test_a_filter_by_a_metric_that_is_not_there_says_so(client: Client) -> None:
+    answer = client.get("/api/v1/runs?where=parameter.x>=1", headers=log_in(UserFactory()))
+    (problem,) = check_problem(answer, 422)["problems"]
+    assert "there is no column “parameter.x”" in problem["message"]
+    answer = client.get("/api/v1/runs?where=stat=failed", headers=log_in(UserFactory()))
+    (problem,) = check_problem(answer, 422)["problems"]
+    assert "did you mean “state”?" in problem["message"]

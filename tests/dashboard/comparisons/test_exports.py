@@ -12,11 +12,13 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 from django.utils.html import escape
+from pyarrow import parquet
 
+from dashboard.comparisons.export_views import NO_RESULTS
 from experiments.comparisons import compare_experiment
 from experiments.models import Experiment, Run
 from experiments.statistics import Sample, compare, numbers
-from tests.factories import MeasurementFactory
+from tests.factories import ExperimentFactory, MeasurementFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -112,3 +114,20 @@ def test_json_says_how_the_rows_are_to_be_read(results: Experiment, as_owner: Cl
     assert about["question"] == results.question
     assert about["plan_hash"] == results.plan_hash
     assert about["order_seed"] == results.order_seed
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_comparison_without_results_has_its_columns_and_says_so(
+    results: Experiment, as_owner: Client, ending: str
+) -> None:
+    """An empty file looks as if it had been cut off."""
+    draft = ExperimentFactory(owner=results.owner)
+    draft.workloads.clear()
+    answer: Any = as_owner.get(reverse(f"comparison_{ending}", args=[draft.pk]))
+    content = b"".join(answer.streaming_content) if answer.streaming else answer.content
+    if ending == "csv":
+        rows = list(csv.DictReader(io.StringIO(content.decode())))
+    else:
+        rows = parquet.read_table(io.BytesIO(content)).to_pylist()
+    (row,) = rows
+    assert row["waiting"] == NO_RESULTS

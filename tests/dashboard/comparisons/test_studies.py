@@ -103,10 +103,10 @@ def test_five_studies_have_a_row_each_and_a_summary(
     rows = read_table(page, "relative to")
     assert [row[0].split(" · ")[1] for row in rows[:5]] == [row.question for row in five]
     assert all(row[-2] == "Equivalent" for row in rows[:5])
-    assert rows[5][0] == "Pooled over all 5 studies"
+    assert rows[5][0] == "Pooled over all 5 experiments"
     summary = read_text(page.select_one("#summary"))
-    assert "Over 5 studies Apptainer has a mean ratio of 1.003 [" in summary
-    assert "One more such study would lie between" in summary
+    assert "Over 5 experiments Apptainer has a mean ratio of 1.003 [" in summary
+    assert "One more such experiment would lie between" in summary
 
 
 def export(client: Client, name: str, row: Experiment) -> str:
@@ -138,8 +138,8 @@ def test_an_experiment_and_its_own_exported_table_count_as_one_study(
     table = add_exported(people, TABLE, source=f"from {mark}")
     query = query_of(five, f"&t={table.pk}")
     page = show(as_owner, query)
-    assert "studies 1 and 6 are of the same data" in read_text(page.select_one("#summary"))
-    assert "It has data of study 1." in read_text(page)
+    assert "experiments 1 and 6 are of the same data" in read_text(page.select_one("#summary"))
+    assert "It has data of experiment 1." in read_text(page)
     others = query_of(five[1:], f"&t={table.pk}")
     assert "are of the same data" not in read_text(show(as_owner, others))
 
@@ -154,7 +154,7 @@ def test_two_tables_of_the_same_runs_are_of_the_same_data(
         for name, text in (("one", TABLE), ("another", TABLE.replace("native,", "native ,")))
     ]
     page = show(as_owner, "?" + "&".join(f"t={table.pk}" for table in tables))
-    assert "studies 1 and 2 are of the same data" in read_text(page.select_one("#summary"))
+    assert "experiments 1 and 2 are of the same data" in read_text(page.select_one("#summary"))
     plain = add_exported(people, TABLE.replace("native,", "native  ,"))
     page = show(as_owner, f"?t={tables[0].pk}&t={plain.pk}")
     assert "are of the same data" not in read_text(page.select_one("#summary"))
@@ -194,10 +194,10 @@ def test_what_differs_is_shown_with_the_studies_that_have_it(
     studies = [make_study(people, site, 0.001, margin=margin) for margin in (0.02, 0.05, 0.02)]
     page = show(as_owner, query_of(studies))
     facts = {row[0]: row[1] for row in read_table(page, "What differs")}
-    assert facts["Margin"] == "2 % studies 1 and 3 5 % study 2"
+    assert facts["Margin"] == "2 % experiments 1 and 3 5 % experiment 2"
     assert "Repeats" not in facts
     assert "Scales" not in facts
-    assert facts["Cluster"].count("study ") == 3
+    assert facts["Cluster"].count("experiment ") == 3
 
 
 def test_each_study_keeps_its_own_margin(people: People, site: Site, as_owner: Client) -> None:
@@ -205,7 +205,7 @@ def test_each_study_keeps_its_own_margin(people: People, site: Site, as_owner: C
     verdicts = [row[-2] for row in read_table(show(as_owner, query_of(studies)), "relative to")]
     assert verdicts == ["Slower", "Equivalent"]
     svg = fetch(as_owner, reverse("studies_forest_svg") + query_of(studies)).decode()
-    assert "Margin of each study" in svg
+    assert "Margin of each experiment" in svg
     assert "margin 5 %" in svg.replace("\N{NO-BREAK SPACE}", " ")
 
 
@@ -221,7 +221,9 @@ def test_margins_of_memory_name_no_speed(people: People, site: Site, as_owner: C
     ]  # fmt: skip
     assert "faster to" not in read_text(page)
     facts = {row[0]: row[1] for row in read_table(page, "What differs")}
-    assert facts["Margin"] == "10 % less to 2 % more study 1 10 % less to 5 % more study 2"
+    assert (
+        facts["Margin"] == "10 % less to 2 % more experiment 1 10 % less to 5 % more experiment 2"
+    )
     for name in ("studies_json", "studies_tex"):
         text = fetch(as_owner, reverse(name) + query).decode().replace(" ", " ")
         assert "10 % less to 5" in text.replace("\\%", "%").replace("\\,", " "), name
@@ -272,7 +274,7 @@ def test_a_table_that_says_only_mean_is_taken_for_the_time_of_the_others(
 ) -> None:
     table = PublishedTableFactory(owner=people.owner, text=TABLE, baseline="native")
     page = show(as_owner, f"{query_of(five)}&t={table.pk}")
-    assert "Over 6 studies" in read_text(page.select_one("#summary"))
+    assert "Over 6 experiments" in read_text(page.select_one("#summary"))
     assert "“mean” of a published table is taken for time per step" in read_text(page)
 
 
@@ -287,7 +289,7 @@ def test_a_column_named_like_a_metric_is_that_metric(
         reading={"roles": {"step_time_s": "mean"}},
     )
     page = show(as_owner, f"{query_of(five)}&t={table.pk}")
-    assert "Over 6 studies" in read_text(page.select_one("#summary"))
+    assert "Over 6 experiments" in read_text(page.select_one("#summary"))
 
 
 def test_archived_studies_are_shown_and_not_offered(
@@ -333,7 +335,7 @@ def test_the_address_holds_the_whole_choice(five: list[Experiment], as_owner: Cl
     page = show(as_owner, query)
     exported = page.select_one('a[href*="studies.csv"]')["href"]
     assert exported == reverse("studies_csv") + query.replace("%2C+", "%2C+")
-    left_out = page.select_one('a[aria-label="Leave out study 1"]')["href"]
+    left_out = page.select_one('a[aria-label="Leave out experiment 1"]')["href"]
     assert f"e{pk}" not in left_out
     assert f"e={pk}&" not in left_out
     assert f"e={five[1].pk}" in left_out
@@ -350,7 +352,7 @@ def test_studies_without_a_verdict_are_listed_with_the_reason(
     assert table["6"] == "It is a draft: nothing of it has run yet."
     assert table["7"] == "No run of it has succeeded yet."
     assert table["8"].startswith("Its comparison is being computed by a worker")
-    assert "Over 5 studies" in read_text(page.select_one("#summary"))
+    assert "Over 5 experiments" in read_text(page.select_one("#summary"))
 
 
 def test_what_may_not_be_seen_is_as_what_does_not_exist(
@@ -361,7 +363,7 @@ def test_what_may_not_be_seen_is_as_what_does_not_exist(
     Experiment.objects.filter(pk__in=[row.pk for row in five[1:]]).update(visibility="members")
     hidden = show(other, query_of(five))
     unknown = show(other, query_of(five[1:], "&e=999999"))
-    note = "1 chosen study is not shown: there is none of that number that you may see."
+    note = "1 chosen experiment is not shown: there is none of that number that you may see."
     assert note in read_text(hidden)
     assert read_text(hidden) == read_text(unknown)
     for name in ("studies_csv", "studies_json", "studies_tex"):
@@ -372,12 +374,12 @@ def test_what_may_not_be_seen_is_as_what_does_not_exist(
 
 def test_odd_addresses_have_their_sentences(five: list[Experiment], as_owner: Client) -> None:
     twice = read_text(show(as_owner, query_of([*five, five[2]])))
-    assert "Chosen twice, and shown once: study 3." in twice
+    assert "Chosen twice, and shown once: experiment 3." in twice
     many = read_text(show(as_owner, query_of(five) + "".join(f"&e={10**6 + n}" for n in range(60))))
-    assert "shows 50 studies at most: 15 more were chosen." in many
+    assert "shows 50 experiments at most: 15 more were chosen." in many
     odd = read_text(show(as_owner, "?e=x&e=&t=-1&of=nothing&e=" + "9" * 40))
-    assert "3 chosen studies are not shown" in odd
-    assert "No study chosen yet" in read_text(show(as_owner, ""))
+    assert "3 chosen ones are not shown" in odd
+    assert "No experiment chosen yet" in read_text(show(as_owner, ""))
 
 
 def test_a_table_that_cannot_be_read_says_why(people: People, as_owner: Client) -> None:
@@ -426,7 +428,7 @@ def test_the_same_logs_are_one_study_whoever_imported_them(
         Experiment.objects.filter(pk=row.pk).update(visibility="members")
         keep_comparison(row.pk)
     text = read_text(show(as_owner, query_of(five)).select_one("#summary"))
-    assert "There is no summary: studies 1 and 2 are of the same data." in text
+    assert "There is no summary: experiments 1 and 2 are of the same data." in text
 
 
 def test_tables_with_much_text_are_not_read_for_one_page(
@@ -456,7 +458,7 @@ def test_of_several_decisive_metrics_the_main_one_is_shown_and_all_are_named(
     shown = read_table(page, "what is shown of each")[5][5]
     assert "all decisive metrics together: NOT SHOWN" in shown
     assert "EQUIVALENT" in shown
-    assert "the main one is shown of study 6" in read_text(page.select_one("#summary"))
+    assert "the main one is shown of experiment 6" in read_text(page.select_one("#summary"))
     last = fetch(as_owner, reverse("studies_csv") + query_of([*five, results])).decode()
     lines = list(csv.DictReader(last.splitlines()))
     assert [line["overall_verdict"] for line in lines if line["study"] == "6"] == ["NOT SHOWN"]
@@ -506,7 +508,7 @@ def test_files_have_what_the_page_shows(five: list[Experiment], as_owner: Client
     assert len(content["comparison"]) == 5
     latex = fetch(as_owner, reverse("studies_tex") + query).decode()
     assert latex.count("EQUIVALENT") == 5
-    assert "Over 5 studies" in latex
+    assert "Over 5 experiments" in latex
 
 
 def test_an_empty_choice_has_files_and_no_figure(as_owner: Client) -> None:
@@ -552,4 +554,4 @@ def test_studies_on_sets_of_nodes_with_one_in_common_share_it(people: People, si
     for row in rows:
         assert keep_comparison(row.pk) == "kept"
     text = read_text(show(people.client("owner"), query_of(rows)))
-    assert f"Studies 1 and 2 share gn2 of {rows[0].cluster}: they are less independent" in text
+    assert f"Experiments 1 and 2 share gn2 of {rows[0].cluster}: they are less independent" in text

@@ -1,4 +1,4 @@
-"""The page Across studies in a browser: its figure is drawn, and a choice stands in the address."""
+"""The page Across experiments in a browser: its figure, and the choice in its address."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def test_studies_are_seen_together_and_chosen_by_the_form(
     keep_comparison(studies[0].pk)
     open_page("/compare/studies/" + query_of(studies))
     page.wait_for_function(DRAWN)
-    expect(page.locator("#summary")).to_contain_text("Over 5 studies")
-    page.get_by_label("Leave out study 4").click()
-    expect(page.locator("#summary")).to_contain_text("Over 4 studies")
+    expect(page.locator("#summary")).to_contain_text("Over 5 experiments")
+    page.get_by_label("Leave out experiment 4").click()
+    expect(page.locator("#summary")).to_contain_text("Over 4 experiments")
     page.get_by_label("Published table").focus()
     page.get_by_role("button", name="Show").click()
     assert f"e={studies[3].pk}&" not in page.url
-    expect(page.locator("#summary")).to_contain_text("Over 4 studies")
+    expect(page.locator("#summary")).to_contain_text("Over 4 experiments")
     page.set_viewport_size(PHONE)
     open_page("/compare/studies/" + query_of(studies))
     assert page.evaluate(OVERLAPPING) == []

@@ -70,3 +70,12 @@ def test_the_page_shows_sections_to_everybody_and_escapes_what_was_typed() -> No
 @pytest.mark.parametrize("text", ["", "   ", "%", "(", "\\", "a" * 5000, "é" * 100, "NaN", "😀"])
 def test_odd_words_have_a_page(text: str) -> None:
     assert Client().get(reverse("docs"), {"q": text}).status_code == 200
+
+
+def test_guides_come_before_references() -> None:
+    """The API has a section for each address, and most of them have the word "token"."""
+    names = [result.section.document for result in search_sections("token")]
+    assert "api" in names[:5]
+    assert "api-reference" in names
+    places = [place for place, name in enumerate(names) if name == "api-reference"]
+    assert places[0] > max(place for place, name in enumerate(names) if name == "command-line")

@@ -295,3 +295,11 @@ def test_administrators_find_more_kinds(people: People, role: Role, offered: set
     client.post(CHOICES, {"service-site": "on"})
     choices = NotificationChoices.objects.get(person=people.other)
     assert choices.list_ways("service") == ["site"]  # as it was, where it was not offered
+
+
+def test_what_failed_since_the_page_was_asked_for_still_counts(added: Webhook) -> None:
+    read_before = Webhook.objects.get(pk=added.pk)
+    Webhook.objects.filter(pk=added.pk).update(failures=9)
+    webhooks.change_webhook(read_before, ADDRESS, ["failed"], by=added.owner)
+    added.refresh_from_db()
+    assert (added.failures, added.kinds) == (9, ["failed"])

@@ -478,3 +478,18 @@ def test_many_workloads_and_environments_are_read_in_few_statements(
     with django_assert_max_num_queries(40):
         applied = check_text(place.write(), place.user)
     assert applied.is_valid
+
+
+def test_a_row_of_another_name_is_remarked_on_unless_a_table_names_it(place: Place) -> None:
+    """Somebody who wrote “bare metal” may not have meant “bare metal 2”."""
+    assert check_text(place.write(), place.user).remarks == ()
+    text = place.write(workload="their blas", bare="their metal")
+    applied = check_text(text, place.user)
+    assert applied.is_valid, applied.problems
+    assert [remark.partition(":")[0] for remark in applied.remarks] == [
+        f"The workload “their blas” of the file is “{place.workload.name}” here",
+        f"The environment “their metal” of the file is “{place.bare.name}” here",
+    ]
+    assert set(applied.remarks) <= set(applied.warnings)
+    mapping = {"environments": {"their metal": place.bare.name}}
+    assert len(check_text(text, place.user, mapping).remarks) == 1

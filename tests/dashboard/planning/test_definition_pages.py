@@ -92,6 +92,15 @@ def test_checking_says_what_it_would_cost_and_stores_nothing(
     assert not Experiment.objects.exists()
 
 
+def test_checking_says_which_rows_stand_for_others_of_the_file(
+    place: Place, as_person: Client
+) -> None:
+    text = place.write(bare="their metal")
+    page = read_page(as_person.post(IMPORT, {"text": text, "action": "check"}))
+    assert "It can be imported" in page
+    assert f"“their metal” of the file is “{place.bare.name}” here" in page
+
+
 def test_names_of_another_site_are_chosen_on_the_page(place: Place, as_person: Client) -> None:
     text = place.write(cluster="hpc1", partition="a100")
     page = read_page(as_person.post(IMPORT, {"text": text}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from bs4 import BeautifulSoup
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -94,24 +95,25 @@ def test_a_live_study_refreshes_itself_and_says_nothing_without_news() -> None:
 def test_all_drafts_are_launched_or_none() -> None:
     owner = UserFactory()
     drafts = [ExperimentFactory(owner=owner), ExperimentFactory(owner=owner)]
-    foreign = ExperimentFactory()
-    study = StudyFactory(owner=owner, members=[*drafts, foreign])
+    foreign, launched = ExperimentFactory(), LaunchedFactory()  # nobody would launch it again
+    study = StudyFactory(owner=owner, members=[*drafts, foreign, launched])
     drafts[1].cluster.enabled = False
     drafts[1].cluster.save()
     page = post(owner, "study_launch", study).content.decode()
     assert "Nothing was launched" in page
     assert drafts[1].question in page
-    assert not Experiment.objects.exclude(launched_at=None).exists()
+    assert Experiment.objects.exclude(launched_at=None).get() == launched
     drafts[1].cluster.enabled = True
     drafts[1].cluster.save()
     page = post(owner, "study_launch", study).content.decode()
     assert "Launched 2 experiments. 1 not: not yours to change." in page
-    assert Experiment.objects.exclude(launched_at=None).count() == 2
+    assert Experiment.objects.exclude(launched_at=None).count() == 3
+    Experiment.objects.filter(pk=launched.pk).update(cancelled_at=timezone.now())
     assert "Paused 2 experiments." in post(owner, "study_pause", study).content.decode()
     assert Experiment.objects.exclude(paused_at=None).count() == 2
     assert "Continued 2 experiments." in post(owner, "study_continue", study).content.decode()
     assert "Cancelled 2 experiments." in post(owner, "study_cancel", study).content.decode()
-    assert Experiment.objects.exclude(cancelled_at=None).count() == 2
+    assert Experiment.objects.exclude(cancelled_at=None).count() == 3
     assert "Cancelled 0 experiments." in post(owner, "study_cancel", study).content.decode()
 
 
@@ -181,3 +183,11 @@ def test_the_search_and_the_list_find_studies_by_name() -> None:
         page = open_page(owner, address).content.decode()
         assert "Containers on three machines" in page
         assert "Containers in private" not in page
+
+
+def test_the_page_belongs_to_experiments_in_the_top_bar() -> None:
+    owner = UserFactory()
+    study = StudyFactory(owner=owner, members=[ExperimentFactory(owner=owner)])
+    for address in ("/studies/", study.get_absolute_url(), "/recurring/", "/experiments/"):
+        soup = BeautifulSoup(open_page(owner, address).content, "html.parser")
+        assert [link.text for link in soup.select("nav [aria-current]")] == ["Experiments"], address

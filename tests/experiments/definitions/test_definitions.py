@@ -312,7 +312,6 @@ def test_all_problems_come_at_once_with_their_lines() -> None:
     wrong = wrong.replace("runtime: app", "runtime: apt").replace("question:", "questoin:")
     wrong += "scales: [1x1]\nvisibility: &all members\n"
     assert list_problems(wrong) == [
-        "line 2, column 1: question: “question” is missing. What is to be answered.",
         "line 3, column 1: questoin: “questoin” is not known here. Is question meant?",
         "line 10, column 5: workloads[0].paramters: “paramters” is not known here. "
         "Is parameters meant?",
@@ -324,7 +323,8 @@ def test_all_problems_come_at_once_with_their_lines() -> None:
         "line 20, column 74: design.cooldown: The unit ms does not fit: it takes s, min, h.",
         "line 21, column 1: margin: “2” has no unit: write it such as 2 %.",
         "line 22, column 1: scales: “scales” stands here twice.",
-        "line 23, column 13: visibility: Anchors (&all) are not allowed.",
+        "line 23, column 13: visibility: Anchors (&all) are not allowed: write the value out "
+        "in each place.",
     ]
 
 
@@ -430,3 +430,9 @@ def test_reading_is_a_pure_matter() -> None:
     for name in ("definition_reading", "definition_writing", "definition_schema"):
         path: Path = BASE / "experiments" / "definitions" / f"{name}.py"
         assert "django" not in path.read_text()
+
+
+def test_a_misspelt_name_is_one_problem_and_not_missing_as_well() -> None:
+    problems = read_definition("tare: 1\nquestoin: Why?\ncluster: a\nmargin: 2 %\nenviroments:\n")
+    assert isinstance(problems, tuple)
+    assert [problem.field for problem in problems] == ["workloads", "questoin", "enviroments"]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import django_rq
 import pytest
 from django.conf import settings
 from django.db import connection
 
-from experiments import notify
+from experiments import notify, valkey_pause
 from experiments.models import Cluster, Experiment, Job
 from standalone import children
 from standalone.valkey import Valkey
@@ -108,8 +108,21 @@ def test_a_click_without_redis_is_no_error(
     monkeypatch: pytest.MonkeyPatch, experiment: Make
 ) -> None:
     made = experiment()
-    queue = django_rq.get_queue()
-    dead = type(queue.connection)(port=children.find_free_port())
-    monkeypatch.setattr(queue, "connection", dead)
-    monkeypatch.setattr(django_rq, "get_queue", lambda name: queue)
+    url = f"redis://127.0.0.1:{children.find_free_port()}"
+    monkeypatch.setitem(settings.RQ_QUEUES["default"], "URL", url)
     notify.enqueue_tick(made.cluster.pk)
+    assert valkey_pause.is_paused()
+
+
+def test_clicks_wait_for_a_valkey_that_hangs_once_and_briefly(
+    monkeypatch: pytest.MonkeyPatch, experiment: Make
+) -> None:
+    made = experiment()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"redis://127.0.0.1:{silent.getsockname()[1]}"
+        monkeypatch.setitem(settings.RQ_QUEUES["default"], "URL", url)
+        began_at = time.monotonic()
+        for _ in range(3):
+            notify.enqueue_tick(made.cluster.pk)
+            notify.enqueue_keep(made.pk)
+    assert time.monotonic() - began_at < 3 * notify.LONGEST_WAIT

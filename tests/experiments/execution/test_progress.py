@@ -99,7 +99,7 @@ def waiting(db: None) -> Experiment:
     return experiment
 
 
-def test_progress_needs_three_queries_and_no_plan(waiting: Experiment) -> None:
+def test_progress_needs_two_queries_and_no_plan(waiting: Experiment) -> None:
     for _ in range(3):
         RunFactory(job=JobFactory(experiment=LaunchedFactory()), state=Run.State.SUCCEEDED)
     rows = list(Experiment.objects.without_plan())
@@ -107,7 +107,7 @@ def test_progress_needs_three_queries_and_no_plan(waiting: Experiment) -> None:
         connection,
     ) as captured:
         found = measure_progress(rows)
-    assert len(captured) == 3
+    assert len(captured) == 2
     assert not any("plan" in query["sql"].replace("'planned'", "") for query in captured)
     assert Counter(one.status.text for one in found.values()) == {"queued": 1, "finished": 3}
     assert found[waiting.pk].jobs == {"planned": 2, "queued": 1}
@@ -166,6 +166,9 @@ def test_the_place_in_tares_queue_is_behind_what_its_owner_launched_before(
     JobFactory(experiment=first, state="planned")
     (words,) = explain_waiting(waiting, {"planned": 2}, waiting.owner)
     assert f"behind 4 jobs of the same owner (“{first.question}” and 1 more experiment)," in words
+    Experiment.objects.filter(pk=first.pk).update(paused_at=timezone.now())
+    (words,) = explain_waiting(waiting, {"planned": 2}, waiting.owner)
+    assert f"behind 3 jobs of the same owner (“{earlier.question}”)," in words
 
 
 def test_the_question_of_an_earlier_experiment_is_told_to_its_readers_only(

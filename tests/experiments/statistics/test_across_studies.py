@@ -133,7 +133,7 @@ def test_configurations_of_one_study_count_once() -> None:
         pytest.approx(alone.interval),
     )
     assert once.configurations == 5
-    assert once.remarks[0].startswith("Studies 1 to 5 count once: the mean log-ratio")
+    assert once.remarks[0].startswith("Experiments 1 to 5 count once: the mean log-ratio")
 
 
 def test_the_mean_of_configurations_has_the_largest_possible_standard_error() -> None:
@@ -145,16 +145,16 @@ def test_the_mean_of_configurations_has_the_largest_possible_standard_error() ->
 
 def test_the_sentence_has_the_mean_and_both_intervals() -> None:
     sentence = summarise(make_studies()).sentence
-    assert sentence.startswith("Over 5 studies Apptainer has a mean ratio of 1.002 [")
+    assert sentence.startswith("Over 5 experiments Apptainer has a mean ratio of 1.002 [")
     assert "(95 % interval by random effects)" in sentence
-    assert "One more such study would lie between 0.99" in sentence
+    assert "One more such experiment would lie between 0.99" in sentence
 
 
 def test_a_prediction_takes_five_studies() -> None:
     summary = summarise(make_studies()[:4])
     assert summary.prediction is None
-    assert any("A prediction interval takes 5 studies" in remark for remark in summary.remarks)
-    assert "One more such study" not in summary.sentence
+    assert any("A prediction interval takes 5 experiments" in remark for remark in summary.remarks)
+    assert "One more such experiment" not in summary.sentence
 
 
 def refusal(studies: list[Study]) -> str:
@@ -164,12 +164,12 @@ def refusal(studies: list[Study]) -> str:
 def test_fewer_than_three_studies_have_no_summary() -> None:
     studies = make_studies()
     assert refusal(studies[:2]) == (
-        "There is no summary: 2 studies do not tell how much studies differ; it takes 3."
+        "There is no summary: 2 experiments do not tell how much experiments differ; it takes 3."
     )
-    assert "one study does not tell" in refusal(studies[:1])
-    assert "0 studies do not tell" in refusal([])
+    assert "one experiment does not tell" in refusal(studies[:1])
+    assert "0 experiments do not tell" in refusal([])
     several = [replace(studies[0], pairs=studies[0].pairs * 5)]
-    assert "one study does not tell" in refusal(several), "configurations are no studies"
+    assert "one experiment does not tell" in refusal(several), "configurations are no studies"
 
 
 @pytest.mark.parametrize(
@@ -179,20 +179,20 @@ def test_fewer_than_three_studies_have_no_summary() -> None:
         ({"better": None}, {}, "not said of all metrics whether lower or higher is better"),
         ({}, {"metrics": ("run time",)}, "different things: run time and step time"),
         ({"baseline": "Docker"}, {}, "different baselines: Docker and bare metal"),
-        ({}, {"identities": frozenset({"2", "3"})}, "studies 1 and 2 are of the same data"),
-        ({"ci95": None}, {}, "study 1 has no interval"),
-        ({"log_se": math.nan}, {}, "study 1 has no interval"),
-        ({"ratio": math.inf}, {}, "study 1 has no interval"),
-        ({"stamps": (Stamp.CONFOUNDED,)}, {}, "study 1 is stamped CONFOUNDED"),
-        ({"stamps": (Stamp.PROVISIONAL,)}, {}, "study 1 has too few runs"),
+        ({}, {"identities": frozenset({"2", "3"})}, "experiments 1 and 2 are of the same data"),
+        ({"ci95": None}, {}, "experiment 1 has no interval"),
+        ({"log_se": math.nan}, {}, "experiment 1 has no interval"),
+        ({"ratio": math.inf}, {}, "experiment 1 has no interval"),
+        ({"stamps": (Stamp.CONFOUNDED,)}, {}, "experiment 1 is stamped CONFOUNDED"),
+        ({"stamps": (Stamp.PROVISIONAL,)}, {}, "experiment 1 has too few runs"),
         (
             {"interim_analysis": InterimAnalysis(number=1, of=2, alpha=0.0294)},
             {},
-            "study 1 has a verdict from an interim analysis",
+            "experiment 1 has a verdict from an interim analysis",
         ),
-        ({"extension": EXTENSION}, {}, "study 1 has blocks that were added because"),
-        ({"stamps": (Stamp.ONE_PROCESS,)}, {}, "study 1 has values of a single start"),
-        ({"log_se": 0.0}, {}, "study 1 has no interval"),
+        ({"extension": EXTENSION}, {}, "experiment 1 has blocks that were added because"),
+        ({"stamps": (Stamp.ONE_PROCESS,)}, {}, "experiment 1 has values of a single start"),
+        ({"log_se": 0.0}, {}, "experiment 1 has no interval"),
     ],
 )
 def test_where_a_mean_is_not_honest_it_says_why(
@@ -201,13 +201,13 @@ def test_where_a_mean_is_not_honest_it_says_why(
     first, *others = make_studies()
     odd = replace(first, pairs=(replace(first.pairs[0], **pair),), **columns)
     assert reason in refusal([odd, *others])
-    assert refusal([first, *others]).startswith("Over 5 studies")
+    assert refusal([first, *others]).startswith("Over 5 experiments")
 
 
 def test_a_study_whose_configurations_differ_has_no_single_ratio() -> None:
     studies = make_studies()
     studies[1] = replace(studies[1], pairs=(make_pair(0.0), make_pair(0.3)))
-    assert "configurations of study 2 differ, from 1.000 to 1.350" in refusal(studies)
+    assert "configurations of experiment 2 differ, from 1.000 to 1.350" in refusal(studies)
 
 
 def test_studies_that_share_nodes_are_named() -> None:
@@ -215,15 +215,16 @@ def test_studies_that_share_nodes_are_named() -> None:
     studies[3] = replace(studies[3], nodes=studies[0].nodes | studies[3].nodes)
     summary = summarise(studies)
     assert summary.remarks == (
-        "Studies 1 and 4 share lab: node1: they are less independent than the intervals assume.",
+        "Experiments 1 and 4 share lab: node1: they are less independent than the intervals "
+        "assume.",
     )
     assert summary.ratio
 
 
 def test_numbers_of_studies_in_a_row_are_written_as_one() -> None:
-    assert name_studies([3]) == "study 3"
-    assert name_studies([2, 1]) == "studies 1 and 2"
-    assert name_studies([9, 1, 2, 3, 5]) == "studies 1 to 3, 5 and 9"
+    assert name_studies([3]) == "experiment 3"
+    assert name_studies([2, 1]) == "experiments 1 and 2"
+    assert name_studies([9, 1, 2, 3, 5]) == "experiments 1 to 3, 5 and 9"
 
 
 @pytest.mark.parametrize("studies", [3, 5, 10])

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TypedDict
 
 from tare_client.command_parser import StudyKey
 from tare_client.commands.account import connect
-from tare_client.errors import FieldProblem, Refused, UsageError
+from tare_client.errors import FieldProblem, Interrupted, NotReachable, Refused, UsageError
 from tare_client.studies import STUDY_FILE
-from tare_client.terminal import print_json, print_line
+from tare_client.terminal import print_error, print_json, print_line
 
 MOST_BYTES = 1_000_000
 """No site reads a larger file, and many a proxy cuts the connection."""
@@ -35,8 +39,8 @@ def run_check(arguments: argparse.Namespace) -> int:
     else:
         plan = check.describe_plan()
         print_line(f"{arguments.file} is valid{': ' if plan else ''}{plan}.")
-        for problem in list_problems(check.raw):  # remarks that refuse nothing
-            print_line(problem.locate(arguments.file))
+        for sentence in check.warnings:
+            print_line(f"Note: {sentence}")
     return 0
 
 
@@ -49,10 +53,12 @@ def run_launch(arguments: argparse.Namespace) -> int:
         raise UsageError("A draft does not run: choose --draft or --wait.")
     definition, options = read_files(arguments)
     client = connect(arguments)
+    arguments.key = arguments.key or str(uuid.uuid4())
     try:
-        experiment = client.create(
-            definition, launch=not arguments.draft, key=arguments.key, **options
-        )
+        with explaining_how_to_ask_again(arguments):
+            experiment = client.create(
+                definition, launch=not arguments.draft, key=arguments.key, **options
+            )
     except Refused as refusal:
         if refusal.type != STUDY_FILE:
             raise
@@ -70,6 +76,23 @@ def run_launch(arguments: argparse.Namespace) -> int:
     from tare_client.commands.following import follow
 
     return follow(client, experiment.id, arguments)
+
+
+@contextmanager
+def explaining_how_to_ask_again(arguments: argparse.Namespace) -> Iterator[None]:
+    """Name the key of a launch of which nobody knows whether it was done. Raises NotReachable."""
+    sentence = (
+        "It may have been made all the same. The same command with "
+        f"--key {shlex.quote(arguments.key)} finds it, and makes it once within 24 hours."
+    )
+    try:
+        yield
+    except NotReachable as error:
+        raise NotReachable(f"{error} {sentence}") from error
+    except KeyboardInterrupt:
+        print(file=sys.stderr)  # behind the ^C of a terminal
+        print_error(Interrupted(sentence), as_json=arguments.json)
+        raise
 
 
 def run_cancel(arguments: argparse.Namespace) -> int:

@@ -98,6 +98,8 @@ def print_runs(rows: list[dict[str, Any]], metrics: list[str]) -> None:
     measured = [row["metrics"] for row in rows if isinstance(row.get("metrics"), dict)]
     usual = list(dict.fromkeys(name for numbers in measured for name in numbers))[:USUAL_METRICS]
     names = [name for name in dict.fromkeys((*COLUMNS, *(metrics or usual))) if name in known]
+    if absent := [name for name in metrics if name not in known]:
+        print_line(f"No run here has the metric {', '.join(absent)}.", file=sys.stderr)
     table = ([_shorten(row.get(name)) for name in names] for row in flat)
     sys.stdout.write(format_table(names, table, measure_width()) + "\n")
 

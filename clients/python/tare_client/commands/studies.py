@@ -17,7 +17,7 @@ from tare_client.commands.following import (
     list_screen_lines,
     wait_for_end,
 )
-from tare_client.commands.launching import FileOptions
+from tare_client.commands.launching import FileOptions, explaining_how_to_ask_again
 from tare_client.commands.numbers import print_comparison
 from tare_client.errors import Refused, UsageError
 from tare_client.exit_codes import choose_exit_code, choose_gravest_word
@@ -31,16 +31,17 @@ def launch_study(
     """Make a study of a file, launch it, and follow it where that is asked for."""
     # A key of its own: the file was sent to the address of experiments with the other one, and
     # will be again, when the same command comes a second time.
-    key = arguments.key and hashlib.sha256(f"study {arguments.key}".encode()).hexdigest()
-    study = client.create_study(definition, launch=not arguments.draft, key=key, **options)
+    key = hashlib.sha256(f"study {arguments.key}".encode()).hexdigest()
+    with explaining_how_to_ask_again(arguments):
+        study = client.create_study(definition, launch=not arguments.draft, key=key, **options)
     address = client.find_page(study)
     count = len(study.experiments)
     if arguments.json:
         print_json({**study.raw, "address": address}, indent=None if arguments.wait else 2)
     else:
-        what = "of drafts is made" if arguments.draft else "is launched"
-        experiments = f"{count} experiment{'' if count == 1 else 's'}"
-        print_line(f"Study study:{study.id} {what}, {experiments}: {address}")
+        what, members = ("made", "draft") if arguments.draft else ("launched", "experiment")
+        counted = f"{count} {members}{'' if count == 1 else 's'}"
+        print_line(f"study:{study.id} is {what}, {counted}: {address}")
     return follow_study(client, study.id, arguments) if arguments.wait else 0
 
 
