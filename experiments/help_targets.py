@@ -116,6 +116,7 @@ PANELS: dict[str, dict[str, str]] = {
         "steps": "comparison-page#inside-the-runs",
         "bars": "comparison-page#ratios-as-bars",
         "scaling": "comparison-page#scaling",
+        "between_workloads": "comparison-page#between-workloads",
         "training": "comparison-page#training-equivalence",
         "accuracy": "comparison-page#accuracy",
         "steadiness": "comparison-page#steadiness",

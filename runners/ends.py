@@ -198,6 +198,16 @@ ENDS: dict[str, End] = {
         "The node has GPUs, and the program cannot use them in its environment.",
         "Check that the runtime passes GPUs on, and that the image has the right CUDA build.",
     ),
+    "page cache not cold": End(
+        "set-up",
+        "Files that were to leave memory before the run stayed there.",
+        "Read the message: other programs may use the files, or their file system may be memory.",
+    ),
+    "page cache not warm": End(
+        "set-up",
+        "Files that were to be in memory before the run are not.",
+        "Read the message: the node may have too little memory for the files of image and data.",
+    ),
     "data set unusable": End(
         "set-up",
         "The data set is missing or broken.",

@@ -20,6 +20,8 @@ from runners.journals import read_lines
 from runners.loaded_modules import FILE as MODULES
 from runners.loaded_modules import read_modules
 from runners.node_samples import PROCESSES, RAPL, SAMPLES, Samples, read_samples
+from runners.page_cache_records import FILE as PAGE_CACHE
+from runners.page_cache_records import describe_page_cache
 from runners.shapes import CODE, INSIDE
 from runners.transports.base import MIB
 from runners.untrusted import Damaged, Shape, Table, Text, clean_text, parse_document
@@ -57,6 +59,8 @@ class RunRecord:
     """What the first process wrote of this run alone, such as its command inside the container."""
     modules: dict[str, Any] = field(default_factory=dict)
     """The environment modules outside the container: names and files."""
+    page_cache: str = ""
+    """What the page cache held of its files before it began; "" where that was not prepared."""
     culprit: str = ""  # which of several processes failed, and how: "rank 1 ended with exit code 3"
     damage: str = ""  # which file cannot be read, and why
 
@@ -232,6 +236,7 @@ def _read_run(
         memory=memory,
         own_facts=own_facts[0] if own_facts else {},
         modules=read_modules(run_files.get(MODULES, b"")),
+        page_cache=describe_page_cache(run_files.get(PAGE_CACHE, b"")),
         culprit=f"{failed_part.name} {failed_part.end}" if failed_part else "",
         damage=next(filter(None, [damage, *(part.damage for part in parts), *too_many]), ""),
     )

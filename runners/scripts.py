@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from runners import code_copies, launching
+from runners import code_copies, launching, page_cache
 from runners.data_sets import VARIABLE, build_proof_command, describe_data, why_no_data_path
 from runners.jobs import EnvironmentSpec, JobSpec, RunSpec
 from runners.node_samples import LEAST_INTERVAL_SECONDS, MOST_SAMPLES
@@ -21,6 +21,7 @@ from runners.schedulers import Scheduler
 from runners.workloads import WORKLOADS
 from runners.workloads.command import Command
 from runners.workloads.given import OURS, why_no_file_name
+from runners.workloads.page_cache import choose_policy
 
 TEMPLATE = Path(__file__).with_name("job.sh.template")
 NODE_PYTHON = ("python3", "-B", "-E", "-s")
@@ -70,6 +71,7 @@ def _name_interpreter(run: RunSpec) -> dict[str, str]:
 def render(job: JobSpec, scheduler: Scheduler) -> str:
     """Return the text of `job.sh`. ValueError if something cannot be written safely in a script."""
     _refuse_unsafe(job)
+    policy = choose_policy(job.runs[0].parameters) if job.runs else ""
     parts = {
         "header": "\n".join(scheduler.render_header(job)),
         "directory": quote(job.directory),
@@ -80,6 +82,8 @@ def render(job: JobSpec, scheduler: Scheduler) -> str:
         "processes": PROCESSES_TEMPLATE.read_text() if job.counts_gpu_processes else "",
         "count": "count_gpu_processes || :\n    " if job.counts_gpu_processes else "",
         **_render_proofs(job),
+        "cache": page_cache.render_function(policy) if policy else "",
+        "prepare": "prepare_page_cache\n    " if policy else "",
         "runs": _render_steps(job) if job.steps else _render_runs(job),
         **launching.render_parts(job),
     }
@@ -183,6 +187,7 @@ def _render_run(job: JobSpec, run: RunSpec, number: int) -> str:
             f"image={quote(environment.image_path)}",
             f"present=({_quote_all(runtime.build_presence_command(environment))})",
             f"version=({_quote_all(runtime.build_version_command(environment.executable))})",
+            *_render_page_cache(run),
             *(_render_several_processes(job, runtime, inside) if several else ()),
             f"wall=({_quote_all(container_command)})",
             f"variables=({gpu_setting}{settings})",
@@ -190,6 +195,16 @@ def _render_run(job: JobSpec, run: RunSpec, number: int) -> str:
             f"run {run.uid} {quote(f'runs/{run.directory_name}')}",
         ]
     )
+
+
+def _render_page_cache(run: RunSpec) -> list[str]:
+    """Return whose files are read, or dropped from memory, before the run; nothing as usual."""
+    if not choose_policy(run.parameters):
+        return []
+    return [
+        f"files_of_image=({_quote_all(page_cache.build_places_command(run.environment))})",
+        f"files_of_data=({_quote_all(page_cache.list_data_places(run))})",
+    ]
 
 
 def _render_several_processes(job: JobSpec, runtime: Runtime, inside: Inside) -> list[str]:

@@ -162,8 +162,10 @@ ROOMS = {
         "host_energy": "run_measures untrusted workloads",
         "images": "errors jobs payload runtimes",
         "launching": "jobs schedulers",
-        "scripts": "code_copies data_sets jobs launching node_samples payload runtimes schedulers "
-        "workloads",
+        "page_cache": "interpreters jobs runtimes",
+        "page_cache_records": "",
+        "scripts": "code_copies data_sets jobs launching node_samples page_cache payload runtimes "
+        "schedulers workloads",
         "software": "interpreters jobs runtimes scripts",
         "recipes": "images jobs scripts software",
         "file_builds": "images jobs recipes",
@@ -176,8 +178,8 @@ ROOMS = {
         "by_hand": "directories errors jobs payload runner schedulers submissions transports "
         "untrusted",
         "journals": "shapes untrusted",
-        "records": "claims directories exit_codes journals loaded_modules node_samples shapes "
-        "transports untrusted",
+        "records": "claims directories exit_codes journals loaded_modules node_samples "
+        "page_cache_records shapes transports untrusted",
         "job_failures": "exit_codes records schedulers terminal",
         "probes": "errors transports untrusted",
         "gate": "claims directories live_files probes runner runtimes schedulers submissions "

@@ -41,6 +41,7 @@ from experiments.comparisons.published_tables import (
     load_reading,
 )
 from experiments.models import PublishedTable
+from experiments.presets.known_tables import KNOWN_TABLES, fill_in
 from experiments.statistics.published.columns import ROLES
 from experiments.statistics.published.printed import TableError
 
@@ -77,6 +78,21 @@ class TableList(Schema):
 
     items: list[TableItemSchema]
     next: str | None
+
+
+class KnownTableSchema(Schema):
+    """A table of a published study."""
+
+    key: str
+    title: str
+    place: str = Field(description="Where it stands in the study.")
+    table: dict[str, Any] = Field(description="What to send to `tables` so that it is compared.")
+
+
+class KnownTableList(Schema):
+    """All tables of published studies that Tare knows."""
+
+    items: list[KnownTableSchema]
 
 
 class TableComparisonSchema(Schema):
@@ -151,6 +167,27 @@ def list_tables(
     return send_list(
         request, rows, TableItemSchema, _describe_items, limit=limit, cursor=cursor, fields=fields
     )
+
+
+@router.get("known-tables", auth=READ, response={200: KnownTableList, 401: ProblemSchema})
+def list_known_tables(request: ApiRequest) -> HttpResponse:
+    """List the tables of the studies that the presets repeat, ready to be sent to `tables`."""
+    items = [
+        KnownTableSchema(
+            key=known.key,
+            title=known.title,
+            place=known.source,
+            table={
+                "text": known.text,
+                "question": known.question,
+                "source": fill_in(known, request.user).source,
+                "baseline": known.baseline,
+                "roles": dict(known.roles),
+            },
+        )
+        for known in KNOWN_TABLES.values()
+    ]
+    return send_row(request, KnownTableList(items=items).model_dump(mode="json"))
 
 
 @router.get("tables/{pk}", auth=READ, response={200: TableSchema, **REFUSED})

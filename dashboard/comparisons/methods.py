@@ -27,6 +27,7 @@ from experiments.comparisons.kept_rows import read_column
 from experiments.comparisons.published_tables import TableComparison
 from experiments.planning.interim import Stage
 from experiments.statistics import Stamp, numbers
+from runners.workloads.page_cache import COLD, WARM, choose_policy
 from runners.workloads.run_metrics import RUN_METRIC_NAMES
 
 OF_MEANS = (
@@ -64,6 +65,7 @@ def _(comparison: ExperimentComparison) -> list[str]:
                 _design(comparison),
                 *_spreading(comparison),
                 *describe_nodes(comparison.pairs),
+                *_page_cache(comparison),
                 *_seeds(comparison),
             )
         ),
@@ -185,6 +187,20 @@ def _design(comparison: ExperimentComparison) -> str:
         "geometric means; its intervals are Welch’s t intervals of the logarithms, with "
         "Satterthwaite’s degrees of freedom."
     )
+
+
+def _page_cache(comparison: ExperimentComparison) -> Iterator[str]:
+    """Yield of which workloads the files were in memory before each run, or were not."""
+    workloads = (comparison.experiment.plan or {}).get("workloads", {}).values()
+    for policy, what in ((COLD, "left memory"), (WARM, "were read into memory")):
+        names = [row["name"] for row in workloads if choose_policy(row["parameters"]) == policy]
+        if names:
+            rest = "at most 10 %" if policy == COLD else "at least 90 %"
+            yield (
+                f"Before each run of {'; '.join(names)} the files of the image, or of the node's "
+                f"Python, and those of its data {what}: {rest} of their bytes were in memory when "
+                "the run began."
+            )
 
 
 def _spreading(comparison: ExperimentComparison) -> Iterator[str]:

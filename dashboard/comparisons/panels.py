@@ -28,6 +28,7 @@ from dashboard.comparisons.reproduction_panel import Reproduction
 from dashboard.comparisons.sides import SideBySide
 from dashboard.comparisons.table_panels import (
     Accuracy,
+    BetweenWorkloads,
     Exclusions,
     FullResults,
     Methods,
@@ -52,6 +53,7 @@ PANELS: tuple[Panel[Any], ...] = (
     RunOrder(),
     EquivalenceCurve(),
     Scalings(),
+    BetweenWorkloads(),
     TrainingEquivalence(),
     Accuracy(),
     Steps(),

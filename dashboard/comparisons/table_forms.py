@@ -123,7 +123,7 @@ class TableForm(OwnColumns, VisibilityFields, Styled, forms.ModelForm):  # type:
         self.fields["text"].validators = []  # reading the table gives better messages
         self.fields["margin"].unit = "%"  # type: ignore[attr-defined]
         self.unreadable = ""
-        if self.instance.pk and not self.is_bound:
+        if not self.is_bound:
             stored_fields = ("unit", "better", "n", "decimal")
             self.initial.update({name: self.instance.reading.get(name) for name in stored_fields})
 

@@ -37,6 +37,12 @@ from experiments.comparisons.variance import (
     list_variance_rows,
     split_groups,
 )
+from experiments.comparisons.workload_pairs import (
+    WorkloadPair,
+    compare_between_workloads,
+    list_between_rows,
+    may_compare_workloads,
+)
 from experiments.statistics.published.sheets import Sheet
 
 
@@ -93,6 +99,24 @@ class StepSpread(ExperimentPanel):
 
     def export(self, comparison: ExperimentComparison) -> dict[str, Rows]:
         return {"steadiness": list_steadiness_rows(comparison)}
+
+
+class BetweenWorkloads(ExperimentPanel):
+    """Workloads that differ in one parameter, in each environment: synthetic and real data."""
+
+    name = "between_workloads"
+    heading = "Between workloads"
+
+    def compute(
+        self, comparison: ExperimentComparison, request: OpenRequest
+    ) -> list[WorkloadPair] | None:
+        return compare_between_workloads(comparison) or None
+
+    def is_offered(self, comparison: ExperimentComparison) -> bool:
+        return may_compare_workloads(comparison)
+
+    def export(self, comparison: ExperimentComparison) -> dict[str, Rows]:
+        return {"between_workloads": list_between_rows(comparison)}
 
 
 class Variance(ExperimentPanel):

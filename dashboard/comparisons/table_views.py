@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
@@ -16,7 +16,8 @@ from dashboard.comparisons.table_forms import TOO_LARGE, TableForm
 from dashboard.typed_requests import Request, parse_whole_number
 from experiments.access import audit
 from experiments.comparisons.published_tables import MOST_BYTES
-from experiments.models import PublishedTable
+from experiments.models import PublishedTable, User
+from experiments.presets.known_tables import KNOWN_TABLES, fill_in
 
 MOST_SENT = MOST_BYTES + 400_000
 """Of a whole request: the table once, and the other fields."""
@@ -29,10 +30,19 @@ CHUNK = 1 << 16
 @require_maker_of(PublishedTable)
 @require_http_methods(["GET", "POST"])
 def new(request: Request) -> HttpResponse:
-    """Show the form of a new published table, and store it."""
+    """Show the form of a new published table, and store it; `?known=KEY` fills in a study's."""
     if _too_large(request):
         return _refused(request)
-    return _form(request, PublishedTable(owner=request.user))
+    return _form(request, _fill_in_known(request.GET.get("known", ""), request.user))
+
+
+def _fill_in_known(key: str, owner: User) -> PublishedTable:
+    """Return a new row, with the table of this key if there is one. Http404 for another key."""
+    if not key:
+        return PublishedTable(owner=owner)
+    if key not in KNOWN_TABLES:
+        raise Http404(f"No published table is called {key!r}.")
+    return fill_in(KNOWN_TABLES[key], owner)
 
 
 @csrf_exempt
@@ -72,6 +82,7 @@ def _page(request: Request, form: TableForm, fragment: str = "", refused: str = 
     context: dict[str, Any] = {
         "heading": f"{'Change' if form.instance.pk else 'Compare'} a published table",
         "form": form,
+        "known_tables": () if form.instance.pk else KNOWN_TABLES.values(),
         "most_bytes": MOST_BYTES,
         "too_large": TOO_LARGE,
         "refused": refused,

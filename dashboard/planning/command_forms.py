@@ -46,6 +46,7 @@ from runners.workloads.given import (
     find_row_problems,
     why_no_running_rate,
 )
+from runners.workloads.page_cache import PAGE_CACHE
 
 PARTS = ("name", "unit", "better", "find", "take")
 FEWEST_ROWS, SPARE_ROWS = 3, 2
@@ -288,7 +289,7 @@ def read_typed_parameters(data: Mapping[str, Any]) -> dict[str, Any]:
     ]
     plain = (
         *(ARCHIVE, REPOSITORY, COMMIT, "argv", "file", "primary", "batch", "processes"),
-        *("success_pattern", "failure_pattern"),
+        *("success_pattern", "failure_pattern", "recorded", PAGE_CACHE),
     )
     burn_in = data.get("burn_in", "")
     return {

@@ -64,14 +64,15 @@ class PresetForm(Styled, forms.Form):
         return self.fields[name]
 
     def _ask_for_data(self) -> None:
-        data = {size.data for size in self.preset.sizes.values() if size.data}
-        if not data:
+        reading = {name: size for name, size in self.preset.sizes.items() if size.data}
+        if not reading:
             del self.fields["folder"]
             return
-        needed = any(size.needs_data for size in self.preset.sizes.values())
+        needed = any(size.needs_data for size in reading.values())
+        data = "; ".join(f"for the size {name}: {size.data}" for name, size in reading.items())
         self.fields["folder"].help_text = (
-            f"For the full size: {', '.join(data)}, in a folder that the nodes and the "
-            f"environments see. {'' if needed else 'Left empty, the workload makes its own.'}"
+            f"{data[0].upper()}{data[1:]}; in a folder that the nodes and the environments see. "
+            f"{'' if needed else 'Left empty, the workload makes its own.'}"
         )
 
     @property

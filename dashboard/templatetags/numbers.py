@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 
 from experiments.comparisons import Comparison
 from experiments.comparisons.accuracies import Spread
+from experiments.comparisons.workload_pairs import WorkloadPair
 from experiments.models import Experiment, Job, Operation, Run
 from experiments.planning.decisive_metrics import describe_further
 from experiments.planning.goals import describe_training_margins, get_margins
@@ -94,6 +95,12 @@ def quantity(value: float | None, unit: str) -> str:
 def seconds_beside(value: float | None, column: list[float]) -> str:
     """Return seconds in the unit of their whole column."""
     return numbers.beside(value, column, "s")
+
+
+@register.filter
+def mean_beside(value: float, pair: WorkloadPair) -> str:
+    """Return a mean in the unit, and with the digits, of all means of the two workloads."""
+    return numbers.beside(value, pair.means, pair.metric.unit)
 
 
 @register.filter

@@ -17,8 +17,10 @@ from experiments.statistics.step_spread import (
     compare_packed,
     compare_spreads,
 )
+from runners.workloads.run_metrics import RUN_TIME
 
 MEAN, SD, TAIL = "step_time", "step_time_sd", "tail_ratio"
+TIME = RUN_TIME.name
 GroupKey = tuple[str, str]
 """A workload's name and a scale."""
 
@@ -109,7 +111,7 @@ def _read_runs(comparison: ExperimentComparison, repeats: int) -> dict[GroupKey,
         value__gt=0,
     )
     spreads: dict[int, dict[str, float]] = {}
-    for run_id, metric, value in rows.filter(metric__in=(SD, TAIL)).values_list(
+    for run_id, metric, value in rows.filter(metric__in=(SD, TAIL, TIME)).values_list(
         "run_id", "metric", "value"
     ):
         spreads.setdefault(run_id, {})[metric] = value
@@ -139,6 +141,7 @@ def _read_runs(comparison: ExperimentComparison, repeats: int) -> dict[GroupKey,
                 spread_metrics[SD],
                 spread_metrics.get(TAIL),
                 node,
+                spread_metrics.get(TIME),
             )
             runs_by_group.setdefault((workload, scale), []).append(run_spread)
     return runs_by_group
@@ -218,6 +221,7 @@ def _packed_rows(step_spreads: Steadiness) -> Iterator[dict[str, Any]]:
                 MEAN: packed_spread.mean_ratio,
                 SD: packed_spread.sd_ratio,
                 TAIL: packed_spread.tail_ratio,
+                TIME: packed_spread.time_ratio,
             }
             for metric, ratio in ratios.items():
                 if ratio is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from experiments.design import Scale
@@ -78,6 +78,9 @@ def measure_run(
             values[name] = takers[name]()
         except NotMeasured as error:
             missing[name] = str(error)
+    if run_record.page_cache and (whole := values.get(RUN_TIME.name)):
+        detail = "; ".join(filter(None, (whole.detail, run_record.page_cache)))
+        values[RUN_TIME.name] = replace(whole, detail=detail)
     return Measures(values, missing)
 
 

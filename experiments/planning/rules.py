@@ -19,8 +19,10 @@ from experiments.statistics.interim_analyses import count_most_analyses
 from experiments.statistics.verdicts import FEWEST
 from runners.code_copies import find_source
 from runners.interpreters import NO_PYTHON
+from runners.page_cache import MOST_SECONDS, why_not_prepared
 from runners.schedulers import SCHEDULERS
 from runners.workloads import WORKLOADS
+from runners.workloads.page_cache import is_prepared
 from runners.workloads.run_metrics import OF_JOB
 
 # Time that a job needs beside its runs: start, snapshots, check sums.
@@ -47,6 +49,8 @@ class Forecast:
 def compute_job_seconds(workload: Workload, *, runs: int, cooldown_seconds: int) -> int:
     """Return the time limit of a job that runs `workload` `runs` times, in seconds."""
     measuring = runs * workload.time_limit_seconds + (runs - 1) * cooldown_seconds
+    if is_prepared(workload.parameters):
+        measuring += runs * MOST_SECONDS
     proof = compute_proof_seconds(workload)
     if find_source(workload.parameters):
         proof += PROOF_SECONDS
@@ -137,6 +141,7 @@ def list_refusals(
         messages["workloads"].append(f"{workload} is only known from imported logs.")
     workloads = [row for row in workloads if row.kind in WORKLOADS]
     messages["environments"] += list_without_python(workloads, environments)
+    messages["environments"] += _list_unprepared(workloads, environments)
     if not messages["environments"]:
         del messages["environments"]
     _check_scales(messages, cluster, partition, workloads, environments, scales)
@@ -188,6 +193,25 @@ def list_refusals(
                 "the independent design."
             )
     return dict(messages)
+
+
+def _list_unprepared(
+    workloads: Sequence[Workload], environments: Sequence[Environment]
+) -> list[str]:
+    """Return a sentence for each environment whose files cannot be made cold or warm."""
+    prepared = [row for row in workloads if is_prepared(row.parameters)]
+    sentences = []
+    for environment in environments if prepared else ():
+        staged = environment.staged_image
+        why = why_not_prepared(
+            environment.kind, staged.format if staged else "", environment.python
+        )
+        if why:
+            sentences.append(
+                f"{environment} cannot have a cold or warm page cache, which {prepared[0]} asks "
+                f"for: {why}. Leave it out, or leave the page cache as it is."
+            )
+    return sentences
 
 
 def list_without_python(

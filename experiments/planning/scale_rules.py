@@ -11,6 +11,7 @@ from experiments.statistics import numbers
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS
 from runners.workloads import WORKLOADS, ParameterError
+from runners.workloads.page_cache import PAGE_CACHE, is_prepared
 
 
 def count_processes_on_a_node(scale: Scale, kind: str, parameters: Mapping[str, Any]) -> int:
@@ -129,6 +130,11 @@ def _check_workload(scale: Scale, workload: Workload) -> Iterator[str]:
         yield (
             f"{scale}: {workload} runs as one process, which has no use for {nodes} nodes. Write "
             f"{Scale(1, scale.gpus_per_node)}, or let it run as one process for each node or GPU."
+        )
+    if nodes > 1 and is_prepared(parameters):
+        yield (
+            f"{scale}: {workload} asks for a {parameters[PAGE_CACHE]} page cache, which can be had "
+            "on one node alone. Leave out the scales of several nodes."
         )
     messages = kind.list_refusals(parameters, nodes=nodes, gpus=gpus, processes=nodes * on_a_node)
     yield from (f"{scale}: {workload}: {message}" for message in messages)

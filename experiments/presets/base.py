@@ -22,6 +22,8 @@ class Piece:
     kind: str
     parameters: Mapping[str, Any]
     time_limit_seconds: int
+    reads_data: bool = True
+    """Whether it reads the data set whose folder a person names for its size."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,13 +67,17 @@ class Preset:
     warm_up: str = "fixed"
 
 
-def make_timed(name: str, minutes: float, **parameters: Any) -> Piece:
+def make_timed(name: str, minutes: float, *, reads_data: bool = True, **parameters: Any) -> Piece:
     """Return a training of which only the speed counts: an accuracy would take longer."""
-    return make_cnn(name, minutes, evaluate=False, **parameters)
+    return make_cnn(name, minutes, reads_data=reads_data, evaluate=False, **parameters)
 
 
-def make_cnn(name: str, minutes: float, **parameters: Any) -> Piece:
+def make_cnn(name: str, minutes: float, *, reads_data: bool = True, **parameters: Any) -> Piece:
     """Return a training of one network, on synthetic images unless `parameters` say otherwise."""
     return Piece(
-        name=name, kind="cnn", parameters=parameters, time_limit_seconds=round(60 * minutes)
+        name=name,
+        kind="cnn",
+        parameters=parameters,
+        time_limit_seconds=round(60 * minutes),
+        reads_data=reads_data,
     )

@@ -11,7 +11,7 @@ from experiments.presets.base import FULL, LAPTOP, Piece, Preset, Size, make_tim
 from experiments.presets.papers import BENCHMARKING
 
 
-def _train(name: str, *, laptop: bool, **library: str) -> Piece:
+def _train(name: str, *, laptop: bool, **library: Any) -> Piece:
     """Return ResNet50 over several nodes, as in 002; `library` are the parameters that name it."""
     if laptop:
         return make_timed(

@@ -112,7 +112,7 @@ def make_workloads(size: Size, owner: User, *, folder: str = "") -> list[Workloa
     for piece in size.workloads:
         parameters = dict(piece.parameters)
         declared = {parameter.name for parameter in WORKLOADS[piece.kind].parameters}
-        if folder and "data_directory" in declared:
+        if folder and piece.reads_data and "data_directory" in declared:
             parameters |= {"data_directory": folder, **size.with_data}
         same = {
             "kind": piece.kind,

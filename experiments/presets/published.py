@@ -1,8 +1,9 @@
 """All presets, in the order of the page."""
 
 from experiments.presets.horovod_table import DDP, HOROVOD, SEVERAL_NODES
+from experiments.presets.real_data import RUNTIMES_ON_IMAGENET, SYNTHETIC_AGAINST_REAL
 from experiments.presets.several_gpus import LONG_TRAINING, MULTI_GPU, TF_CNN
-from experiments.presets.software import ANATOMY, BLAS
+from experiments.presets.software import ANATOMY, BLAS, COLD_AND_WARM
 from experiments.presets.udocker import FIGURE_1, PACKED, TABLE_3
 
 ALL = (
@@ -10,6 +11,8 @@ ALL = (
     FIGURE_1,
     PACKED,
     MULTI_GPU,
+    SYNTHETIC_AGAINST_REAL,
+    RUNTIMES_ON_IMAGENET,
     LONG_TRAINING,
     SEVERAL_NODES,
     HOROVOD,
@@ -17,4 +20,5 @@ ALL = (
     TF_CNN,
     BLAS,
     ANATOMY,
+    COLD_AND_WARM,
 )

@@ -18,8 +18,9 @@ MULTI_GPU = Preset(
     "out of containers?",
     then="Batch 64 (ResNet50) and 512 (AlexNet) on each GPU, SGD. On four K80 in udocker 205 "
     "images/s (x 3.7) and 1998 (x 3.3), on four GTX 980 Ti 426 (x 3.6) and 4006 (x 3.0).",
-    now="Synthetic images on the device. Variables are mirrored on the GPUs; then, a parameter "
-    "server on the CPU kept them. The spread is measured too.",
+    now="Synthetic images on the device, unless a folder with ImageNet is named, which the "
+    "overview read. Variables are mirrored on the GPUs; then, a parameter server on the CPU kept "
+    "them. The spread is measured too.",
     needs=("tensorflow",),
     metric="images_per_second",
     ends_in="Weak scaling: images per second by GPUs with the speed-up, a column for each "
@@ -51,6 +52,8 @@ MULTI_GPU = Preset(
                 ),
             ),
             scales=("1x1", "1x2", "1x4"),
+            data="ImageNet, as TFRecord files or folders",
+            with_data={"data": "imagenet"},
         ),
         LAPTOP: Size(
             workloads=(

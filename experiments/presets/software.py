@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.presets.base import FULL, LAPTOP, Piece, Preset, Size
+from experiments.presets.base import FULL, LAPTOP, Piece, Preset, Size, make_timed
 from experiments.presets.papers import COREOS, UDOCKER_GPU
 
 
@@ -74,6 +74,62 @@ def _files(*, small: int, large_mb: int, steps: int, minutes: float) -> Piece:
         time_limit_seconds=round(60 * minutes),
     )
 
+
+def _start_with(cache: str, module: str, *, steps: int) -> Piece:
+    return Piece(
+        name=f"Start of Python, import of {module}, {cache} page cache",
+        kind="startup",
+        parameters={"module": module, "steps": steps, "page_cache": cache},
+        time_limit_seconds=300,
+    )
+
+
+def _train_with(cache: str) -> Piece:
+    """Return the network for MNIST of 001, short: what is read counts, not what is computed."""
+    return make_timed(
+        f"MNIST network, batch 50, 2000 steps, {cache} page cache",
+        15,
+        network="mnist",
+        batch_size=50,
+        steps=2000,
+        burn_in=10,
+        deterministic=False,
+        page_cache=cache,
+    )
+
+
+COLD_AND_WARM = Preset(
+    key="cold-and-warm-cache",
+    title="Cold and warm page cache",
+    source="An open question",
+    paper=UDOCKER_GPU,
+    question="Do containers look faster, or slower, because of what of their files is in memory?",
+    then="Containers looked slightly faster than bare metal within the uncertainty; that their "
+    "files are cached on the node was a guess, left open.",
+    now="Each program twice: once with its files in memory before each run, once with none of them "
+    "there. A run of which that is not true fails, so each is what it is called. Containers whose "
+    "images no user of the node can read, such as Podman's, are left out.",
+    needs=("numpy", "tensorflow"),
+    metric="run_time",
+    ends_in="“Between workloads”: cold against warm in each environment, and how the container's "
+    "cost changes; the verdict matrix has a row for each",
+    sizes={
+        FULL: Size(
+            workloads=(
+                *(_start_with(cache, "tensorflow", steps=2) for cache in ("warm", "cold")),
+                *(_train_with(cache) for cache in ("warm", "cold")),
+            ),
+            scales=("1x1",),
+            data="MNIST, as its four idx files",
+            with_data={"data": "mnist"},
+        ),
+        LAPTOP: Size(
+            workloads=tuple(_start_with(cache, "numpy", steps=2) for cache in ("warm", "cold")),
+            scales=("1x0",),
+            note="The import of NumPy alone.",
+        ),
+    },
+)
 
 ANATOMY = Preset(
     key="anatomy-of-the-overhead",

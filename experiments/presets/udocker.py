@@ -90,6 +90,7 @@ FIGURE_1 = Preset(
                     make_timed(
                         f"{title}, batch {batch}, 1000 batches",
                         30,
+                        reads_data=False,
                         network=network,
                         batch_size=batch,
                         steps=1010,
@@ -114,6 +115,8 @@ FIGURE_1 = Preset(
                 ),
             ),
             scales=("1x1",),
+            data="MNIST, as its four idx files",
+            with_data={"data": "mnist"},
         ),
         LAPTOP: Size(
             workloads=(

@@ -24,7 +24,8 @@ COUNTS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", 
 class RunSpread:
     """One run: the mean and the standard deviation of its steps, in seconds.
 
-    `tail` is the 99th percentile over the median; None where there are too few steps.
+    `tail` is the 99th percentile over the median; None where there are too few steps. `time` is the
+    time of the whole run, in seconds; None where it was not measured.
     """
 
     run: str
@@ -34,6 +35,7 @@ class RunSpread:
     sd: float
     tail: float | None = None
     node: str = ""
+    time: float | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ class _Arm:
     means: list[Sample]
     sds: list[Sample]
     tails: list[Sample]
+    times: list[Sample]
     nodes: set[str]
 
     @classmethod
@@ -123,8 +126,9 @@ class _Arm:
         means = [Sample(run.run, run.block, name, run.mean) for run in arm]
         sds = [Sample(run.run, run.block, name, run.sd) for run in arm]
         tails = [Sample(run.run, run.block, name, run.tail) for run in arm if run.tail]
-        check([*means, *sds, *tails])
-        return cls(means, sds, tails, {run.node for run in arm if run.node})
+        times = [Sample(run.run, run.block, name, run.time) for run in arm if run.time]
+        check([*means, *sds, *tails, *times])
+        return cls(means, sds, tails, times, {run.node for run in arm if run.node})
 
 
 def _summarise(name: str, arm: _Arm, baseline: _Arm | None, paired: bool) -> Steady:
@@ -159,6 +163,8 @@ class Packed:
     runs_alone: int
     apart: bool
     """True if no node ran both."""
+    time_ratio: Ratio | None = None
+    """Of the whole runs; None where their time was not measured."""
 
     @property
     def sentence(self) -> str:
@@ -176,6 +182,12 @@ class Packed:
             f"({'95 % CI; ' * (means.ci95 is not None)}{rests_on}). They vary {sds.text} times "
             f"as much ({'95 % CI; ' * (sds.ci95 is not None)}SD within runs)."
         )
+        if self.time_ratio is not None:
+            has_interval = self.time_ratio.ci95 is not None
+            sentence += (
+                f" Whole runs take {self.time_ratio.text} times as long"
+                f"{' (95 % CI)' * has_interval}."
+            )
         return sentence + " No node ran both, so that this may be the nodes." * self.apart
 
 
@@ -208,6 +220,7 @@ def compare_packed(
                 runs_alone=len(alone_arm.sds),
                 apart=bool(alone_arm.nodes and together_arm.nodes)
                 and not alone_arm.nodes & together_arm.nodes,
+                time_ratio=estimate_ratio(alone_arm.times, together_arm.times, paired=False),
             )
         )
     return comparisons

@@ -50,6 +50,8 @@ class Runtime(ABC):
     label: ClassVar[str]
     command: ClassVar[str]  # its usual name on PATH; empty: there is nothing to start
     formats: ClassVar[tuple[str, ...]]  # of staged images that it can start
+    formats_of_files: ClassVar[frozenset[str]] = frozenset({"sif", "sandbox", "squashfs"})
+    """Those of which a user of the node can read the files, by a path or by asking the runtime."""
     modes: ClassVar[Mapping[str, str]] = {}  # ways to work that an environment may choose
     under_launchers: ClassVar[bool] = True  # srun or mpirun can start it, once for each process
     numbers_gpus: ClassVar[bool] = False  # inside, the job's GPUs are numbered anew from 0
@@ -62,6 +64,10 @@ class Runtime(ABC):
     def build_presence_command(self, environment: EnvironmentSpec) -> list[str]:
         """Return a command that succeeds, on the node, if the image is there."""
         return ["test", "-e", environment.image_path]
+
+    def build_place_command(self, environment: EnvironmentSpec) -> list[str]:
+        """Return a command that prints, on the node, where the files of the image lie."""
+        return ["printf", "%s\\n", environment.image_path]
 
     def build_preparation_command(self, inside: Inside) -> list[str]:
         """Return a command for each node, to run before several programs start from one image.

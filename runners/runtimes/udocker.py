@@ -89,6 +89,7 @@ class UDocker(Runtime):
     label = "udocker"
     command = "udocker"
     formats = ("udocker",)
+    formats_of_files: ClassVar = frozenset({"udocker"})
     data_read_only = False
     modes: ClassVar = {
         "P1": "PRoot with seccomp, udocker's own choice",
@@ -102,6 +103,9 @@ class UDocker(Runtime):
         "R3": "the same, with PRoot inside and without seccomp",
         "S1": "Singularity or Apptainer",
     }
+
+    def build_place_command(self, environment: EnvironmentSpec) -> list[str]:
+        return [self.choose_executable(environment), "inspect", "-p", environment.image_path]
 
     def wrap(self, inside: Inside) -> list[str]:
         environment = inside.environment

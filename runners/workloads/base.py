@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from runners.workloads.instances import INSTANCE_SPREAD, merge_results, split_by_instance
+from runners.workloads.page_cache import leave_out_usual
 from runners.workloads.parameters import Parameter, ParameterError, Value, clean_parameters
 from runners.workloads.reports import read_partial_series
 from runners.workloads.results import Metric, Result, SanityError, read_result
@@ -183,7 +184,7 @@ class Workload:
 
         Raises ParameterError with a message for each name.
         """
-        cleaned = clean_parameters(cls.parameters, parameters)
+        cleaned = leave_out_usual(clean_parameters(cls.parameters, parameters))
         steps, warm_up = (cleaned.get(name) for name in ("steps", "burn_in"))
         if isinstance(steps, int) and isinstance(warm_up, int) and warm_up >= steps:
             message = f"must be less than the {steps} steps in all; it is {warm_up}"

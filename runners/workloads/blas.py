@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from runners.workloads.base import TIMES, Workload, make_step_parameters
+from runners.workloads.page_cache import PREPARED
 from runners.workloads.parameters import Parameter
 from runners.workloads.results import Metric
 
@@ -76,6 +77,7 @@ class Blas(Workload):
             help="Precision of every matrix and signal.",
         ),
         *make_step_parameters(steps=250, warm_up=25),
+        PREPARED,
     )
     metrics = (
         *TIMES,

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from runners.payload.frameworks import StartError
 from runners.payload.training.networks import NETWORKS, choose_network
 from runners.workloads.base import TIMES, Batch, Processes, Workload, make_step_parameters
+from runners.workloads.page_cache import PREPARED
 from runners.workloads.parameters import Parameter
 from runners.workloads.results import Metric
 
@@ -198,6 +199,7 @@ class Cnn(Workload):
             "choose no for throughput as users see it.",
         ),
         *(replace(STEPPING[name], group=MACHINE) for name in ("threads", "seed", "seeds")),
+        PREPARED,
     )
     metrics = (
         *TIMES,

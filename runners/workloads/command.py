@@ -17,6 +17,7 @@ from runners.workloads.base import (
 from runners.workloads.code_parameters import CODE_PARAMETERS, find_code_problems
 from runners.workloads.given import FilesParameter, MetricsParameter
 from runners.workloads.output_checks import check_output
+from runners.workloads.page_cache import PREPARED
 from runners.workloads.parameters import Parameter, ParameterError, Value
 from runners.workloads.reading import FIRST_STEP, READERS, REPORT, list_units
 from runners.workloads.reports import STEP_TIME, read_partial_series
@@ -155,6 +156,7 @@ class Command(Workload):
             help="How many are started: one, one a node, or one a GPU. $TARE_RANK and $TARE_SIZE "
             "say which one it is; the first one’s numbers are the run’s.",
         ),
+        PREPARED,
     )
     metrics = (*BY_STEPS, *ALWAYS)
     primary = STEP_TIME

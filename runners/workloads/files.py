@@ -12,6 +12,7 @@ from runners.workloads.base import (
     make_recorded_parameter,
     make_step_parameters,
 )
+from runners.workloads.page_cache import PREPARED
 from runners.workloads.parameters import Parameter
 from runners.workloads.results import Metric
 
@@ -134,6 +135,7 @@ class Files(Workload):
             for parameter in make_step_parameters(steps=20, warm_up=2)
             if parameter.name != "threads"
         ),
+        PREPARED,
     )
     metrics = (
         *(metric for metric in TIMES if metric.name != "import_time"),

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from runners.payload.training.tiles import STRIDE
 from runners.workloads.base import TIMES, Batch, Processes, Workload
 from runners.workloads.cnn import BATCH, LENGTH, Cnn, why_not_on_replicas
+from runners.workloads.page_cache import PREPARED
 from runners.workloads.parameters import Parameter
 from runners.workloads.results import Metric
 
@@ -162,6 +163,7 @@ class Segmentation(Workload):
             CNN_PARAMETERS[name]
             for name in ("framework", "parallel", "deterministic", "threads", "seed", "seeds")
         ),
+        PREPARED,
     )
     metrics = (
         Metric("training_time", "s", "lower", "All epochs, without evaluations"),

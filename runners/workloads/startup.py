@@ -11,6 +11,7 @@ from runners.workloads.base import (
     make_recorded_parameter,
     make_step_parameters,
 )
+from runners.workloads.page_cache import PREPARED
 from runners.workloads.parameters import Parameter
 from runners.workloads.results import Metric
 
@@ -69,6 +70,7 @@ class Startup(Workload):
             for parameter in make_step_parameters(steps=11, warm_up=1)
             if parameter.name in ("steps", "burn_in")
         ),
+        PREPARED,
     )
     metrics = (
         *(metric for metric in TIMES if metric.name != "import_time"),

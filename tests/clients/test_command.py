@@ -486,6 +486,8 @@ def test_a_metric_takes_the_place_of_no_field(client: tare_client.Client, site: 
     site.runs = [{"id": "1", "state": "failed", "metrics": {"state": 3.0, "loss": 0.5}}]
     (row,) = client.runs(3).to_pandas().to_dict("records")
     assert row == {"id": "1", "state": "failed", "metric.state": 3.0, "loss": 0.5}
+
+
 def test_a_problem_of_the_table_of_names_names_its_file(
     site: Site, tare: Tare, study: Path, capsys: Captured
 ) -> None:

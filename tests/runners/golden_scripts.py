@@ -43,6 +43,7 @@ BARE_METAL = EnvironmentSpec(
     python="/scratch/software/numpy/bin/python",
     setup_lines=("module load gcc", 'export LD_LIBRARY_PATH="$GCC_ROOT/lib64"'),
 )
+COLD_CNN = {"page_cache": "cold", "data": "mnist", "data_directory": "/data/mnist"}
 WITHOUT_PYTHON = replace(BARE_METAL, python="none")
 UDOCKER = EnvironmentSpec(
     label="NumPy 2.5, udocker P1",
@@ -245,6 +246,9 @@ def scripts() -> dict[str, str]:
             "slurm.sh": render(block(BARE_METAL, SIF, UDOCKER), slurm),
             "slurm_data.sh": render(reads_data(block(BARE_METAL, SIF)), slurm),
             "slurm_code.sh": render(runs_code(reads_data(block(BARE_METAL, SIF))), slurm),
+            "slurm_page_cache.sh": render(
+                with_runs_of(block(BARE_METAL, SIF, UDOCKER), "cnn", COLD_CNN), slurm
+            ),
             "slurm_outside_files.sh": render(
                 with_runs_of(
                     block(WITHOUT_PYTHON, typical("podman")), "files", {"recorded": "outside"}

@@ -16,6 +16,7 @@ from runners.workloads import (
     Workload,
     choose_repeat_seed,
 )
+from runners.workloads.page_cache import PREPARED
 
 # `command` says nothing of its own before somebody has named a program: see test_command.py.
 OURS = {kind: workload for kind, workload in WORKLOADS.items() if kind != "command"}
@@ -51,7 +52,8 @@ def valid(parameter: Parameter) -> st.SearchStrategy[Any]:
 @workloads
 def test_the_defaults_are_complete_and_valid(workload: type[Workload]) -> None:
     cleaned = workload.clean({})
-    assert list(cleaned) == [parameter.name for parameter in workload.parameters]
+    names = [parameter.name for parameter in workload.parameters if parameter != PREPARED]
+    assert list(cleaned) == names, "a page cache that stays as it is is left out"
     assert all(parameter.help.endswith(".") for parameter in workload.parameters)
     assert workload.primary in {metric.name for metric in workload.metrics}
     assert workload.kind in WORKLOADS
@@ -66,11 +68,12 @@ def test_text_from_a_form_means_the_value_it_shows(
     if {"burn_in", "steps"} <= set(values):
         values["burn_in"] %= values["steps"]
     cleaned = workload.clean(values)
-    assert cleaned == values
+    usual = {PREPARED.name: PREPARED.default}
+    assert usual | cleaned == usual | values
     assert workload.clean({name: typed(value) for name, value in values.items()}) == cleaned
     assert workload.clean(json.loads(json.dumps(cleaned))) == cleaned
     assert [type(value) for value in workload.clean(cleaned).values()] == [
-        TYPES[parameter.type] for parameter in workload.parameters
+        TYPES[parameter.type] for parameter in workload.parameters if parameter.name in cleaned
     ]
 
 
@@ -91,7 +94,7 @@ def test_whatever_is_given_runs_or_is_refused_at_its_name(
         if {"burn_in", "steps"} <= set(cleaned):
             assert cleaned["burn_in"] < cleaned["steps"]
         for parameter in workload.parameters:
-            value = cleaned[parameter.name]
+            value = cleaned.get(parameter.name, parameter.default)
             assert type(value) is TYPES[parameter.type]
             if parameter.type == "choice":
                 assert value in parameter.choices

@@ -204,6 +204,7 @@ PAGES = {
     "download_jobs": "experiment_jobs",
     "bring_results": "experiment_results",
     "list_tables": "compare",
+    "list_known_tables": "table_new",
     "read_table": "table",
     "read_table_comparison": "table_json",
     "read_table_comparison_csv": "table_csv",

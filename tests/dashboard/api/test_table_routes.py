@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from experiments.models import PublishedTable
+from experiments.presets.known_tables import KNOWN_TABLES
 from tests.dashboard.api.requests_by_token import get, log_in
 from tests.factories import TABLE, ImageFactory, PublishedTableFactory, UserFactory
 
@@ -53,6 +54,16 @@ def test_a_table_is_checked_kept_compared_changed_and_deleted(client: Client) ->
     assert [row["id"] for row in get(client, "tables", headers)["items"]] == [made["id"]]
     send(client, "delete", path, None, 204, headers)
     get(client, path, headers, 404)
+
+
+def test_each_known_table_can_be_sent_as_it_is_listed(client: Client) -> None:
+    headers = log_in(UserFactory(), "experiments")
+    listed = get(client, "known-tables", headers)["items"]
+    assert [row["key"] for row in listed] == list(KNOWN_TABLES)
+    for row in listed:
+        made = send(client, "post", "tables", row["table"], 201, headers)
+        assert made["baseline"] == row["table"]["baseline"]
+        assert get(client, f"tables/{made['id']}/comparison", headers)["comparison"]
 
 
 def test_what_is_not_sent_stays(client: Client) -> None:

@@ -27,6 +27,8 @@ from tests.factories import (
     MeasurementFactory,
     PublishedTableFactory,
     SeriesFactory,
+    WorkloadFactory,
+    block,
 )
 from tests.starts import started
 
@@ -64,7 +66,19 @@ def experiment(people: People, as_owner: Client) -> Experiment:
 @pytest.fixture
 def comparisons(experiment: Experiment, people: People) -> list[Comparison]:
     table = PublishedTableFactory(owner=people.owner, text=TABLE_3, baseline="baremetal")
-    return [compare_experiment(experiment), compare_published(table)]
+    two_workloads = LaunchedFactory(
+        owner=people.owner,
+        visibility="members",
+        workloads=[WorkloadFactory(parameters={"matrix_size": size}) for size in (64, 128)],
+    )
+    for place, workload in enumerate(two_workloads.workloads.all()):
+        time = {two_workloads.baseline: 1.0 + place}
+        block(two_workloads, 1, time, workload=workload, block=place)
+    return [
+        compare_experiment(experiment),
+        compare_experiment(two_workloads),
+        compare_published(table),
+    ]
 
 
 def address_of(comparison: Comparison, suffix: str = "") -> str:

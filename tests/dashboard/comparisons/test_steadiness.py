@@ -27,7 +27,12 @@ pytestmark = pytest.mark.django_db
 
 
 def spread_out(
-    site: Site, people: People, *, blocks: int = 5, scales: tuple[str, ...] = ("1x1", "1x4x4")
+    site: Site,
+    people: People,
+    *,
+    blocks: int = 5,
+    scales: tuple[str, ...] = ("1x1", "1x4x4"),
+    timed: bool = False,
 ) -> Experiment:
     """Steps as long packed as alone, which vary twice as much; in the container thrice."""
     draw = random.Random(5)
@@ -56,6 +61,9 @@ def spread_out(
                 MeasurementFactory(run=run, metric="step_time_sd", value=spread)
                 tail = 1 + 2.4 * spread / 0.02
                 MeasurementFactory(run=run, metric="tail_ratio", value=tail, unit="1")
+                if timed:
+                    whole = (12.0 if "x4x" in scale else 10) * draw.lognormvariate(0, 0.01)
+                    MeasurementFactory(run=run, metric="run_time", value=whole)
     return made
 
 
@@ -87,6 +95,24 @@ def test_the_spread_of_each_environment_and_of_packed_runs_is_said(
         assert one.sentence.endswith("(95 % CI; SD within runs).")
         assert "(95 % CI; 5 runs packed, 5 alone)" in one.sentence
         assert one.sentence in page_of(as_owner, spreads)
+
+
+def test_the_whole_time_of_packed_runs_is_compared_where_it_was_measured(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = spread_out(site, people, timed=True)
+    (group,) = compare_steadiness(compare_experiment(made)).packed
+    for packed in group.environments:
+        assert packed.time_ratio is not None
+        assert packed.time_ratio.ci95 is not None
+        low, high = packed.time_ratio.ci95
+        assert low < 1.2 < high
+        assert f"Whole runs take {packed.time_ratio.text} times as long (95 % CI)." in page_of(
+            as_owner, made
+        )
+    rows = json.loads(as_owner.get(reverse("comparison_json", args=[made.pk])).content)
+    times = [row for row in rows["steadiness"] if row["metric"] == "run_time"]
+    assert [row["ratio"] for row in times] == pytest.approx([1.2, 1.2], rel=0.02)
 
 
 def test_a_run_without_a_spread_is_no_row_and_no_run_with_one_is_no_panel(

@@ -264,3 +264,18 @@ def test_tf_cnn_benchmarks_is_ready_and_reads_what_it_prints(key: str, as_owner:
         "step_images_per_second": ("57.2", ""),
         "loss": ("7.912", ""),
     }
+
+
+def test_how_it_is_recorded_and_the_page_cache_stay_while_somebody_is_typing(
+    as_owner: Client,
+) -> None:
+    sent = filled(
+        argv="train", read="nothing", recorded="outside", page_cache="cold", action="more"
+    )
+    form = as_owner.post(NEW, sent).context["form"]
+    assert (form["recorded"].value(), form["page_cache"].value()) == ("outside", "cold")
+    sent["action"] = "save"
+    answer = as_owner.post(NEW, sent)
+    assert answer.status_code == 302, errors(answer)
+    parameters = Workload.objects.get().parameters
+    assert (parameters["recorded"], parameters["page_cache"]) == ("outside", "cold")

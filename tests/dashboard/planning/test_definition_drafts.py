@@ -480,6 +480,20 @@ def test_many_workloads_and_environments_are_read_in_few_statements(
     assert applied.is_valid
 
 
+def test_a_cold_and_a_warm_page_cache_are_varied_by_a_file(place: Place) -> None:
+    text = place.write().replace(
+        "    time_limit: 1 min\n",
+        "    time_limit: 1 min\n    sweep: {page_cache: [cold, warm]}\n",
+    )
+    draft = save_text(text, place.user)
+    found = {row.parameters.get("page_cache") for row in draft.workloads.all()}
+    assert found == {"cold", "warm"}
+    lifecycle.launch(draft, draft.owner)
+    assert write_file(Experiment.objects.get(pk=draft.pk), place.user) == text
+    wrong = text.replace("[cold, warm]", "[cold, frozen]")
+    assert any("as it is, warm, cold" in message for message in list_messages(wrong, place))
+
+
 def test_a_row_of_another_name_is_remarked_on_unless_a_table_names_it(place: Place) -> None:
     """Somebody who wrote “bare metal” may not have meant “bare metal 2”."""
     assert check_text(place.write(), place.user).remarks == ()

@@ -71,6 +71,7 @@ def test_the_drafts_form_offers_the_metric_that_decides(
         "size": "laptop",
         "environments": [site.bare.pk, site.container.pk],
         "baseline": site.bare.pk,
+        "folder": "/data" if PRESETS[key].sizes["laptop"].needs_data else "",
     }
     form = as_owner.post(reverse("preset", args=[key]), sent, follow=True).context["form"]
     metric = form["primary_metric"]

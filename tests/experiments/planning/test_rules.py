@@ -7,12 +7,19 @@ from typing import Any
 import pytest
 
 from experiments.models import StagedImage
-from experiments.planning.rules import describe_unready_images, forecast, list_refusals
+from experiments.planning.rules import (
+    compute_job_seconds,
+    describe_unready_images,
+    forecast,
+    list_refusals,
+)
 from tests.factories import (
     ClusterFactory,
     ContainerFactory,
     EnvironmentFactory,
     PartitionFactory,
+    RuntimeFactory,
+    StagedImageFactory,
     WorkloadFactory,
 )
 
@@ -37,6 +44,38 @@ def asked() -> dict[str, Any]:
 
 def test_what_fits_is_not_refused(asked: dict[str, Any]) -> None:
     assert list_refusals(**asked) == {}
+
+
+def test_a_cold_page_cache_is_refused_where_it_cannot_be_had(asked: dict[str, Any]) -> None:
+    cluster = asked["cluster"]
+    row = WorkloadFactory(name="cold start", kind="startup", parameters={"page_cache": "cold"})
+    assert list_refusals(**asked | {"workloads": [row]}) == {}
+    podman = ContainerFactory(
+        name="box",
+        cluster=cluster,
+        runtime=RuntimeFactory(cluster=cluster, kind="podman"),
+        staged_image=StagedImageFactory(cluster=cluster, format="podman"),
+    )
+    environments = [asked["baseline"], podman]
+    (refused,) = list_refusals(**asked | {"workloads": [row], "environments": environments})[
+        "environments"
+    ]
+    assert refused == (
+        "box cannot have a cold or warm page cache, which cold start asks for: Podman keeps this "
+        "image where no user of the node can reach its files. Leave it out, or leave the page "
+        "cache as it is."
+    )
+    training = WorkloadFactory(name="cold training", kind="cnn", parameters={"page_cache": "cold"})
+    scales = list_refusals(**asked | {"workloads": [training], "scales": ["2x1 srun"]})["scales"]
+    assert any("which can be had on one node alone" in sentence for sentence in scales)
+
+
+def test_preparing_the_page_cache_belongs_to_the_job_s_time() -> None:
+    usual, cold = (
+        WorkloadFactory(parameters=parameters) for parameters in ({}, {"page_cache": "cold"})
+    )
+    seconds = [compute_job_seconds(row, runs=3, cooldown_seconds=0) for row in (usual, cold)]
+    assert seconds[1] - seconds[0] == 3 * 120
 
 
 def test_what_needs_python_is_refused_in_an_environment_without(asked: dict[str, Any]) -> None:
