@@ -16,7 +16,16 @@ TOOLS = {
     "unshare": "util-linux",
 }
 # Files that prepare.sh copies into the root file system; the others are read at each start.
-PREPARED = ("prepare.sh", "proot.sh", "tools.lock", "sshd.conf", "mariadb.cnf")
+PREPARED = (
+    "prepare.sh",
+    "engines/build.sh",
+    "engines/bound_folders.c",
+    "engines/patchelf.sh",
+    "engines/proot.c",
+    "tools.lock",
+    "sshd.conf",
+    "mariadb.cnf",
+)
 # --kill-child: whatever ends `unshare` ends all that it started.
 UNSHARE = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
 ENTER = [*UNSHARE, "--uts", "--ipc", str(host.CLUSTER / "enter.sh")]
@@ -105,9 +114,24 @@ def build_root(folder: Path, package_names: list[str]) -> None:
     marker = partial / "etc/tare-lab/root"
     marker.parent.mkdir()
     marker.touch()
+    with host.show_duration("making udocker's engines of Debian's packages"):
+        build_engines(partial, log)
     with host.show_duration("preparing the cluster's users, udocker and database"):
         run_script_inside(partial, "prepare.sh", log)
     partial.rename(folder)
+
+
+def build_engines(root: Path, log: Path) -> None:
+    """Make udocker's engines, which prepare.sh installs; their compiler stays out of `root`."""
+    scratch = root.with_suffix(".engines")
+    shutil.rmtree(scratch, ignore_errors=True)
+    made = scratch / "made"
+    made.mkdir(parents=True)
+    argv = [*ENTER, "--overlay", str(scratch), str(root)]
+    argv += ["--bind", str(host.CLUSTER), "/opt/tare-lab", "--bind", str(made), "/engines"]
+    host.run([*argv, "--", "/opt/tare-lab/engines/build.sh"], log)
+    shutil.move(made / "engines.tar.gz", root / "etc/tare-lab/engines.tar.gz")
+    shutil.rmtree(scratch)
 
 
 def add_grid_engine(source: Path, folder: Path) -> None:

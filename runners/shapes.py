@@ -123,7 +123,14 @@ SURVEY = Table(
 )
 """The survey of an image's contents: payload/survey.py."""
 
-FORM = Table({**SURVEY.fields, "sha256": Text(pattern=HASH)})
+FORM = Table(
+    {
+        **SURVEY.fields,
+        "changed_tree": SURVEY.fields["tree"],
+        "driver_files": Rows(Text()),
+        "sha256": Text(pattern=HASH),
+    }
+)
 """The inspection of a staged form: a survey, or an archive's check sum."""
 
 BUILD = Table(

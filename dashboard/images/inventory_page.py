@@ -74,6 +74,8 @@ def compare_trees(image: Image, staged: StagedImage) -> Same:
         return Same("planned", "not inspected")
     if not image.tree:
         return Same("planned", "nothing to compare with")
+    if staged.changed_tree and staged.tree == image.tree:
+        return Same("yes", f"the same before {staged.format} changed some")
     return Same("yes", "the same") if staged.tree == image.tree else Same("no", "different")
 
 

@@ -41,7 +41,7 @@ from dashboard.typed_requests import parse_whole_number
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.clusters import preflights
 from experiments.execution.limits import warn_of_gpu_hours
-from experiments.images.architectures import explain_mismatches
+from experiments.images.startable import explain_not_startable
 from experiments.models import (
     CheckReport,
     Cluster,
@@ -318,7 +318,7 @@ class ExperimentForm(
             further_metrics=self.further_metrics,
             **asked,
         )
-        if wrong := explain_mismatches(
+        if wrong := explain_not_startable(
             asked["environments"], cleaned["cluster"], cleaned.get("partition")
         ):
             problems["environments"] = [*problems.get("environments", []), *wrong]

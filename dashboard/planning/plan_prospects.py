@@ -9,6 +9,7 @@ from dashboard.planning.power import Outlook
 from dashboard.planning.power_of_all import estimate_all_outlooks
 from experiments.models import Experiment
 from experiments.planning.estimands import count_planned_nodes, warn_of_nodes
+from experiments.planning.mpi_in_udocker import warn_of_mpi_in_udocker
 from experiments.presets.program_checks import describe_missing_programs
 from experiments.statistics import numbers
 from experiments.statistics.margins import Margin
@@ -38,6 +39,11 @@ class PlanProspects:
         ]
         waiting += describe_missing_programs(
             self.planned_workloads, list(self.cleaned_data.get("environments") or ())
+        )
+        waiting += warn_of_mpi_in_udocker(
+            self.planned_workloads,
+            list(self.cleaned_data.get("environments") or ()),
+            self.cleaned_data.get("scales") or [],
         )
         nodes = warn_of_nodes(
             self.cleaned_data.get("estimand") or "",

@@ -219,6 +219,12 @@ def find_tried_modes(cluster: Cluster) -> dict[str, Check]:
     return tried
 
 
+def explain_impossible_mode(check: Check, cluster: Cluster) -> str:
+    """Return why a mode is not possible, as its check saw, and what would cure that."""
+    cure = check.cure or f"If that is mended, check {cluster} again."
+    return f"{check.name}: {check.found} {cure}"
+
+
 def find_node_machines(cluster: Cluster) -> dict[str, str]:
     """Return what the kernel calls the machines of nodes, by partition, as the last check saw.
 

@@ -19,7 +19,7 @@ from experiments.execution.further_attempts import NotDone
 from experiments.execution.moves import record_event
 from experiments.execution.planned_jobs import make_job, make_runs
 from experiments.execution.sending_rights import ADDED
-from experiments.images.architectures import explain_mismatches
+from experiments.images.startable import explain_not_startable
 from experiments.models import Event, Experiment, Extension, Job, Run, User, Workload
 from experiments.planning import rules
 from experiments.planning.extension_plans import (
@@ -70,7 +70,7 @@ def _explain_obstacle(experiment: Experiment, by: User) -> str:
     reasons += rules.describe_unready_images(environments)
     reasons += describe_unready_data(workloads, experiment.cluster)
     reasons += describe_unready_code(workloads, experiment.cluster)
-    reasons += explain_mismatches(environments, experiment.cluster, partition)
+    reasons += explain_not_startable(environments, experiment.cluster, partition)
     return " ".join(dict.fromkeys(filter(None, reasons)))
 
 

@@ -53,7 +53,9 @@ class Stage(OperationKind):
         except Refused as refusal:
             raise NotPossible(str(refusal)) from None
         lines = split_lines(find_runtime(row).setup_lines)
-        return Work((*staging.steps, *plan_inspection(operation, row)), setup_lines=lines)
+        changes = FORMATS[row.format].list_change_steps(RESULT)
+        steps = (*staging.steps, *plan_inspection(operation, row), *changes)
+        return Work(steps, setup_lines=lines)
 
     def finish(self, operation: Operation, problem: str, record: Record) -> str:
         row, inventory = get_staged_image(operation), parse_result(record, FORM)
@@ -67,6 +69,8 @@ class Stage(OperationKind):
             state=State.READY,
             message="",
             tree=inventory["tree"],
+            changed_tree=inventory.get("changed_tree", ""),
+            driver_files=inventory.get("driver_files", []),
             size_bytes=inventory.get("bytes"),
             verified_at=timezone.now(),
         )
@@ -87,13 +91,18 @@ class Verify(OperationKind):
 
     def finish(self, operation: Operation, problem: str, record: Record) -> str:
         row, inventory = get_staged_image(operation), parse_result(record, FORM)
-        if row.format != ARCHIVE and not problem:
+        if is_changed := bool(row.changed_tree) or changes_programs(row):
+            # The row's tree is that of the files before the change.
+            inventory["changed_tree"] = inventory.pop("tree", "")
+            problem = problem or describe_later_change(row, inventory["changed_tree"])
+        elif row.format != ARCHIVE and not problem:
             problem = describe_difference(row.image, inventory)
         if problem and record.exit_code is None:
             return problem  # nothing was checked: the earlier state stays
-        if row.format != ARCHIVE and not problem:
+        if row.format != ARCHIVE and not problem and not is_changed:
             store_inventory(row.image, inventory)
-        checked = {name: inventory.get(name) or getattr(row, name) for name in ("tree", "sha256")}
+        names = ("tree", "sha256", "changed_tree")
+        checked = {name: inventory.get(name) or getattr(row, name) for name in names}
         state = State.FAILED if problem else State.READY
         _update_row(row, state=state, message=problem, verified_at=timezone.now(), **checked)
         return problem
@@ -145,6 +154,11 @@ def find_runtime(row: StagedImage) -> Runtime:
     raise NotPossible(f"{row.cluster} has no runtime any more that starts {row.format}.")
 
 
+def changes_programs(row: StagedImage) -> bool:
+    """Return whether the runtime has changed the image's programs for the mode of this form."""
+    return row.format in FORMATS and FORMATS[row.format].changes_programs(row.mode)
+
+
 def plan_inspection(operation: Operation, row: StagedImage) -> tuple[Step, ...]:
     """Return the step that reads the form's files from inside a container, as programs see them.
 
@@ -154,7 +168,8 @@ def plan_inspection(operation: Operation, row: StagedImage) -> tuple[Step, ...]:
     directory = name_operation_directory(operation)
     doing, script = "Comparing its files with the image's", FORMATS[row.format].read_outside
     interpreter = find_interpreter(row.image.facts)
-    if interpreter == NO_PYTHON and script:
+    from_outside = interpreter == NO_PYTHON or changes_programs(row)
+    if from_outside and script:
         executable = runtime.executable or RUNTIMES[runtime.kind].command
         return (Step(doing, ("sh", "-c", script, executable, row.path, RESULT)),)
     environment = EnvironmentSpec(
@@ -196,6 +211,15 @@ def describe_difference(image: Image, inventory: dict[str, Any]) -> str:
     )
     paths = ", ".join(f"/{part}" for part in differing) or "somewhere"
     return f"Its files are not those of the image. What differs lies in {paths}."
+
+
+def describe_later_change(row: StagedImage, changed_tree: str) -> str:
+    """Return what is wrong with a form whose files the runtime has changed; "" if nothing."""
+    if not changed_tree:
+        return "Nothing could be read from its inside."
+    if row.changed_tree in ("", changed_tree):
+        return ""
+    return f"Its files are not those any more that {row.format} made of the image's."
 
 
 def _update_row(row: StagedImage, **columns: object) -> None:

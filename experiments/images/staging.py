@@ -77,7 +77,7 @@ def why_not_form(cluster: Cluster, form: str, mode: str) -> str:
     names = {name_mode_check(kind.label, mode) for kind in kinds if form in kind.formats}
     for check in list_impossible_forms(cluster):
         if mode and check.name in names:
-            return f"{check.name}: {check.found} If that is mended, check {cluster} again."
+            return preflights.explain_impossible_mode(check, cluster)
     return f"No runtime of {cluster} starts {form} {mode}".strip() + "."
 
 

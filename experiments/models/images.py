@@ -165,6 +165,19 @@ class StagedImage(models.Model):
     )
     sha256 = models.CharField(max_length=64, blank=True)
     tree = models.CharField(max_length=71, blank=True, help_text="The hash of the files inside.")
+    changed_tree = models.CharField(
+        max_length=71,
+        blank=True,
+        editable=False,
+        help_text="The hash after the runtime changed files, for its mode or to add the driver's; "
+        "tree: before.",
+    )
+    driver_files = models.JSONField(
+        default=list,
+        blank=True,
+        editable=False,
+        help_text="Paths inside of the files of the GPU's driver, copied when it was staged.",
+    )
     size_bytes = models.BigIntegerField(null=True, blank=True)
     state = models.CharField(max_length=10, choices=State.choices, default=State.READY)
     message = models.TextField(blank=True)

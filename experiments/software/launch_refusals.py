@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments.images.architectures import explain_mismatches
+from experiments.images.startable import explain_not_startable
 from experiments.models import Environment, Experiment, Workload
 from experiments.planning import rules
 from experiments.planning.decisive_metrics import number_metrics
@@ -29,7 +29,7 @@ def list_launch_refusals(
     )
     for name, sentences in (
         ("environments", rules.describe_unready_images(environments)),
-        ("environments", explain_mismatches(environments, cluster, partition)),
+        ("environments", explain_not_startable(environments, cluster, partition)),
         ("workloads", describe_unready_data(workloads, cluster)),
         ("workloads", describe_unready_code(workloads, cluster)),
     ):

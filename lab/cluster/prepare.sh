@@ -18,20 +18,11 @@ python3 -m venv /opt/tools
   --requirement "$here/tools.lock"
 ln -s /opt/tools/bin/udocker /usr/local/bin/udocker
 
-# udocker fetches its engines at first use. They are made from Debian's own here, and put into every
-# new home. udocker always passes `-k KERNEL` to proot, which breaks Debian's.
-machine=$(uname -m)
-engines=$(mktemp -d)
-mkdir -p "$engines"/udocker_dir/{bin,lib,doc}
-echo 1.2.11 >"$engines/udocker_dir/lib/VERSION"
-cp "$here/proot.sh" "$engines/udocker_dir/bin/proot-$machine"
-cp "$here/proot.sh" "$engines/udocker_dir/bin/proot-$machine-4_8_0"
-cp /usr/bin/patchelf "$engines/udocker_dir/bin/patchelf-$machine"
-chmod 755 "$engines"/udocker_dir/bin/*
-tar -C "$engines" -czf "$engines/engines.tar.gz" udocker_dir
-UDOCKER_DIR=/etc/skel/.udocker UDOCKER_TARBALL=$engines/engines.tar.gz \
+# udocker downloads its engines at first use. engines/build.sh made them from Debian's packages, and they
+# are put into every new home.
+UDOCKER_DIR=/etc/skel/.udocker UDOCKER_TARBALL=/etc/tare-lab/engines.tar.gz \
   udocker --allow-root install >/dev/null
-rm -rf "$engines"
+rm /etc/tare-lab/engines.tar.gz
 
 # --- Podman without systemd, and without a cgroup manager that needs it
 mkdir -p /etc/containers

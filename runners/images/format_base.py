@@ -37,6 +37,14 @@ class Format(ABC):
     """The script by which the node's Python reads its files; empty: only the image's own can."""
     by_site: ClassVar[str] = ""  # why Tare does not make it; then making and removing it is refused
 
+    def changes_programs(self, mode: str) -> bool:
+        """Return whether the runtime changes the image's programs for this mode."""
+        return False
+
+    def list_change_steps(self, result: str) -> list[Step]:
+        """Return the steps that add to the survey what making the form changed, if anything."""
+        return []
+
     @abstractmethod
     def choose_location(self, source_digest: str, folder: str, mode: str = "") -> str:
         """Return the path of an image's form below `folder`, or its name in a store."""

@@ -121,6 +121,13 @@ class UDockerContainer(Named):
     read_outside = scripts.READ_UDOCKER
     by_mode = True
 
+    def changes_programs(self, mode: str) -> bool:
+        return mode.startswith("F")
+
+    def list_change_steps(self, result: str) -> list[Step]:
+        doing = "Noting which files udocker has changed"
+        return [Step(doing, ("sh", "-c", scripts.TELL_CHANGES, "changes", result))]
+
     def list_making_steps(
         self, source: Source, location: str, executable: str, mode: str
     ) -> list[Step]:

@@ -73,10 +73,25 @@ export UDOCKER_REPOS="$store/repos" UDOCKER_LAYERS="$store/layers" UDOCKER_TMP="
 mkdir -p "$UDOCKER_REPOS" "$UDOCKER_LAYERS"
 @have@
 "$udocker" -q create --name="$made" "$image" || exit
+root=$("$udocker" inspect -p "$made") || exit
+# In the F modes udocker changes programs and links, and where a node has NVIDIA's driver its files
+# are copied: so the image's files are compared before that.
+driver=$({
+    ls /usr/lib/x86_64-linux-gnu/libcuda.so* /usr/lib64/libcuda.so*
+    PATH="$PATH:/sbin" ldconfig -p | grep 'libcuda[.]so'
+} 2>/dev/null)
+case $mode:$driver in
+F* | ??:?*) python3 payload/survey.py "$root" --output before.json || exit ;;
+esac
 "$udocker" -q setup --execmode="$mode" "$made" || {
     echo "udocker cannot set up mode $mode here. A check of the cluster says why."
     exit 1
 }
+if [ -n "$driver" ]; then
+    touch before.json
+    "$udocker" -q setup --nvidia --force "$made" || exit
+    find "$root" -cnewer before.json \\( -type f -o -type l \\) -printf '/%P\\n' >driver.txt
+fi
 if "$udocker" inspect -p "$name" >/dev/null 2>&1; then "$udocker" -q rm -f "$name" || exit; fi
 "$udocker" -q rename "$made" "$name"
 """
@@ -123,6 +138,18 @@ exec "$0" rm "$container"
 READ_FOLDER = 'exec python3 payload/survey.py "$1" --output "$2"'
 READ_UDOCKER = """root=$("$0" inspect -p "$1") || exit
 exec python3 payload/survey.py "$root" --output "$2"
+"""
+# Where udocker has changed files, the result is the survey from before it did, with the hash of the
+# tree as it is now, and which files of the driver it copied.
+TELL_CHANGES = """[ -e before.json ] || exit 0
+exec python3 -c 'import json, os, sys
+survey, after = json.load(open("before.json")), json.load(open(sys.argv[1]))
+survey["changed_tree"] = after["tree"]
+if os.path.exists("driver.txt"):
+    lines = open("driver.txt", errors="replace").read().splitlines()
+    survey["driver_files"] = sorted(lines)[:1000]
+with open(sys.argv[1], "w") as file:
+    json.dump(survey, file)' "$1"
 """
 READ_PODMAN = """# shellcheck disable=SC2016 # the shell in the user namespace expands these
 exec "$0" unshare sh -c 'root=$("$0" image mount "$1") || exit

@@ -8,24 +8,72 @@ from runners.probes import Answer
 from runners.runtimes import RUNTIMES
 
 WORKS = "works"  # the value of the check of a mode that works
-UDOCKERS_OWN = "`udocker install --force` where there is a network brings udocker's own."
-# Patterns of the tool's messages, and what they mean.
+INSTALL_ENGINES = (
+    "Run `udocker install --force` where there is a network: it downloads udocker's own engines. "
+    "Where there is none, set UDOCKER_TARBALL to a file of them"
+)
+# Patterns of the tools' messages, the first that fits counts: the cause, and its cure.
 CAUSES = (
     (
-        r"container setup failed",
-        "udocker cannot patch the container's programs: its own build of patchelf is missing, or "
-        f"not the one that this version needs. {UDOCKERS_OWN}",
+        r"proot executable not found",
+        "PRoot for this kind of processor is missing.",
+        f"{INSTALL_ENGINES}, or set UDOCKER_USE_PROOT_EXECUTABLE to a PRoot that is there.",
     ),
-    (r"libfakechroot not found", f"libfakechroot for this system is missing. {UDOCKERS_OWN}"),
     (
-        r"proot-\S+: no such file",
-        "PRoot cannot be started inside it.",
+        r"proot\S*: no such file",
+        "PRoot cannot be started inside the container: it is a script, or needs libraries that "
+        "are not there.",
+        f"{INSTALL_ENGINES}: its PRoot is one file that needs no other.",
     ),
-    (r"(runc|crun|singularity|apptainer)\S* (executable )?not found", "The program is missing."),
-    (r"namespace|uid_map|not permitted", "The kernel lets nobody but root make a container."),
+    (
+        r"ptrace",
+        "The kernel lets no process trace another, which PRoot needs.",
+        "Ask the site for kernel.yama.ptrace_scope below 3, and for ptrace in the limits of jobs.",
+    ),
+    (
+        r"patchelf executable not found|container setup failed",
+        "udocker cannot patch the container's programs: its own build of patchelf is missing, or "
+        "another is in its place, which has no --set-root-prefix.",
+        f"{INSTALL_ENGINES}.",
+    ),
+    (
+        r"GLIBC_[\d.]+['`]? not found",
+        "libfakechroot was built for a newer C library than that of the container.",
+        f"{INSTALL_ENGINES}: they have one for each system.",
+    ),
+    (
+        r"libfakechroot not found",
+        "libfakechroot for the container's system is missing.",
+        f"{INSTALL_ENGINES}, or set UDOCKER_FAKECHROOT_SO to the library.",
+    ),
+    (
+        r"runc or crun executable not found|(runc|crun)\S* not found",
+        "Neither runc nor crun is on the node.",
+        "Ask the site to install one of them, or set UDOCKER_USE_RUNC_EXECUTABLE to its path.",
+    ),
+    (
+        r"(singularity|apptainer)\S* (executable )?not found",
+        "Neither Apptainer nor Singularity is on the node.",
+        "Load its module in the runtime's set-up lines, or set "
+        "UDOCKER_USE_SINGULARITY_EXECUTABLE to its path.",
+    ),
+    (
+        r"namespace|uid_map|not permitted|clone: no space left",
+        "The kernel lets nobody but root make a container.",
+        "Ask the site for user namespaces: user.max_user_namespaces above 0, and no "
+        "kernel.apparmor_restrict_unprivileged_userns; or use a P or F mode, which need none.",
+    ),
 )
-BLIND = "It starts, but does not see the folders that a run needs."
-UNKNOWN = "A container of this machine's own shell does not start in it."
+BLIND = (
+    "It starts, but does not see the folders that a run needs.",
+    "libfakechroot is not udocker's own, which knows bound folders (FAKECHROOT_DIR_MAP). "
+    f"{INSTALL_ENGINES}.",
+)
+UNKNOWN = (
+    "A container of this machine's own shell does not start in it.",
+    "Read udocker's own words; another mode may do.",
+)
+AGAIN = "Then check the cluster again."
 
 
 def name_mode_check(runtime_label: str, mode: str) -> str:
@@ -46,12 +94,25 @@ def check_modes(answer: Answer, spec: RuntimeSpec) -> Iterator[Check]:
         if message == "ok":
             yield Check(area, name, "ok", f"Works: {meaning}.", value=WORKS)
             continue
-        why = f"Not possible here. {_explain_failure(message)}"
-        yield Check(area, name, "not applicable", why, words=message[:MESSAGE_LIMIT], value="no")
+        cause, cure = _explain_failure(message)
+        yield Check(
+            area,
+            name,
+            "not applicable",
+            f"Not possible here. {cause}",
+            cure=f"{cure} {AGAIN}",
+            words=message[:MESSAGE_LIMIT],
+            value="no",
+        )
 
 
-def _explain_failure(message: str) -> str:
+def _explain_failure(message: str) -> tuple[str, str]:
+    """Return the cause of a failure and its cure, by the tools' own message."""
     if not message:
         return BLIND
-    matching = (cause for pattern, cause in CAUSES if re.search(pattern, message, re.IGNORECASE))
+    matching = (
+        (cause, cure)
+        for pattern, cause, cure in CAUSES
+        if re.search(pattern, message, re.IGNORECASE)
+    )
     return next(matching, UNKNOWN)

@@ -78,7 +78,9 @@ done
 wait
 for mode; do
     if [ -s "$folder/bound/$mode" ]; then echo "$mode ok"; continue; fi
-    echo "$mode $(tr '\\n\\t' '  ' <"$folder/$mode.words" | tail -c 400)"
+    words="$folder/$mode.words" errors=
+    if [ "$(wc -c <"$words")" -gt 400 ]; then errors=$(grep -a '^Error: ' "$words" | head -n 3); fi
+    echo "$mode $({ echo "$errors"; tail -c 400 "$words"; } | tr '\\n\\t' '  ')"
 done
 """
 

@@ -42,7 +42,9 @@ OPTIONS, BINDS = ("--hostauth", "--user=researcher"), ("/tmp:/tmp",)
 KILL_RANK_1 = """
 for process in /proc/[0-9]*; do
     words=$(tr '\\0' ' ' <$process/cmdline) 2>/dev/null
-    case $words in *python*payload/main.py*)
+    case $words in
+    *udocker*payload/main.py* | *proot*payload/main.py*) ;;
+    *python*payload/main.py*)
         if tr '\\0' '\\n' <$process/environ | grep -qx TARE_RANK=1; then
             kill -KILL ${process#/proc/}
         fi ;;

@@ -30,6 +30,8 @@ ON_NODES = {asking.NODE, asking.CGROUP, asking.SHARED, ": 3<>/dev/fuse"}
 IN_JOBS = (
     "runners/runtimes/",
     "runners/images/",
+    "runners/file_builds.py",
+    "runners/own_trees.py",
     "runners/recipes.py",
     "runners/software.py",
     "experiments/execution/staging_operations.py",

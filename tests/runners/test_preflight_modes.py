@@ -23,6 +23,18 @@ X9 ok
 """
 
 
+# What udocker 1.3.17 prints where something is missing: seen in the lab, a line each.
+WORDS = {
+    "P1": "Error: proot executable not found  t UDOCKER_TARBALL=/tmp/filename  2) run udocker with",
+    "F1": "sh: /lib/libc.so.6: version `GLIBC_2.38' not found (required by libfakechroot.so)",
+    "F3": "Error: patchelf executable not found Info: Host architecture might not be supported",
+    "R1": "Error: runc or crun executable not found",
+    "R2": "runc run failed: unable to start container process: clone: no space left on device",
+    "S1": "Error: apptainer or singularity executable not found",
+    "P2": "proot error: ptrace(TRACEME): Operation not permitted",
+}
+
+
 def checks(printed: bytes) -> dict[str, tuple[str, str, str]]:
     answer = Answer(0, printed, b"", seconds=40)
     rows = check_modes(answer, UDOCKER)
@@ -41,15 +53,42 @@ def test_each_mode_that_was_tried_has_its_answer() -> None:
 @pytest.mark.parametrize(
     ("mode", "cause"),
     [
-        ("F1", "libfakechroot for this system is missing. `udocker install --force`"),
+        ("F1", "libfakechroot for the container's system is missing."),
         ("F2", "It starts, but does not see the folders that a run needs."),
         ("F3", "its own build of patchelf is missing"),
-        ("R2", "PRoot cannot be started inside it."),
+        ("R2", "PRoot cannot be started inside the container"),
         ("R3", "A container of this machine's own shell does not start in it."),
     ],
 )
 def test_a_mode_that_does_not_work_says_why(mode: str, cause: str) -> None:
     assert cause in checks(PRINTED)[f"udocker {mode}"][2]
+
+
+@pytest.mark.parametrize(
+    ("mode", "cause", "cure"),
+    [
+        ("P1", "PRoot for this kind of processor is missing", "UDOCKER_USE_PROOT_EXECUTABLE"),
+        ("P2", "lets no process trace another", "kernel.yama.ptrace_scope"),
+        ("F1", "built for a newer C library", "one for each system"),
+        ("F3", "cannot patch the container's programs", "UDOCKER_TARBALL"),
+        ("R1", "Neither runc nor crun is on the node", "UDOCKER_USE_RUNC_EXECUTABLE"),
+        ("R2", "lets nobody but root make a container", "user.max_user_namespaces"),
+        ("S1", "Neither Apptainer nor Singularity", "UDOCKER_USE_SINGULARITY_EXECUTABLE"),
+    ],
+)
+def test_each_cause_has_its_cure(mode: str, cause: str, cure: str) -> None:
+    answer = Answer(0, f"{mode} {WORDS[mode]}\n".encode(), b"", seconds=40)
+    (row,) = check_modes(answer, UDOCKER)
+    assert cause in row.found
+    assert cure in row.cure
+    assert row.cure.endswith("Then check the cluster again.")
+    assert row.words == WORDS[mode]
+
+
+def test_a_mode_that_works_needs_no_cure() -> None:
+    assert {check.cure for check in check_modes(Answer(0, b"P1 ok\nF2 ok\n", b"", 1), UDOCKER)} == {
+        ""
+    }
 
 
 def test_a_trial_that_did_not_start_says_nothing_of_modes() -> None:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from django.utils import timezone
 
 from experiments.images import staging
-from experiments.models import CheckReport, Cluster
+from experiments.images.startable import explain_impossible_modes
+from experiments.models import CheckReport, Cluster, Environment
 from runners.preflight.checks import Check
 from runners.preflight.modes import WORKS
-from tests.factories import ClusterFactory, ImageFactory, RuntimeFactory
+from tests.factories import (
+    ClusterFactory,
+    EnvironmentFactory,
+    ImageFactory,
+    RuntimeFactory,
+    StagedImageFactory,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -74,3 +83,39 @@ def test_after_a_check_beside_runs_nobody_is_told_to_make_their_first_one(cluste
     label = offered(cluster)["udocker", "F3"]
     assert "not tried yet" not in label
     assert "check again when none are live" in label
+
+
+def make_environment(cluster: Cluster, mode: str, staged_mode: str = "") -> Environment:
+    staged = StagedImageFactory(cluster=cluster, format="udocker", mode=staged_mode)
+    runtime = cluster.runtimes.get(kind="udocker")
+    made: Environment = EnvironmentFactory(
+        cluster=cluster,
+        runtime=runtime,
+        staged_image=staged,
+        mode=mode,
+        name=f"u {mode} {staged_mode}".strip(),
+    )
+    return made
+
+
+def test_what_a_check_found_impossible_is_not_launched_and_its_cure_is_named(
+    cluster: Cluster,
+) -> None:
+    cured = replace(F3, cure="Install it. Then check the cluster again.")
+    checked(cluster, P1, cured)
+    rows = [make_environment(cluster, mode) for mode in ("P1", "F3", "F1", "")]
+    assert explain_impossible_modes(rows, cluster) == [
+        "u F3: udocker F3: Not possible here. No patchelf. Install it. Then check the cluster "
+        "again."
+    ]
+
+
+def test_the_mode_of_the_container_wins_over_that_of_the_environment(cluster: Cluster) -> None:
+    checked(cluster, P1, F3)
+    rows = [make_environment(cluster, "F3", "P1"), make_environment(cluster, "P1", "F3")]
+    (sentence,) = explain_impossible_modes(rows, cluster)
+    assert sentence.startswith("u P1 F3: udocker F3: Not possible here.")
+
+
+def test_what_no_check_has_tried_may_be_launched(cluster: Cluster) -> None:
+    assert explain_impossible_modes([make_environment(cluster, "F3")], cluster) == []

@@ -290,3 +290,56 @@ def test_what_could_not_be_removed_says_so(form: StagedImage) -> None:
     assert finish(requested("unstage", form), "It is in use.") == "It is in use."
     form.refresh_from_db()
     assert (form.state, form.message) == ("failed", "Not removed. It is in use.")
+
+
+@pytest.fixture
+def changed_form(image: Image, cluster: Cluster) -> StagedImage:
+    path = FORMATS["udocker"].choose_location(image.digest, cluster.images_folder, "F3")
+    made: StagedImage = StagedImageFactory(
+        image=image, cluster=cluster, format="udocker", mode="F3", path=path, state="staging"
+    )
+    return made
+
+
+def test_a_form_whose_programs_udocker_changes_is_compared_before_it_does(
+    archive: StagedImage, changed_form: StagedImage
+) -> None:
+    operation = requested("stage", changed_form)
+    script = written(operation)
+    # Not from inside, where programs are those that udocker has changed.
+    assert "/opt/tare/bin/python3.13" not in script
+    assert "before.json" in script
+    assert "Noting which files udocker has changed" in script
+    driver_files = ["/usr/bin/nvidia-smi"]
+    result = inventory(changed_tree=OTHER_TREE, driver_files=driver_files)
+    assert finish(operation, record=left(result)) == ""
+    changed_form.refresh_from_db()
+    assert (changed_form.state, changed_form.tree) == ("ready", TREE)
+    assert (changed_form.changed_tree, changed_form.driver_files) == (OTHER_TREE, driver_files)
+
+
+def test_a_form_that_was_others_before_udocker_changed_it_has_failed(
+    changed_form: StagedImage,
+) -> None:
+    result = inventory(OTHER_TREE, changed_tree=TREE)
+    problem = finish(requested("stage", changed_form), record=left(result))
+    assert problem.startswith("Its files are not those of the image.")
+
+
+@pytest.mark.parametrize(
+    ("seen", "problem"),
+    [
+        (OTHER_TREE, ""),
+        (TREE, "Its files are not those any more that udocker made of the image's."),
+        ("", "Nothing could be read from its inside."),
+    ],
+)
+def test_a_changed_form_is_verified_by_what_it_was_after_the_change(
+    changed_form: StagedImage, seen: str, problem: str
+) -> None:
+    StagedImage.objects.update(tree=TREE, changed_tree=OTHER_TREE, state="ready")
+    result = inventory(seen) if seen else None
+    assert finish(requested("verify", changed_form), record=left(result)) == problem
+    changed_form.refresh_from_db()
+    assert changed_form.state == ("failed" if problem else "ready")
+    assert changed_form.tree == TREE, "that of the image's files, which nobody sees any more"
