@@ -45,7 +45,7 @@ IN_RUNS = (
     *("exit_code", "failure", "command", "runtime_version", "spec.json", "inside.json"),
     *("output.txt", "result.json", "result.jsonl", "tare-result.json", "tare-result.jsonl"),
 )
-LATER = ("loaded_modules", "ended", "page_cache.json")
+LATER = ("loaded_modules", "ended", "page_cache.json", "segment.json")
 """More of them, by which nothing is looked for: gates know the command that lists files."""
 AROUND = (
     *("started", "exit_code", "journal.ndjson", "sha256sums", "time-limit", "failure.json"),

@@ -223,6 +223,11 @@ ENDS: dict[str, End] = {
         "The run needed longer than its workload's time limit.",
         "Launch a copy with a longer time limit of the workload, or a shorter program.",
     ),
+    "to be continued": End(
+        "program",
+        "Its time was nearly over before its last step; a checkpoint lies in its directory.",
+        "A further job goes on by itself, as often as the workload allows.",
+    ),
     "not sane": End(
         "program",
         "The program ended well, but its numbers are missing or make no sense.",

@@ -69,6 +69,15 @@ class CodeSpec:
 
 
 @dataclass(frozen=True)
+class SegmentSpec:
+    """A job's part of a run that may take several, one after the other."""
+
+    number: int  # counted from 1
+    most: int  # jobs that the run may take
+    earlier: tuple[str, ...]  # the run's directories in the jobs before, the latest first
+
+
+@dataclass(frozen=True)
 class RunSpec:
     """One execution of a workload in an environment. `position` is its order within the job."""
 
@@ -80,6 +89,7 @@ class RunSpec:
     time_limit_seconds: int = 0  # the script ends the run after this long; 0: the job's limit only
     data: DataSpec | None = None
     code: CodeSpec | None = None
+    segment: SegmentSpec | None = None  # None: it has one job
 
     @property
     def read_only_paths(self) -> tuple[str, ...]:

@@ -10,10 +10,11 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from runners import code_copies, launching, page_cache
 from runners.data_sets import VARIABLE, build_proof_command, describe_data, why_no_data_path
-from runners.jobs import EnvironmentSpec, JobSpec, RunSpec
+from runners.jobs import EnvironmentSpec, JobSpec, RunSpec, SegmentSpec
 from runners.node_samples import LEAST_INTERVAL_SECONDS, MOST_SAMPLES
 from runners.payload import read_payload_files
 from runners.runtimes import RUNTIMES, Inside, Runtime
@@ -56,10 +57,21 @@ def render_own_files(job: JobSpec, scheduler: Scheduler) -> dict[str, bytes]:
             "instances": job.launch.instances,
             **({"data_set": describe_data(run.data)} if run.data else {}),
             **({"code": code_copies.describe_code(run.code)} if run.code else {}),
+            **({"segment": _describe_segment(run, run.segment)} if run.segment else {}),
         }
         text = json.dumps(spec, ensure_ascii=False, indent=2)
         files[f"runs/{run.directory_name}/spec.json"] = text.encode()
     return files
+
+
+def _describe_segment(run: RunSpec, segment: SegmentSpec) -> dict[str, Any]:
+    """Return what the payload has to know of a run that may take several jobs."""
+    return {
+        "number": segment.number,
+        "most": segment.most,
+        "limit_seconds": run.time_limit_seconds,
+        "earlier": list(segment.earlier),
+    }
 
 
 def _name_interpreter(run: RunSpec) -> dict[str, str]:
@@ -162,8 +174,14 @@ def _render_run(job: JobSpec, run: RunSpec, number: int) -> str:
     runtime = RUNTIMES[environment.runtime]()
     directory = job.locate_run(run)
     gpus = job.resources.gpus_per_node > 0
-    read_only = run.read_only_paths
-    inside = Inside(environment, directory, binds=(job.directory,), gpus=gpus, read_only=read_only)
+    earlier = run.segment.earlier if run.segment else ()
+    inside = Inside(
+        environment,
+        directory,
+        binds=(job.directory, *earlier),
+        gpus=gpus,
+        read_only=run.read_only_paths,
+    )
     container_command = runtime.wrap(inside)
     workload, payload = WORKLOADS[run.workload], f"{job.directory}/payload"
     if workload.is_recorded_outside(run.parameters):
@@ -279,6 +297,9 @@ def _refuse_unsafe(job: JobSpec) -> None:
         if why := why_no_file_name(name):
             raise ValueError(why)
     for run in job.runs:
+        for path in run.segment.earlier if run.segment else ():
+            if not path.startswith("/") or set(":,") & set(path):
+                raise ValueError(f"a run's directory is absolute, without : and , but {path!r}")
         if run.data != job.data or (run.data and why_no_data_path(run.data.path)):
             raise ValueError(f"no job can read the data set {run.data!r}")
         if run.code != job.code or (run.code and why_no_data_path(run.code.path)):

@@ -90,6 +90,7 @@ INSIDE = Table(
         "blas_loaded": Rows(Table()),
         "libraries": Rows(Text()),
         "memory": Table(),
+        "segments": Whole(1, 1000),
         "program": PROGRAM,
         "loaded": Table({"files": Table(others=LOADED_FILE), "unlisted": Whole()}),
         "run": Table({"argv": Rows(Text()), "loaded": Table()}),
@@ -98,6 +99,24 @@ INSIDE = Table(
     }
 )
 """The snapshot of a run from inside its container: payload/snapshot.py."""
+
+SEGMENT = Table(
+    {
+        "number": Whole(1, 1000),
+        "first_step": Whole(0, 2**31 - 1),
+        "steps": Whole(0, 2**31 - 1),
+        "of_steps": Whole(0, 2**31 - 1),
+        "training_seconds": Number(0, LATEST),
+        "warm_up_seconds": Number(0, LATEST),
+        "saving_seconds": Number(0, LATEST),
+        "restoring_seconds": Number(0, LATEST),
+        "checkpoint_bytes": Whole(),
+        "passed_over": Rows(Text(1000)),
+        "ended": Text(20),
+    },
+    needed=("number", "first_step", "steps", "of_steps", "ended"),
+)
+"""What one job did of a run that may take several: payload/training/checkpoints.py."""
 
 SURVEY = Table(
     {

@@ -236,6 +236,10 @@ def draw_steps(series: Inside, marks: Marks, name: str) -> list[Plot]:
             series.accuracies, metric="accuracy", marks=marks, target=series.target or None
         )
         plots.append(Plot(f"accuracy-{name}", figure, ACCURACY, "Accuracy"))
+    for metric, curves in series.further_shares.items():
+        label = metric.replace("_", " ").capitalize().replace("iou", "IoU")
+        figure = draw_accuracy_curves(curves, metric=label.lower(), marks=marks)
+        plots.append(Plot(f"{metric}-{name}", figure, ACCURACY, label))
     for number, other in enumerate(series.others):
         figure = draw_loss_curves(
             other.drawn.curves,

@@ -9,7 +9,7 @@ from dashboard.charts import draw_paired_curves
 from dashboard.comparisons.figures import Plot
 from dashboard.comparisons.paired_facts import Side
 from dashboard.execution.run_facts import EVALUATED_AT
-from experiments.comparisons.series import ACCURACY, ACCURACY_TIME
+from experiments.comparisons.series import ACCURACY, ACCURACY_TIME, FURTHER_SHARES
 from experiments.comparisons.step_summaries import LOSS
 from experiments.models import Run, Series
 from experiments.statistics.steps import Curve
@@ -72,7 +72,7 @@ def _draw_keys(keys: list[tuple[str, str]], sides: Mapping[int, Side]) -> list[P
     recorded: dict[tuple[str, str], dict[str, Series]] = {}
     times: dict[str, Series] = {}
     metrics = {metric for metric, _ in keys}
-    if ACCURACY in metrics:
+    if metrics & {ACCURACY, *FURTHER_SHARES}:
         metrics.add(ACCURACY_TIME)
     for row in Series.objects.filter(run__in=sides, metric__in=metrics).order_by("pk"):
         name = sides[row.run_id].name
@@ -103,7 +103,7 @@ def _draw(
     marks: Mapping[str, int],
     number: int,
 ) -> Plot:
-    by_time = metric == ACCURACY and all(
+    by_time = metric in (ACCURACY, *FURTHER_SHARES) and all(
         name in times and len(times[name].values) == len(row.values) for name, row in rows.items()
     )
     curves = [

@@ -10,7 +10,7 @@ from typing import Any
 from dashboard.charts import Figure, draw_accuracy_curves, draw_interval_trace, draw_step_trace
 from dashboard.charts.phases import choose_css_class, describe_phase, sort_by_time
 from experiments.comparisons.accuracies import get_target
-from experiments.comparisons.series import ACCURACY, ACCURACY_TIME
+from experiments.comparisons.series import ACCURACY, ACCURACY_TIME, FURTHER_SHARES
 from experiments.comparisons.step_summaries import read_steady_state
 from experiments.loaded_files import shorten_loaded
 from experiments.models import MeasureNotes, Run, Series
@@ -193,7 +193,7 @@ def draw_traces(run: Run, mark: int) -> list[Trace]:
     evaluated_at = {row.metric: row for row in rows if row.metric in EVALUATED_AT}
     return [
         _trace_of_evaluations(row, evaluated_at[ACCURACY_TIME], run, mark)
-        if row.metric == ACCURACY and ACCURACY_TIME in evaluated_at
+        if row.metric in (ACCURACY, *FURTHER_SHARES) and ACCURACY_TIME in evaluated_at
         else _trace_of_steps(row, fixed_warm_up if row.burn_in is None else row.burn_in, mark)
         for row in rows
         if row.metric not in evaluated_at
@@ -201,13 +201,14 @@ def draw_traces(run: Run, mark: int) -> list[Trace]:
 
 
 def _trace_of_evaluations(row: Series, times: Series, run: Run, mark: int) -> Trace:
-    """Return the plot of the accuracy, which is measured between steps, against time."""
+    """Return the plot of what is measured between steps, against time. A target is top-1's."""
     name = run.environment.name
+    target = get_target(run.workload.parameters) if row.metric == ACCURACY else 0
     figure = draw_accuracy_curves(
         [Curve(name, times.values, row.values)],
-        metric="accuracy",
+        metric=row.metric.replace("_", " "),
         marks={name: mark},
-        target=get_target(run.workload.parameters) or None,
+        target=target or None,
     )
     caption = (
         "Each point is an evaluation on images that were not trained on, against the time in "

@@ -25,6 +25,7 @@ from dashboard.execution.run_facts import (
     list_phases,
     search_facts,
 )
+from dashboard.execution.segment_panel import describe_segments
 from dashboard.lists import make_listing
 from dashboard.live_parts import answer_news_only
 from dashboard.typed_requests import OpenRequest, Request, read_posted_text
@@ -81,6 +82,7 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         "measurements": list_measurements(row),
         "missing_measurements": list_missing_measurements(row),
         "phases": list_phases(row),
+        "segments": describe_segments(row),
         "node": find_node_use(row),
         "traces": drawn[:seen],
         "more_traces": drawn[seen:],

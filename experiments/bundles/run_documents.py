@@ -32,6 +32,7 @@ from experiments.models import (
     Snapshot,
     StoredRecord,
 )
+from experiments.models.segment import count_most_segments
 from experiments.snapshot_facts import list_facts
 
 AT_ONCE = 100
@@ -90,11 +91,8 @@ def write_runs(
     for run, series, stored in _add_parts(iterate_rows(runs, AT_ONCE)):
         folder = f"data/runs/{run.uid}"
         measured = {row.metric: row.value for row in run.measurements.all()}
-        burn_in = (
-            frozen.get(experiment.get_workload_key(run.workload_id), {})
-            .get("parameters", {})
-            .get("burn_in")
-        )
+        workload = frozen.get(experiment.get_workload_key(run.workload_id), {})
+        burn_in = workload.get("parameters", {}).get("burn_in")
         texts, summaries = _describe_steps(series, measured, burn_in)
         exclusion = exclusions.get(run.uid)
         notes: MeasureNotes | None = getattr(run, "measure_notes", None)
@@ -120,6 +118,7 @@ def write_runs(
             "not_measured": dict(sorted(notes.missing.items())) if notes else {},
             "measured_within": dict(sorted(notes.details.items())) if notes else {},
             "steps": summaries,
+            **(_list_segments(run) if count_most_segments(workload) > 1 else {}),
             "exclusion": exclusion
             and {
                 "by": exclusion.by,
@@ -303,3 +302,8 @@ def write_snapshots(experiment: Experiment) -> Iterator[tuple[str, Iterator[byte
 
 def _write_time(moment: datetime | None) -> str | None:
     return moment.isoformat() if moment else None
+
+
+def _list_segments(run: Run) -> dict[str, Any]:
+    """Return the jobs that a run took one after the other."""
+    return {"segments": [row.describe() for row in run.segments.select_related("job")]}

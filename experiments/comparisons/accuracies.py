@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from experiments.comparisons import ExperimentComparison
-from experiments.models import Experiment, Measurement, Run
+from experiments.models import Experiment, Measurement, Run, Segment
+from experiments.models.segment import count_most_segments
 from experiments.statistics import PointsPair, Sample, compare_points
 
 TIME_TO_ACCURACY = "time_to_accuracy"
@@ -115,6 +116,7 @@ def tabulate_accuracies(comparison: ExperimentComparison) -> list[Accuracies]:
             "run__ended_at",
         )
     )
+    wall_times = _add_up_wall_times(experiment)
     arms_by_table: dict[tuple[str, str, str, str], dict[str, _Arm]] = {}
     times: dict[tuple[str, str, str], list[float]] = {}
     for workload, scale, metric, unit, name, uid, block, value, began, ended in rows:
@@ -124,7 +126,9 @@ def tabulate_accuracies(comparison: ExperimentComparison) -> list[Accuracies]:
         arms = arms_by_table.setdefault((workload, scale, metric, unit), {})
         arm = arms.setdefault(name, _Arm())
         arm.samples.append(Sample(run=uid, block=str(block + 1), environment=name, value=value))
-        if began and ended:
+        if uid in wall_times:
+            arm.seconds.append(wall_times[uid])
+        elif began and ended:
             arm.seconds.append((ended - began).total_seconds())
     if not arms_by_table:
         return []
@@ -136,6 +140,22 @@ def tabulate_accuracies(comparison: ExperimentComparison) -> list[Accuracies]:
         _table(experiment, environments, *key, arms, times, targets.get(key[0], 0.0))
         for key, arms in arms_by_table.items()
     ]
+
+
+def _add_up_wall_times(experiment: Experiment) -> dict[str, float]:
+    """Return the seconds of all jobs of runs that took several, by run, without their waiting.
+
+    What a job did after its last checkpoint is part of them. No query where no run takes several.
+    """
+    workloads = (experiment.plan or {}).get("workloads", {}).values()
+    if not any(count_most_segments(workload) > 1 for workload in workloads):
+        return {}
+    seconds: dict[str, float] = {}
+    rows = Segment.objects.filter(run__experiment=experiment)
+    for uid, began, ended in rows.values_list("run__uid", "began_at", "ended_at"):
+        if began and ended:
+            seconds[uid] = seconds.get(uid, 0.0) + (ended - began).total_seconds()
+    return seconds
 
 
 def _table(

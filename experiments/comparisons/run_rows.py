@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from django.db.models import F
+from django.db.models import F, Prefetch
 
 from experiments.comparisons.compared_runs import (
     choose_primary_metric,
@@ -16,7 +16,8 @@ from experiments.comparisons.exclusions import list_exclusions
 from experiments.comparisons.rows_by_key import iterate_rows
 from experiments.comparisons.typed_tables import ROWS_AT_ONCE
 from experiments.comparisons.warm_ups import collect_warm_ups
-from experiments.models import Experiment, MeasureNotes, Run
+from experiments.models import Experiment, MeasureNotes, Run, Segment
+from experiments.models.segment import add_up_segments, count_most_segments
 from runners.ends import name_cause
 
 
@@ -37,7 +38,11 @@ def list_run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
         "job__repairs", "workload", "environment", "measure_notes"
     )
     runs = runs.annotate(snapshot_hash=F("snapshot__content_hash"))
-    ordered = runs.prefetch_related("measurements").order_by("job__block", "position", "pk")
+    several = any(count_most_segments({"parameters": row.parameters}) > 1 for row in workloads)
+    further = [Prefetch("segments", Segment.objects.select_related("job"))] if several else []
+    ordered = runs.prefetch_related("measurements", *further).order_by(
+        "job__block", "position", "pk"
+    )
     for run in iterate_rows(ordered, ROWS_AT_ONCE):
         numbers = {
             f"{number.metric} ({number.unit})": number.value for number in run.measurements.all()
@@ -55,6 +60,7 @@ def list_run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
             **({"sources": _write_texts(sources)} if sources else {}),
             **({"not_measured": _write_texts(notes.missing)} if notes and notes.missing else {}),
             **({"nodes": " ".join(run.job.nodes)} if run.job.nodes else {}),
+            **(add_up_segments(run.segments.all()) if several else {}),
         }
 
 

@@ -64,6 +64,11 @@ COMPARED = (
     TypedColumn("sources", about="of what Tare measures of every run, by metric"),
     TypedColumn("not_measured", about="why it lacks others of these, by metric"),
     TypedColumn("nodes", about="all of its job, where it had several and they are known"),
+    TypedColumn("segments", "whole", about="jobs that it took, where it may take several"),
+    TypedColumn("segments_queue_seconds", "number", "s", about="that all of them waited"),
+    TypedColumn("segments_saving_seconds", "number", "s", about="of writing checkpoints"),
+    TypedColumn("segments_restoring_seconds", "number", "s", about="of reading checkpoints"),
+    TypedColumn("segments_steps_lost", "whole", about="after a last checkpoint, done again"),
 )
 NODE = TypedColumn("node")
 METRIC, UNIT = TypedColumn("metric"), TypedColumn("unit", about="1 for a bare number")

@@ -25,7 +25,9 @@ from experiments.statistics.steps import (
 
 STEP_TIME, LOSS, ACCURACY, ACCURACY_TIME = "step_time", "loss", "accuracy", "accuracy_time"
 OWN_PLOT = {(STEP_TIME, "s"), (LOSS, "1")}
-EVALUATED = (ACCURACY, ACCURACY_TIME, "accuracy_step")
+FURTHER_SHARES = ("top_5_accuracy", "mean_iou")
+"""What evaluations measure beside the accuracy, at the same times."""
+EVALUATED = (ACCURACY, *FURTHER_SHARES, ACCURACY_TIME, "accuracy_step")
 MOST_OTHERS = 12
 """Further series that are drawn: a user's program may report any number of them."""
 PARAMETERS = "run__spec__workload__parameters"
@@ -60,6 +62,8 @@ class Inside:
     others: list[Other] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     """Metrics of further series that are not drawn because there are too many."""
+    further_shares: Mapping[str, list[Curve]] = field(default_factory=dict)
+    """By metric, as `accuracies`: what else the evaluations measured."""
 
 
 @dataclass(frozen=True)
@@ -100,18 +104,24 @@ def read_series(experiment: Experiment, workload: Workload, scale: str) -> Insid
         and " of instance " not in metric  # the first instance stands for the others
     ]
     drawn = {name: (*sizes[name], keys[name]) for name in others[:MOST_OTHERS]}
-    evaluated = [series.key for series in recorded if series.metric in (ACCURACY, ACCURACY_TIME)]
+    evaluated = [
+        series.key
+        for series in recorded
+        if series.metric in (ACCURACY, *FURTHER_SHARES, ACCURACY_TIME)
+    ]
     has_times = any(series.metric == ACCURACY_TIME for series in recorded)
+    curves = _read_evaluations(rows, evaluated) if has_times else {}
     return Inside(
         tails=list(_pool_tails(experiment, rows, keys[STEP_TIME, "s"])),
         losses=_read_losses(experiment, rows, keys[LOSS, "1"], sizes[LOSS, "1"][1])
         if (LOSS, "1") in sizes
         else Losses(),
-        accuracies=list(_read_accuracies(rows, evaluated)) if has_times else [],
+        accuracies=curves.pop(ACCURACY, []),
         target=get_target(workload.parameters),
         is_logged=any(series.has_steps for series in recorded if series.metric == STEP_TIME),
         others=list(_read_others(experiment, rows, drawn)),
         left_out=[metric for metric, _ in others[MOST_OTHERS:]],
+        further_shares=curves,
     )
 
 
@@ -214,12 +224,16 @@ def _environment_names(experiment: Experiment) -> list[str]:
     return names
 
 
-def _read_accuracies(rows: QuerySet[Series], keys: Sequence[int]) -> Iterator[Curve]:
+def _read_evaluations(rows: QuerySet[Series], keys: Sequence[int]) -> dict[str, list[Curve]]:
+    """Return the curves of each share that evaluations measured, by metric, against time."""
+    curves: dict[str, list[Curve]] = {}
     fields = ("run__uid", "run__environment__name", "metric", "values")
     all_series = iterate_values(rows, keys, fields, CHUNK)
     for (run, name), series in groupby(all_series, key=itemgetter(0, 1)):
         values_by_metric = {metric: values for _, _, metric, values in series}
-        if len(values_by_metric) == 2 and len(values_by_metric[ACCURACY]) == len(
-            values_by_metric[ACCURACY_TIME]
-        ):
-            yield Curve(name, values_by_metric[ACCURACY_TIME], values_by_metric[ACCURACY], run)
+        times = values_by_metric.pop(ACCURACY_TIME, [])
+        for metric in (ACCURACY, *FURTHER_SHARES):
+            values = values_by_metric.get(metric)
+            if values and len(values) == len(times):
+                curves.setdefault(metric, []).append(Curve(name, times, values, run))
+    return curves

@@ -18,7 +18,7 @@ from experiments.execution.lifecycle import JOB_ANEW, RUN_ANEW
 from experiments.execution.moves import Move, move, move_each
 from experiments.execution.repairs import SecondJob, find_nodes, plan_second_jobs
 from experiments.execution.unbegun_jobs import LOST
-from experiments.models import Event, Job, Run, RunFile, StoredRecord
+from experiments.models import Event, Job, Run, RunFile, Segment, StoredRecord
 from experiments.models.states import NOT_STARTED
 from runners.ends import find_end
 from runners.records import Record
@@ -123,6 +123,8 @@ def _plan_again(jobs: Sequence[Job]) -> None:
     if runs:
         RunFile.objects.filter(run__in=runs).delete()
         StoredRecord.objects.filter(run__in=runs).delete()
+        # Of the attempt that has just ended, without a checkpoint; those of jobs before stay.
+        Segment.objects.filter(run__in=runs, job__in=list(causes)).delete()
 
 
 def _never_began(run: Run) -> bool:

@@ -78,7 +78,7 @@ def find_attempts_of_jobs(jobs: Iterable[int], stage: Stage) -> dict[int, Furthe
         )
         can_repair = is_open and not row.may_be_late and row.not_started < row.held
         attempts_by_job[row.pk] = FurtherAttempts(
-            can_retry=is_open and row.failed == row.held,
+            can_retry=is_open and row.failed == row.held > 0,
             missing=row.not_started if can_repair else 0,
             can_collect=row.can_be_collected
             and row.lacking > 0

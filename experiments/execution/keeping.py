@@ -28,6 +28,7 @@ from experiments.execution.run_ends import (
     describe_damaged_end,
 )
 from experiments.execution.run_measures import keep_measures
+from experiments.execution.segments import keep_segments, plan_further_segments
 from experiments.execution.series_copy import copy_series
 from experiments.execution.stored_records import keep_stored_records
 from experiments.models import Job, Measurement, Run, RunFile, Series, Snapshot, User
@@ -132,6 +133,7 @@ def _keep_groups(
             kept += [end for end in group if end.run.pk in moved]
         _keep_files([end for end in kept if end.run_record])
         _keep_numbers(kept)
+        kept = keep_segments(kept)
         keep_measures(kept)
         keep_samples(kept)
         keep_stored_records(kept)
@@ -238,7 +240,9 @@ def _end_jobs(endings: Sequence[Ending]) -> None:
         moves.setdefault(to, []).append(Move(job, message, columns))
     for to, group in moves.items():
         ended = move_each(group, Job.State.COLLECTING, to)
-        plan_by_rule(ended)
+        keys = {job.pk for job in ended}
+        going_on = plan_further_segments([e for e in endings if e.job.pk in keys])
+        plan_by_rule([job for job in ended if job.pk not in going_on])
         plan_rejected_again(ended)
 
 

@@ -18,7 +18,7 @@ from experiments.design import compute_hash, draw_seed
 from experiments.execution.further_attempts import NotDone, find_further_attempts, require_use
 from experiments.execution.moves import move, move_all, record_event
 from experiments.execution.planned_jobs import make_job, make_runs
-from experiments.models import Experiment, Job, Run, RunFile, StoredRecord, User
+from experiments.models import Experiment, Job, Run, RunFile, Segment, StoredRecord, User
 from experiments.planning.freeze import freeze_definition
 from experiments.planning.frozen_code import lock_code_copies
 from experiments.planning.frozen_data import list_data_and_workloads, lock_copies
@@ -263,6 +263,7 @@ def plan_next_attempt(job: Job, *, why: str, by: User | None = None, avoided_nod
             move(run, Run.State.PLANNED, by=by, **RUN_ANEW)
         RunFile.objects.filter(run__job=job).delete()
         StoredRecord.objects.filter(run__job=job).delete()
+        Segment.objects.filter(run__job=job).delete()  # a new attempt begins with the first step
     return True
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from experiments.models import Run, StoredRecord
+from experiments.models.segment import count_most_segments
 from experiments.snapshots import list_patches
 
 SCHEMA = "tare run record 1"
@@ -46,6 +47,9 @@ def describe_record(run: Run) -> dict[str, Any]:
             "script_sha256": hashlib.sha256(job.script.encode()).hexdigest() if job.script else "",
             "script": job.script,
         },
+        "segments": [row.describe() for row in run.segments.select_related("job")]
+        if count_most_segments(run.spec.get("workload", {})) > 1
+        else [],
         "sent": run.spec,
         "command": {"outside": run.command, "inside": list_inside_command(stored)},
         "modules": list_modules(inside),

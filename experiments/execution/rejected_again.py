@@ -14,7 +14,16 @@ from django.db.models import Count, Prefetch
 from experiments.comparisons.rejections import REJECTED, REJECTED_AGAIN
 from experiments.execution.attempts_by_rule import NOT_TRIED
 from experiments.execution.repairs import SecondJob, find_nodes, plan_second_jobs
-from experiments.models import Event, Job, NodeSamples, Run, RunFile, Series, StoredRecord
+from experiments.models import (
+    Event,
+    Job,
+    NodeSamples,
+    Run,
+    RunFile,
+    Segment,
+    Series,
+    StoredRecord,
+)
 from runners.node_rules import ATTEMPTS
 
 
@@ -82,7 +91,7 @@ def _plan_again(plans: Sequence[SecondJob]) -> None:
         for plan, second in zip(plans, seconds, strict=True)
         for run in plan.runs
     )
-    for model in (RunFile, StoredRecord, NodeSamples, Series):
+    for model in (RunFile, StoredRecord, NodeSamples, Series, Segment):
         model._default_manager.filter(run__in=list(messages)).delete()
 
 

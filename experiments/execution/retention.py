@@ -14,7 +14,16 @@ from django.db.models import CharField, Count, Exists, F, OuterRef, Q, QuerySet,
 from django.db.models.functions import Concat
 from django.utils import timezone
 
-from experiments.models import Cluster, Job, Operation, Removal, RunFile, ShareLink
+from experiments.models import (
+    Cluster,
+    Job,
+    Operation,
+    Removal,
+    Run,
+    RunFile,
+    Segment,
+    ShareLink,
+)
 
 TRIED_AGAIN_AFTER = timedelta(days=1)
 """A directory that could not be removed is not tried before."""
@@ -46,7 +55,14 @@ def _has_uncopied_files(cluster: Cluster) -> Q:
     return Q(Exists(RunFile.objects.filter(run__job=OuterRef("pk"), copied_at=None)))
 
 
+def _is_gone_on_with(cluster: Cluster) -> Q:
+    """Return the condition for jobs whose checkpoints a run that is not at its end needs."""
+    ended = Q(run__state__in=Run.FINAL)
+    return Q(Exists(Segment.objects.filter(~ended, job=OuterRef("pk"))))
+
+
 HOLDS: Holds = {
+    "a run goes on from their checkpoints": _is_gone_on_with,
     "their experiment is pinned": _is_pinned,
     "a link opens their experiment": _is_behind_a_link,
     "a copy of one of their files was asked for": _is_waited_for,
@@ -168,6 +184,7 @@ DESCRIBED = dict(
     zip(
         HOLDS,
         (
+            "a run goes on from its checkpoint there",
             "the experiment is pinned",
             "a link opens the experiment",
             "a copy of one of them was asked for",

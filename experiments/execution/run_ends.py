@@ -14,9 +14,14 @@ from experiments.design import Scale
 from experiments.execution.files_left import explain_unread_files, list_damaged_files
 from experiments.execution.journals import find_journal_line, parse_moment
 from experiments.execution.run_measures import Measures, measure_run
+from experiments.execution.segment_facts import (
+    CONTINUED,
+    explain_unfinished,
+)
 from experiments.execution.stored_records import make_stored_record
 from experiments.loaded_files import shorten_loaded
 from experiments.models import Job, Run, StoredRecord
+from experiments.models.segment import count_most_segments
 from experiments.models.states import NOT_STARTED
 from experiments.snapshots import find_differing_facts, replace_paths
 from runners.job_failures import name_run_failure
@@ -64,7 +69,8 @@ class RunEnd:
     result: Result | None = None  # of a run that has succeeded
     steps: Result | None = None  # how far another one came; shown, never compared
     snapshot: Mapping[str, Any] | None = None
-    measures: Measures = field(default_factory=Measures)  # of a run that has succeeded
+    measures: Measures = field(default_factory=Measures)
+    """Of a run that has succeeded, or of one job's part of a run that may take several."""
     stored: StoredRecord | None = None
 
     def list_columns(self) -> frozenset[str]:
@@ -99,6 +105,9 @@ def decide_run_end(ending: Ending, run: Run, runs: Sequence[Run]) -> RunEnd:
     return RunEnd(
         *(run, to, columns, message, run_record, record),
         steps=_read_steps(run, run_record),
+        measures=measure_run(run, run_record, record)
+        if count_most_segments(run.spec["workload"]) > 1
+        else Measures(),
         stored=make_stored_record(run, run_record, record),
     )
 
@@ -120,7 +129,10 @@ def describe_own_end(run: Run, run_record: RunRecord, record: Record) -> RunEnd:
     steps = None if result else _read_steps(run, run_record)
     snapshot = describe_snapshot(run, run_record)
     record_seconds = result.phases.get(RECORD_PHASE, 0.0) if result else 0.0
-    measures = measure_run(run, run_record, record, record_seconds) if result else Measures()
+    is_segment = count_most_segments(run.spec["workload"]) > 1
+    measures = (
+        measure_run(run, run_record, record, record_seconds) if result or is_segment else Measures()
+    )
     stored = make_stored_record(run, run_record, record)
     return RunEnd(
         *(run, state, columns, message, run_record, record),
@@ -194,13 +206,22 @@ def decide_outcome(
     run: Run, run_record: RunRecord, record: Record
 ) -> tuple[str, str, str, Result | None]:
     """Return the run's state, reason and message, and its result if it passed its sanity check."""
-    if run_record.failure or run_record.exit_code != 0:
+    unfinished = explain_unfinished(run, run_record)
+    if run_record.failure or (run_record.exit_code != 0 and not unfinished):
         return Run.State.FAILED, *name_run_failure(run_record, record), None
     if changed_files := list_damaged_files(run, record):
         message = f"{clean_text(', '.join(changed_files))} does not match its check sum."
         return Run.State.FAILED, "damaged", message, None
     if run_record.damage:
         return Run.State.FAILED, "damaged", f"{run_record.damage}.", None
+    judgement = judge_node(run, run_record, record)
+    if judgement.violations:
+        message = f"By the plan's rules: {'; '.join(judgement.violations)}."
+        rejected = Run.State.FAILED, "rejected", message, None
+    else:
+        rejected = None
+    if unfinished:
+        return rejected or (Run.State.FAILED, CONTINUED, unfinished, None)
     try:
         workload = run.spec["workload"]
         result = WORKLOADS[workload["kind"]].read(run_record.files, workload["parameters"])
@@ -209,10 +230,8 @@ def decide_outcome(
         reason = "too large" if explanations else "not sane"
         message = clean_text(" ".join([*explanations, str(error)]))
         return Run.State.FAILED, reason, shorten(message, LONGEST_MESSAGE, placeholder=" ..."), None
-    judgement = judge_node(run, run_record, record)
-    if judgement.violations:
-        message = f"By the plan's rules: {'; '.join(judgement.violations)}."
-        return Run.State.FAILED, "rejected", message, None
+    if rejected:
+        return rejected
     note = result.note
     if judgement.not_applied:
         kinds = ", ".join(judgement.not_applied)

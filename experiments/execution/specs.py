@@ -8,12 +8,22 @@ from dataclasses import replace
 from typing import Any
 
 from experiments.design import Scale
-from experiments.models import Job, Partition, Run, SentFile
+from experiments.models import Job, Partition, Run, Segment, SentFile
+from experiments.models.segment import count_most_segments
 from experiments.planning import rules
 from experiments.planning.scale_rules import count_processes_on_a_node
 from runners.code_copies import make_code_spec
 from runners.data_sets import make_data_spec
-from runners.jobs import CodeSpec, DataSpec, EnvironmentSpec, JobSpec, Launch, Resources, RunSpec
+from runners.jobs import (
+    CodeSpec,
+    DataSpec,
+    EnvironmentSpec,
+    JobSpec,
+    Launch,
+    Resources,
+    RunSpec,
+    SegmentSpec,
+)
 from runners.node_rules import OTHERS
 from runners.schedulers import SCHEDULERS
 
@@ -38,6 +48,7 @@ def make_job_spec(job: Job, planned: Sequence[Run] | None = None) -> JobSpec:
             time_limit_seconds=run.spec["workload"]["time_limit_seconds"],
             data=_make_data_spec(run.spec["workload"]),
             code=_make_code_spec(run.spec["workload"]),
+            segment=_make_segment_spec(run),
         )
         for run in sorted(
             job.runs.all() if planned is None else planned, key=lambda run: run.position
@@ -64,6 +75,18 @@ def _make_data_spec(workload: dict[str, Any]) -> DataSpec | None:
 def _make_code_spec(workload: dict[str, Any]) -> CodeSpec | None:
     """Return the code of a run, from the frozen plan."""
     return make_code_spec(workload["code"]) if workload.get("code") else None
+
+
+def _make_segment_spec(run: Run) -> SegmentSpec | None:
+    """Return which of several jobs this is of a run; None of a run that has one alone."""
+    most = count_most_segments(run.spec["workload"])
+    if most == 1:
+        return None
+    stored = (
+        Segment.objects.filter(run=run).order_by("-number") if run.pk else Segment.objects.none()
+    )
+    earlier = tuple(stored.values_list("directory", flat=True))
+    return SegmentSpec(len(earlier) + 1, most, earlier)
 
 
 def _counts_gpu_processes(job: Job, planned: Sequence[Run] | None) -> bool:

@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('experiments', '0112_builds_of_files_and_own_trees'),
+        ('experiments', '0115_changed_tree'),
     ]
 
     operations = [

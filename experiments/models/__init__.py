@@ -44,6 +44,7 @@ from experiments.models.removal import Removal
 from experiments.models.results import Measurement, RunFile, Series, Snapshot
 from experiments.models.run import Event, Job, Run
 from experiments.models.saved_view import SavedView
+from experiments.models.segment import Segment
 from experiments.models.service_sign import ServiceSign
 from experiments.models.stored_record import StoredRecord
 from experiments.models.study import Study, StudyExperiment
@@ -113,6 +114,7 @@ __all__ = [
     "RunFile",
     "Runtime",
     "SavedView",
+    "Segment",
     "SentFile",
     "Series",
     "ServiceSign",

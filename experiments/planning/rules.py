@@ -81,7 +81,10 @@ def forecast(
     sizes = [scale for scale in map(_read_scale, scales) if scale]
     blocks = len(workloads) * len(sizes) * repeats
     runs_a_job = len(environments) if paired else 1
-    seconds = sum(workload.time_limit_seconds for workload in workloads)
+    seconds = sum(
+        workload.time_limit_seconds * int(workload.parameters.get("segments") or 1)
+        for workload in workloads
+    )
     gpus = sum(scale.gpus for scale in sizes)
     gpu_hours = seconds * gpus * repeats * len(environments) / 3600
     return Forecast(

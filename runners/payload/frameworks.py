@@ -24,6 +24,10 @@ class Failure(Exception):
     """An error that makes a run worthless; its message is "name: what happened; what to do"."""
 
 
+class Unfinished(Exception):
+    """Ends a process before the time limit of its job: a further job goes on from a checkpoint."""
+
+
 class DataUnusable(Failure):
     """An error for a data set that is missing or broken; the message says which file."""
 

@@ -4,7 +4,8 @@ Writes `inside.json` (facts about the environment) and `result.json` (the measur
 spec; of several processes rank 0 does, the others write into `rank-N/`, instances into
 `instance-N/`. Exits with 0 and a result, or with a message on stderr and no result: 2 if the
 workload cannot start in this environment, 3 if what it computed is wrong, 4 if a GPU is missing or
-memory did not suffice (also named in the file `failure`).
+memory did not suffice (also named in the file `failure`), 75 if a further job is to go on from a
+checkpoint.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ if not __package__:
     sys.path[0], __package__ = os.path.split(os.path.dirname(os.path.abspath(__file__)))
 
 from . import gpus, place, snapshot
-from .frameworks import Failure, StartError
+from .frameworks import Failure, StartError, Unfinished
 from .recorder import STEP_TIME, Recorder, ResultError, measure_process_age, write_json
 
 CLOCK_TICK = 0.01  # s: resolution of the time at which the kernel started a process
 CONTAINER_START = "container start"
+UNFINISHED = 75
+"""The exit code of a process that stopped at a checkpoint: EX_TEMPFAIL of sysexits.h."""
 RECORD = "record"
 """The phase after all that is measured, in which it is written down what was measured."""
 JOB_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -55,6 +58,10 @@ def main(spec_path: str) -> int:
             recorder.save()  # the steps until then
         print(error, file=sys.stderr)
         return 3
+    except Unfinished as error:
+        recorder.save()
+        print(error, file=sys.stderr)
+        return UNFINISHED
     except (gpus.GPUMissing, Failure) as error:
         print(error, file=sys.stderr)
         # The file in which the job script, too, says why a run failed.
@@ -80,6 +87,12 @@ def measure(spec: dict[str, Any], process: place.RunProcess, recorder: Recorder)
     if spec.get("code"):
         inside["code"] = describe_code(spec["code"])
     write_json(inside_path, inside, sync=False)  # the result, which comes last, is waited for
+    if process.segment:
+        from .resumed import ResumableRecorder  # not above: few runs need it
+
+        recorder = ResumableRecorder.adopt(recorder)
+        inside["segments"] = process.segment.number
+        write_json(inside_path, inside, sync=False)
     gpus.require_gpus(spec.get("gpus", 0))
     if process.instances > 1:
         recorder.phase("waiting for the other instances")
@@ -93,6 +106,9 @@ def measure(spec: dict[str, Any], process: place.RunProcess, recorder: Recorder)
         workload_facts = workload.run(spec["parameters"], recorder, process) or {}
     except BaseException as error:
         with contextlib.suppress(Exception):  # how the run ended is what counts
+            if isinstance(error, Unfinished):  # its memory counts, and its record does not
+                recorder.phase(RECORD)
+                inside["memory"] = memory.describe_memory(children_before)
             record_failure(inside, error, inside_path)
         raise
     recorder.phase(RECORD)
@@ -113,10 +129,11 @@ def measure(spec: dict[str, Any], process: place.RunProcess, recorder: Recorder)
     recorder.facts.update(workload=spec["workload"], parameters=spec["parameters"])
     if recorder.has_steps:
         report_steps(recorder)
-    if CONTAINER_START in recorder.phases():
-        recorder.metric("container_start", recorder.phases()[CONTAINER_START], "s")
-    if "import" in recorder.phases():
-        recorder.metric("import_time", recorder.phases()["import"], "s")
+    phases = getattr(recorder, "first_phases", recorder.phases)()
+    if CONTAINER_START in phases:
+        recorder.metric("container_start", phases[CONTAINER_START], "s")
+    if "import" in phases:
+        recorder.metric("import_time", phases["import"], "s")
     recorder.write()
     if getattr(workload, "QUIET", False):  # patterns search its output
         return

@@ -10,13 +10,22 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import Any, Callable, List, Mapping, NamedTuple, Optional
+from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Tuple
 
 from .frameworks import StartError
 
 WAIT = 300.0  # s for the others: a large image may start minutes later on another node
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 SIOCGIFADDR = 0x8915  # of Linux: the IPv4 address of an interface
+
+
+class Segment(NamedTuple):
+    """This job's part of a run that may take several, one after the other."""
+
+    number: int = 1
+    most: int = 1  # jobs that the run may take
+    limit_seconds: float = 0.0  # after the launch, when the job script ends the program
+    earlier: Tuple[str, ...] = ()  # the run's directories in the jobs before, the latest first
 
 
 class RunProcess(NamedTuple):
@@ -31,6 +40,7 @@ class RunProcess(NamedTuple):
     gpus: int = 0  # of this node, that the run may use; 0: none was requested
     instance: int = 0  # of a packed run, in which each is a run of its own: rank 0 of 1
     instances: int = 1
+    segment: Optional[Segment] = None  # None: the run has one job
 
     @property
     def own_directory(self) -> str:
@@ -64,6 +74,19 @@ def find_process(
         gpus=int(spec.get("gpus", 0)),
         instance=instance,
         instances=instances,
+        segment=read_segment(spec.get("segment")),
+    )
+
+
+def read_segment(described: Any) -> Optional[Segment]:
+    """Return the part of the run that the spec describes; None where it has one job."""
+    if not described:
+        return None
+    return Segment(
+        number=int(described["number"]),
+        most=int(described["most"]),
+        limit_seconds=float(described["limit_seconds"]),
+        earlier=tuple(described["earlier"]),
     )
 
 

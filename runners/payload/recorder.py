@@ -107,27 +107,35 @@ class Recorder:
         if burn_in is None:
             burn_in = self.facts.get("burn_in") or int(os.environ.get("TARE_BURN_IN") or 0)
         self._burn_in = self.facts["burn_in"] = burn_in
-        times = self._times
-        number = len(times)
-        phase_starts = {0, 1, burn_in}
+        number = self._count_steps()
+        phase_starts = self._list_phase_starts()
         self.phase(self._choose_phase(number))
         self._step_began = time.perf_counter()
-        if not times:
+        if not number:
             self._steps_began = self._step_began
         try:
             for item in range(count) if isinstance(count, int) else count:
                 if number in phase_starts:
                     self.phase(self._choose_phase(number))
                 yield item
-                if len(times) == number:
+                if self._count_steps() == number:
                     self.step()
-                number = len(times)
+                number = self._count_steps()
         except GeneratorExit:  # the loop was left by `break`
             self.phase("end")
             raise
         self.phase("end")
         if self._is_awaited or self._has_saved:
             self.save()
+
+    def _count_steps(self) -> int:
+        return len(self._times)
+
+    def _list_phase_starts(self) -> set[int]:
+        return {0, 1, self._burn_in}
+
+    def _keep_step(self, seconds: float) -> None:
+        self._times.append(seconds)
 
     def _choose_phase(self, number: int) -> str:
         if number >= self._burn_in:
@@ -137,7 +145,7 @@ class Recorder:
     def step(self, **values: float) -> None:
         """End a step, which began when the last one ended; add `values` to their series."""
         now = time.perf_counter()
-        self._times.append(now - self._step_began)
+        self._keep_step(now - self._step_began)
         for name, value in values.items():
             self._values[name].append(value)
         self._step_began = now

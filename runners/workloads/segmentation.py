@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 from runners.payload.training.tiles import STRIDE
 from runners.workloads.base import TIMES, Batch, Processes, Workload
-from runners.workloads.cnn import BATCH, LENGTH, Cnn, why_not_on_replicas
+from runners.workloads.cnn import Cnn, why_not_on_replicas
+from runners.workloads.cnn_parameters import BATCH, LENGTH
 from runners.workloads.page_cache import PREPARED
 from runners.workloads.parameters import Parameter
 from runners.workloads.results import Metric

@@ -44,6 +44,7 @@ def run_payload(
     variables: Mapping[str, str] | None = None,
     files: Mapping[str, bytes] | None = None,
     gpus: int = 0,
+    segment: Mapping[str, object] | None = None,
 ) -> Ran:
     """Run a workload in `directory`; `files` replaces some of the payload's own."""
     payload, run = directory / "payload", directory / "runs" / "0-x"
@@ -54,6 +55,7 @@ def run_payload(
         (payload / name).write_bytes(content)
     spec = {"schema": 1, "run": "x", "workload": workload, "gpus": gpus}
     spec["parameters"] = dict(parameters)
+    spec |= {"segment": dict(segment)} if segment else {}
     (run / "spec.json").write_text(json.dumps(spec), encoding="utf-8")
     argv = WORKLOADS["blas"].build_argv(python, str(payload), str(run))
     environ = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TARE_BEGAN": str(time.time())}

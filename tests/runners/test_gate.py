@@ -33,6 +33,7 @@ IN_JOBS = (
     "runners/file_builds.py",
     "runners/own_trees.py",
     "runners/recipes.py",
+    "runners/workloads/",
     "runners/software.py",
     "experiments/execution/staging_operations.py",
     "runners/gate/",  # the table itself

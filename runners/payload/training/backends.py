@@ -9,6 +9,7 @@ A workload opens a backend, builds its model, compiles its step and feeds it bat
     batches = backend.repeat(draw)                    # one batch made on the devices, for ever
     batches = backend.feed(readings)                  # or batches from a reader of files
     loss = float(step(next(batches)))                 # waits for the devices
+    backend.set_learning_rate(0.05)                   # of the steps from now on
     predict = backend.make_predictor(model)
     outputs = predict(images)                         # numpy in, numpy out, in full precision
 
@@ -63,6 +64,7 @@ class Backend:
     local_replicas = 1
     replica_batch: int
     job_batch: int
+    optimizer: Any = None  # of the model that is trained
 
     def __init__(self, parameters: Dict[str, Any], process: RunProcess) -> None:
         self.parameters, self.process = parameters, process
@@ -127,6 +129,29 @@ class Backend:
         """
         raise NotImplementedError
 
+    def set_learning_rate(self, rate: float) -> None:
+        """Set the learning rate of the steps from now on, rounded to float32; after `compile`."""
+        raise NotImplementedError
+
+    def read_state(self, model: Any) -> List[Any]:
+        """Return copies of all variables of the model and its optimizer, after `compile`.
+
+        NumPy arrays, always in the same order: weights, statistics, seeds of what layers draw,
+        momenta, the learning rate.
+        """
+        variables = self.list_variables(model)
+        return [self.keras.ops.convert_to_numpy(variable.value) for variable in variables]
+
+    def write_state(self, model: Any, arrays: List[Any]) -> None:
+        """Set all variables to what `read_state` returned, on all replicas."""
+        variables = self.list_variables(model)
+        require_shapes([tuple(variable.shape) for variable in variables], arrays)
+        for variable, array in zip(variables, arrays):
+            variable.assign(array)
+
+    def list_variables(self, model: Any) -> List[Any]:
+        return [*model.variables, *self.optimizer.variables]
+
     def repeat(self, draw: Callable[[int, int], Batch]) -> Iterator[Batch]:
         """Yield the same batch endlessly, drawn on the devices that use it: nothing is copied.
 
@@ -166,6 +191,12 @@ def open_backend(parameters: Dict[str, Any], process: RunProcess) -> Backend:
     module = importlib.import_module(".on_" + name, __package__)
     backend: Backend = module.open_backend(parameters, process)
     return backend
+
+
+def require_shapes(shapes: List[Tuple[int, ...]], arrays: List[Any]) -> None:
+    """Raise StartError unless there is an array of each shape: they are of another network."""
+    if shapes != [tuple(array.shape) for array in arrays]:
+        raise StartError("the checkpoint is of another network or another optimizer than this one")
 
 
 def needs_stand_ins(process: RunProcess) -> bool:

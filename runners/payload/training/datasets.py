@@ -18,6 +18,7 @@ from typing import Any, Dict, Iterator, List, Tuple
 from ..frameworks import DataUnusable, StartError, load, set_threads
 from .data_checks import explain_tensorflow_error, require_directory, require_images
 from .imagenet import open_imagenet
+from .made_images import make_patterns
 from .small_images import CLASSES, Split, read_cifar10, read_mnist
 
 Batch = Tuple[Any, Any]  # images and labels
@@ -29,9 +30,10 @@ def open_data(parameters: Dict[str, Any]) -> Any:
     """Return an `Arrays` or an `ImageNet`, once its files are known to be there and whole.
 
     Reads of the parameters: data, data_directory, image_size (0 leaves images as large as they
-    are), framework and threads. Raises DataUnusable or StartError, within seconds.
+    are), framework and threads; for data=made also seed and channels, and image_size is not 0.
+    Raises DataUnusable or StartError, within seconds.
     """
-    name, directory = parameters["data"], parameters["data_directory"]
+    name, directory = parameters["data"], parameters.get("data_directory", "")
     image_size, threads = parameters.get("image_size", 0), parameters["threads"]
     framework = parameters.get("framework", "tensorflow")
     if name == "imagenet" and framework != "tensorflow":
@@ -40,6 +42,9 @@ def open_data(parameters: Dict[str, Any]) -> Any:
             "tensorflow, or another data set"
         )
     set_threads(threads)  # before NumPy is first loaded, which may be by the next lines
+    if name == "made":
+        splits = make_patterns(parameters["seed"], image_size, parameters["channels"])
+        return Arrays(*splits, image_size=image_size, augment=False)
     require_directory(directory, f"the data set {name}")
     if name == "mnist":
         return Arrays(*read_mnist(directory), image_size=image_size, augment=False)
@@ -48,12 +53,14 @@ def open_data(parameters: Dict[str, Any]) -> Any:
     return open_imagenet(directory, image_size, threads)
 
 
-def feed_batches(data: Any, backend: Any, seed: int) -> Iterator[Any]:
+def feed_batches(data: Any, backend: Any, seed: int, first_step: int = 0) -> Iterator[Any]:
     """Yield batches as the backend's steps take them, read before their step begins.
 
+    From `first_step` on they are the same as without: what was trained on before is passed over.
     Raises DataUnusable if the data set turns out to be broken somewhere in its middle.
     """
-    readings = data.make_readings(backend, seed)
+    passed = {"first_step": first_step} if first_step else {}
+    readings = data.make_readings(backend, seed, **passed)
     if isinstance(readings, Iterator):
         readings = read_ahead(readings, 2 * backend.local_replicas)
     try:
@@ -89,8 +96,8 @@ class DataSetFeed:
     def images(self) -> int:
         return int(self._source.train_images)
 
-    def feed_batches(self) -> Iterator[Any]:
-        return feed_batches(self._source, self._backend, self._seed)
+    def feed_batches(self, first_step: int = 0) -> Iterator[Any]:
+        return feed_batches(self._source, self._backend, self._seed, first_step)
 
     def feed_held_out(self) -> Iterator[Batch]:
         """Yield all held-out images; images beyond the last label only fill up their batch."""
@@ -124,12 +131,14 @@ class Arrays:
         """Raise DataUnusable if a batch of the whole job needs more images than there are."""
         require_images(batch, self.train_images, "the data set")
 
-    def make_readings(self, backend: Any, seed: int) -> Any:
+    def make_readings(self, backend: Any, seed: int, first_step: int = 0) -> Any:
         """Return endless batches for the backend's replicas: tf.data for TensorFlow, else NumPy."""
         read = self.build_pipeline if backend.name == "tensorflow" else self.draw_batches
-        return read(backend, seed)
+        return read(backend, seed, first_step)
 
-    def draw_batches(self, backend: Any, seed: int) -> Iterator[Tuple[Any, Any]]:
+    def draw_batches(
+        self, backend: Any, seed: int, first_step: int = 0
+    ) -> Iterator[Tuple[Any, Any]]:
         """Yield images (float32) and labels (int32) for this process's replicas in turn.
 
         Each epoch takes every image once, in an order of its own, and leaves out the last images
@@ -138,9 +147,11 @@ class Arrays:
         """
         batch, replicas = backend.replica_batch, backend.replicas
         first = backend.rank * backend.local_replicas
-        for epoch in range(1 << 31):
+        epoch_steps = self.train_images // (batch * replicas)
+        for epoch in range(first_step // epoch_steps, 1 << 31):
             order = make_random_stream(seed, epoch).permutation(self.train_images)
-            for number in range(len(order) // (batch * replicas)):
+            begin = max(0, first_step - epoch * epoch_steps)
+            for number in range(begin, epoch_steps):
                 for replica in range(first, first + backend.local_replicas):
                     indices = order[(number * replicas + replica) * batch :][:batch]
                     images = self.train.images[indices]
@@ -149,7 +160,7 @@ class Arrays:
                         images = shift_images(images, draw)
                     yield self.scale(images), self.train.labels[indices]
 
-    def build_pipeline(self, backend: Any, seed: int) -> Any:
+    def build_pipeline(self, backend: Any, seed: int, first_step: int = 0) -> Any:
         """Return the same as `draw_batches`, as a `tf.data.Dataset` that draws its own order."""
         tensorflow, threads = backend.tensorflow, backend.parameters["threads"]
         batch, replicas, local = backend.replica_batch, backend.replicas, backend.local_replicas
@@ -172,7 +183,7 @@ class Arrays:
         order = tensorflow.data.Dataset.range(self.train_images)
         order = order.shuffle(self.train_images, seed=seed, reshuffle_each_iteration=True)
         order = order.batch(batch * replicas, drop_remainder=True).repeat()
-        order = order.map(select_own).unbatch().enumerate()
+        order = order.map(select_own).unbatch().enumerate().skip(first_step * local)
         batches = order.map(load_batch, num_parallel_calls=threads, deterministic=True)
         return batches.prefetch(2 * local)
 

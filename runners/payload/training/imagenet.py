@@ -105,10 +105,11 @@ class ImageNet:
                 f"1 to {self.classes}"
             )
 
-    def make_readings(self, backend: Any, seed: int) -> Any:
+    def make_readings(self, backend: Any, seed: int, first_step: int = 0) -> Any:
         """Return an endless `tf.data.Dataset` of batches for this process's replicas in turn.
 
-        The processes divide one order of images, so that none is seen twice in an epoch.
+        The processes divide one order of images, so that none is seen twice in an epoch. Images of
+        steps before the first one are read, and not decoded.
         """
         tensorflow = backend.tensorflow
         self.check_images(tensorflow)
@@ -121,6 +122,7 @@ class ImageNet:
 
         images = self._read_encoded_images(tensorflow, self.train, seed).repeat()
         images = images.shard(backend.processes, backend.rank).enumerate()
+        images = images.skip(first_step * backend.local_replicas * backend.replica_batch)
         decoded = images.map(decode, num_parallel_calls=self.threads, deterministic=True)
         batches = decoded.batch(backend.replica_batch, drop_remainder=True)
         return batches.prefetch(2 * backend.local_replicas)

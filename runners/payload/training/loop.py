@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional
 
 from ..recorder import STEP_TIME, Recorder, ResultError
 
-IN_STEPS = ("first step", "burn-in", "steady state")  # phases that are training
+if TYPE_CHECKING:
+    from ..resumed import ResumableRecorder
+
+IN_STEPS = (
+    "first step",
+    "burn-in",
+    "warm-up after resume",
+    "steady state",
+)  # phases that are training
 
 
 class Schedule(NamedTuple):
@@ -46,15 +54,16 @@ def train(
     warm_up_steps: int,
     recorder: Recorder,
     after_step: Callable[[int], None] = lambda done: None,
+    first: int = 0,
 ) -> float:
     """Run and record the steps; return the last one's loss. A step ends when its loss is known.
 
     `step` takes its own batch and returns its loss. `after_step` is called between steps with
-    the number of steps done.
+    the number of steps done. `first` is how many were done before, in another process.
     """
     loss = math.nan
     recorder.series("loss", "1")
-    for number in recorder.steps(steps, warm_up_steps):
+    for number in recorder.steps(range(first, steps), warm_up_steps):
         loss = float(step())
         recorder.step(loss=loss)
         if not math.isfinite(loss):
@@ -83,6 +92,11 @@ class Epochs:
         self._times: List[float] = []
         if self._steps:
             recorder.series("epoch_time", "s")
+
+    def go_on(self, recorder: ResumableRecorder) -> None:
+        """Take up the epochs that the recorder has restored."""
+        self._times = recorder.list_values("epoch_time") if self._steps else []
+        self._before = math.fsum(self._times)
 
     def record_epoch(self, done: int) -> None:
         """Record an epoch's time after its last step."""
@@ -114,6 +128,11 @@ class Accuracy:
         recorder.series("accuracy_step", "steps")
         recorder.series("accuracy_time", "s")
 
+    def go_on(self, recorder: ResumableRecorder) -> None:
+        """Take up the evaluations that the recorder has restored."""
+        if recorder.has_metric("time_to_accuracy"):
+            self._target = None
+
     def evaluate_if_due(self, done: int) -> None:
         """Evaluate if it is time to. Only the time of the steps counts as time of training."""
         if done != self._steps and (not self._every or done % self._every):
@@ -122,7 +141,7 @@ class Accuracy:
         with recorder.aside("evaluation"):
             metrics, trained = self._measure(), recorder.time_in_steps()
         accuracy = metrics["accuracy"]
-        recorder.add(accuracy=accuracy, accuracy_step=done, accuracy_time=trained)
+        recorder.add(accuracy_step=done, accuracy_time=trained, **metrics)
         for name, value in metrics.items():
             recorder.metric(name, value, "1")
         if self._target is not None and accuracy >= self._target:

@@ -23,11 +23,11 @@ class Network(NamedTuple):
     size: int  # default height and width of an image
     smallest: int  # height and width that leave something for the last layers
     data: Tuple[str, ...] = ("synthetic", "cifar10", "imagenet")
-    channels: int = 3  # of synthetic images
-    classes: int = 1000  # of synthetic images
+    channels: int = 3  # of synthetic and made images
+    classes: int = 1000  # of synthetic and made images
 
 
-SMALL_IMAGES = ("synthetic", "mnist", "cifar10")
+SMALL_IMAGES = ("synthetic", "made", "mnist", "cifar10")
 
 NETWORKS: Dict[str, Network] = {
     "small": Network(

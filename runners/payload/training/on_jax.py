@@ -15,6 +15,7 @@ from .backends import (
     group_readings,
     needs_stand_ins,
     require_devices,
+    require_shapes,
 )
 
 AXIS = "batch"
@@ -36,6 +37,8 @@ class OnJax(Backend):
         self.join()
         self.choose_devices()
         self.divide_batch()
+        self._slots: List[Any] = []  # those of the model that is trained
+        self._rate_index = 0  # of the learning rate among the optimizer's variables
         self._states: Dict[int, List[Any]] = {}  # the variables' present values, by id(model)
 
     def set_flags(self) -> None:
@@ -126,12 +129,32 @@ class OnJax(Backend):
         state.append(self.copy_values(model.non_trainable_variables))
         state.append(self.copy_values(optimizer.variables))
         self._states[id(model)] = state
+        self._slots = state
+        rate = getattr(optimizer, "inner_optimizer", optimizer).learning_rate
+        self._rate_index = next(
+            number for number, variable in enumerate(optimizer.variables) if variable is rate
+        )
 
         def run_step(batch: Batch) -> Any:
             value, *state[:] = compiled(*state, *batch)
             return value
 
         return run_step
+
+    def set_learning_rate(self, rate: float) -> None:
+        # Committed like the step's results: else the step would be compiled anew.
+        value = load("numpy", "NumPy").float32(rate)
+        self._slots[2][self._rate_index] = self.replicate(value)
+
+    def read_state(self, model: Any) -> List[Any]:
+        numpy = load("numpy", "NumPy")
+        return [numpy.array(self.copy_locally(value)) for values in self._slots for value in values]
+
+    def write_state(self, model: Any, arrays: List[Any]) -> None:
+        require_shapes([value.shape for values in self._slots for value in values], arrays)
+        numbers = iter(arrays)
+        for values in self._slots:
+            values[:] = [self.replicate(next(numbers)) for _ in values]
 
     def prepare_optimizer(self, optimizer: Any, model: Any) -> Any:
         if self.parameters.get("precision") == "mixed_float16":

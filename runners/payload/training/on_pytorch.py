@@ -84,6 +84,7 @@ class OnPyTorch(Backend):
         if self.parameters.get("precision") == "mixed_float16":
             optimizer = self.keras.optimizers.LossScaleOptimizer(optimizer)
         optimizer.build(model.trainable_variables)
+        self.optimizer = optimizer
         variables = list(model.trainable_variables)
         module = self.distribute(model)
 
@@ -97,6 +98,9 @@ class OnPyTorch(Backend):
             return self.average(value.detach())
 
         return train
+
+    def set_learning_rate(self, rate: float) -> None:
+        self.optimizer.learning_rate = rate
 
     def repeat(self, draw: Callable[[int, int], Batch]) -> Iterator[Batch]:
         batch = draw(self.rank, self.replica_batch)

@@ -132,7 +132,7 @@ class OnTensorFlow(Backend):
             return value
 
         if optimizer is not None:
-            optimizer = self.prepare_optimizer(optimizer, variables)
+            self.optimizer = optimizer = self.prepare_optimizer(optimizer, variables)
         replica_step = forward if optimizer is None else train
         if self.strategy is None:
             jit = self.can_jit(model)
@@ -147,6 +147,9 @@ class OnTensorFlow(Backend):
 
         compiled = tensorflow.function(run_on_all_replicas, autograph=False)
         return lambda batch: compiled(*batch)
+
+    def set_learning_rate(self, rate: float) -> None:
+        self.optimizer.learning_rate = rate
 
     def prepare_optimizer(self, optimizer: Any, variables: Any) -> Any:
         """Return the optimizer with its variables, and with loss scaling for half precision."""

@@ -26,7 +26,8 @@ class Synthetic:
     def gather_facts(self) -> Dict[str, Any]:
         return {"image_shape": list(self.shape), "classes": self.classes}
 
-    def feed_batches(self) -> Iterator[Batch]:
+    def feed_batches(self, first_step: int = 0) -> Iterator[Batch]:
+        """Yield the same batch for ever, whatever the first step is."""
         return self._backend.repeat(lambda replica, count: self.draw(replica, count))
 
     def feed_held_out(self) -> Iterator[Batch]:

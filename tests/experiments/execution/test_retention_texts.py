@@ -16,7 +16,17 @@ from experiments.execution.retention import (
     list_removable,
     summarize,
 )
-from experiments.models import Cluster, Experiment, Job, Operation, Removal, RunFile, ShareLink
+from experiments.models import (
+    Cluster,
+    Experiment,
+    Job,
+    Operation,
+    Removal,
+    Run,
+    RunFile,
+    Segment,
+    ShareLink,
+)
 from tests.factories import ClusterFactory, JobFactory, LaunchedFactory, RunFactory
 
 pytestmark = pytest.mark.django_db
@@ -59,7 +69,14 @@ def want(job: Job) -> None:
     file(job, requested_at=timezone.now() - 40 * DAY)
 
 
+def go_on(job: Job) -> None:
+    run = job.runs.get()
+    Segment.objects.create(run=run, number=1, job=job, directory="/x", facts={"steps": 5})
+    Run.objects.filter(pk=run.pk).update(state=Run.State.PLANNED)
+
+
 HELD: dict[str, tuple[Callable[[Job], None], str]] = {
+    "a run goes on from their checkpoints": (go_on, "a run goes on from its checkpoint there."),
     "their experiment is pinned": (pin, "the experiment is pinned."),
     "a link opens their experiment": (link, "a link opens the experiment."),
     "a copy of one of their files was asked for": (want, "a copy of one of them was asked for."),
@@ -80,7 +97,7 @@ def test_what_holds_a_directory_is_told_of_it_and_of_the_cluster(
 
 
 def test_each_directory_is_counted_once_under_the_first_reason(cluster: Cluster) -> None:
-    for holds in ((pin, link), (link, want), (want, file), (file,), ()):
+    for holds in ((go_on, pin), (pin, link), (link, want), (want, file), (file,), ()):
         job = ended(cluster)
         for hold in holds:
             hold(job)
