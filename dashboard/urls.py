@@ -23,6 +23,7 @@ from dashboard.clusters import (
     credential_views,
     new_cluster_views,
 )
+from dashboard.code_copies import code_copy_views
 from dashboard.comparisons import (
     bundle_views,
     comparison_views,
@@ -420,6 +421,9 @@ urlpatterns = [
     path("catalogue/data-sets/<int:pk>/edit/", data_set_views.edit, name="dataset_edit"),
     path("catalogue/data-sets/<int:pk>/delete/", data_set_views.delete, name="dataset_delete"),
     path("catalogue/data-sets/<int:pk>/copies/", data_set_views.add_copy, name="data_copy_add"),
+    path("catalogue/workloads/<int:pk>/code/", code_copy_views.put, name="code_copy_put"),
+    path("code-copies/<int:pk>/check/", code_copy_views.check, name="code_copy_check"),
+    path("code-copies/<int:pk>/remove/", code_copy_views.remove, name="code_copy_remove"),
     path("data-copies/<int:pk>/check/", data_set_views.check, name="data_copy_check"),
     path("data-copies/<int:pk>/read/", data_set_views.read, name="data_copy_read"),
     path("data-copies/<int:pk>/forget/", data_set_views.forget, name="data_copy_forget"),

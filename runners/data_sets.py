@@ -51,7 +51,7 @@ def plan_check(path: str, manifest: str, digest: str) -> Step:
     return Step("Comparing sizes and times", command)
 
 
-def build_proof_arguments(data: DataSpec) -> list[str]:
-    """Return the arguments by which a job proves its data before it measures."""
+def build_proof_command(data: DataSpec) -> list[str]:
+    """Return the program and arguments by which a job proves its data before it measures."""
     full = ["--full"] if data.proof == HASHES else []
-    return [data.path, data.manifest, PROOF_NAME, "--digest", data.digest, *full]
+    return [PROGRAM, "prove", data.path, data.manifest, PROOF_NAME, "--digest", data.digest, *full]

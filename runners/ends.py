@@ -213,6 +213,11 @@ ENDS: dict[str, End] = {
         "The data set is missing or broken.",
         "Check the path and the files that the message names.",
     ),
+    "code unusable": End(
+        "set-up",
+        "The code that Tare put on the cluster is gone or changed.",
+        "Check it on the page of the workload, and put it there again.",
+    ),
     "time limit reached": End(
         "program",
         "The run needed longer than its workload's time limit.",

@@ -60,6 +60,15 @@ class DataSpec:
 
 
 @dataclass(frozen=True)
+class CodeSpec:
+    """The code of a run that Tare has put on the cluster, from the frozen plan."""
+
+    source: str  # "commit ..." or "archive ...", for people
+    digest: str
+    path: str  # of its folder on the cluster, and the same inside of every container
+
+
+@dataclass(frozen=True)
 class SegmentSpec:
     """A job's part of a run that may take several, one after the other."""
 
@@ -79,7 +88,13 @@ class RunSpec:
     environment: EnvironmentSpec
     time_limit_seconds: int = 0  # the script ends the run after this long; 0: the job's limit only
     data: DataSpec | None = None
+    code: CodeSpec | None = None
     segment: SegmentSpec | None = None  # None: it has one job
+
+    @property
+    def read_only_paths(self) -> tuple[str, ...]:
+        """Return what is to be read at the same path inside: a data set and code."""
+        return tuple(part.path for part in (self.data, self.code) if part)
 
     @property
     def directory_name(self) -> str:
@@ -142,6 +157,11 @@ class JobSpec:
     def data(self) -> DataSpec | None:
         """Return the data set that its runs read, which is the same for all of a block."""
         return self.runs[0].data if self.runs else None
+
+    @property
+    def code(self) -> CodeSpec | None:
+        """Return the code of its runs, which is the same for all of a block."""
+        return self.runs[0].code if self.runs else None
 
     @property
     def cpus_of_a_process(self) -> int:

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from runners import launching, page_cache
-from runners.data_sets import VARIABLE, build_proof_arguments, describe_data, why_no_data_path
-from runners.jobs import DataSpec, EnvironmentSpec, JobSpec, RunSpec, SegmentSpec
+from runners import code_copies, launching, page_cache
+from runners.data_sets import VARIABLE, build_proof_command, describe_data, why_no_data_path
+from runners.jobs import EnvironmentSpec, JobSpec, RunSpec, SegmentSpec
 from runners.node_samples import LEAST_INTERVAL_SECONDS, MOST_SAMPLES
 from runners.payload import read_payload_files
 from runners.runtimes import RUNTIMES, Inside, Runtime
@@ -28,7 +28,7 @@ TEMPLATE = Path(__file__).with_name("job.sh.template")
 NODE_PYTHON = ("python3", "-B", "-E", "-s")
 """The node's own, which neither variables nor the user's packages change. It writes no bytecode."""
 PROCESSES_TEMPLATE = Path(__file__).with_name("gpu_processes.sh.template")
-PROOF_TEMPLATE = Path(__file__).with_name("data_proof.sh.template")
+PROOF_TEMPLATE = Path(__file__).with_name("proof.sh.template")
 
 
 def render_job_files(job: JobSpec, scheduler: Scheduler) -> dict[str, bytes]:
@@ -56,6 +56,7 @@ def render_own_files(job: JobSpec, scheduler: Scheduler) -> dict[str, bytes]:
             "gpus": job.resources.gpus_per_node // job.launch.instances,  # of a node
             "instances": job.launch.instances,
             **({"data_set": describe_data(run.data)} if run.data else {}),
+            **({"code": code_copies.describe_code(run.code)} if run.code else {}),
             **({"segment": _describe_segment(run, run.segment)} if run.segment else {}),
         }
         text = json.dumps(spec, ensure_ascii=False, indent=2)
@@ -92,8 +93,7 @@ def render(job: JobSpec, scheduler: Scheduler) -> str:
         "samples": _render_samples(job),
         "processes": PROCESSES_TEMPLATE.read_text() if job.counts_gpu_processes else "",
         "count": "count_gpu_processes || :\n    " if job.counts_gpu_processes else "",
-        "proof": _render_proof(job.data) if job.data else "",
-        "prove": "prove_data\n    " if job.data else "",
+        **_render_proofs(job),
         "cache": page_cache.render_function(policy) if policy else "",
         "prepare": "prepare_page_cache\n    " if policy else "",
         "runs": _render_steps(job) if job.steps else _render_runs(job),
@@ -102,10 +102,27 @@ def render(job: JobSpec, scheduler: Scheduler) -> str:
     return re.sub(r"@(\w+)@", lambda match: parts[match[1]], TEMPLATE.read_text())
 
 
-def _render_proof(data: DataSpec) -> str:
-    """Return the shell function by which the job proves that its data are the data set."""
-    arguments = _quote_all(build_proof_arguments(data))
-    return PROOF_TEMPLATE.read_text().replace("@arguments@", arguments)
+def _render_proofs(job: JobSpec) -> dict[str, str]:
+    """Return the shell functions by which the job proves its data and code, and their calls."""
+    proofs = []
+    if job.data:
+        proofs.append(("prove_data", "data set", "data-set", build_proof_command(job.data)))
+    if job.code:
+        command = code_copies.build_proof_command(job.code)
+        proofs.append(("prove_code", "code", "code", command))
+    functions = [
+        re.sub(
+            r"@(\w+)@",
+            lambda match, parts=parts: parts[match[1]],  # type: ignore[misc]
+            PROOF_TEMPLATE.read_text(),
+        )
+        for name, what, file, command in proofs
+        for parts in [{"name": name, "what": what, "file": file, "arguments": _quote_all(command)}]
+    ]
+    return {
+        "proof": "".join(functions),
+        "prove": "".join(f"{name}\n    " for name, *_ in proofs),
+    }
 
 
 def _render_samples(job: JobSpec) -> str:
@@ -157,9 +174,14 @@ def _render_run(job: JobSpec, run: RunSpec, number: int) -> str:
     runtime = RUNTIMES[environment.runtime]()
     directory = job.locate_run(run)
     gpus = job.resources.gpus_per_node > 0
-    data = run.data.path if run.data else ""
     earlier = run.segment.earlier if run.segment else ()
-    inside = Inside(environment, directory, binds=(job.directory, *earlier), gpus=gpus, data=data)
+    inside = Inside(
+        environment,
+        directory,
+        binds=(job.directory, *earlier),
+        gpus=gpus,
+        read_only=run.read_only_paths,
+    )
     container_command = runtime.wrap(inside)
     workload, payload = WORKLOADS[run.workload], f"{job.directory}/payload"
     if workload.is_recorded_outside(run.parameters):
@@ -170,7 +192,7 @@ def _render_run(job: JobSpec, run: RunSpec, number: int) -> str:
         program = workload.build_argv(environment.python, payload, directory)
     several = launching.is_several(job)
     home = job.launch.instances == 1
-    settings = _quote_all(_list_variables(environment, directory, home=home, data=data))
+    settings = _quote_all(_list_variables(environment, directory, home=home, run=run))
     gpu_setting = "" if runtime.numbers_gpus or several else '"${visible_gpus[@]}" '
     setup = "\n".join([*job.setup_lines, *environment.setup_lines]).replace("\r", "")
     label = json.dumps(environment.label, ensure_ascii=False)  # one line, whatever it holds
@@ -223,7 +245,7 @@ def wrap_program(environment: EnvironmentSpec, directory: str, program: Sequence
 
 
 def _list_variables(
-    environment: EnvironmentSpec, directory: str, *, home: bool = True, data: str = ""
+    environment: EnvironmentSpec, directory: str, *, home: bool = True, run: RunSpec | None = None
 ) -> list[str]:
     """Return the variables of a program that starts in `directory`, as `env` takes them.
 
@@ -232,7 +254,8 @@ def _list_variables(
     variables = {
         "TARE_RUN": directory,  # by this the script finds processes that the run leaves behind
         **({"HOME": directory} if home else {}),
-        **({VARIABLE: data} if data else {}),
+        **({VARIABLE: run.data.path} if run and run.data else {}),
+        **({code_copies.VARIABLE: run.code.path} if run and run.code else {}),
         "LANG": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONNOUSERSITE": "1",
@@ -279,6 +302,8 @@ def _refuse_unsafe(job: JobSpec) -> None:
                 raise ValueError(f"a run's directory is absolute, without : and , but {path!r}")
         if run.data != job.data or (run.data and why_no_data_path(run.data.path)):
             raise ValueError(f"no job can read the data set {run.data!r}")
+        if run.code != job.code or (run.code and why_no_data_path(run.code.path)):
+            raise ValueError(f"no job can read the code {run.code!r}")
         runtime = RUNTIMES[run.environment.runtime]()
         if refusals := runtime.find_refusals(run.environment.mode, run.environment.binds):
             raise ValueError(" ".join(refusals.values()))

@@ -95,6 +95,7 @@ INSIDE = Table(
         "loaded": Table({"files": Table(others=LOADED_FILE), "unlisted": Whole()}),
         "run": Table({"argv": Rows(Text()), "loaded": Table()}),
         "data_set": Table({"name": Text(), "digest": Text(pattern=HASH), "path": Text(4096)}),
+        "code": Table({"source": Text(), "digest": Text(pattern=HASH), "path": Text(4096)}),
     }
 )
 """The snapshot of a run from inside its container: payload/snapshot.py."""
@@ -191,3 +192,16 @@ DATA_FILES = Table(
     }
 )
 """What was read of a copy of a data set, or what is wrong with it: payload/data_files.py."""
+
+CODE_TREE = Table(
+    {
+        "digest": Text(pattern=r"sha256:[0-9a-f]{64}"),
+        "files": Whole(1, 1_000_000),
+        "bytes": Whole(),
+        "submodules": Rows(Text(400)),
+        "pointers": Rows(Text(400)),
+        "state": Text(pattern="(missing|changed|failed)?"),
+        "problem": Text(5000),
+    }
+)
+"""What was put on a cluster as code, or what is wrong with it: payload/code_tree.py."""

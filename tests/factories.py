@@ -16,6 +16,7 @@ from experiments.models import (
     Advisory,
     CheckReport,
     Cluster,
+    CodeCopy,
     Credential,
     DataCopy,
     DataSet,
@@ -209,6 +210,19 @@ class DataCopyFactory(DjangoModelFactory[DataCopy]):
     path = factory.Sequence(lambda n: f"/data/digits-{n}")
     state = DataCopy.State.READY
     owner = factory.SelfAttribute("data_set.owner")
+
+
+class CodeCopyFactory(DjangoModelFactory[CodeCopy]):
+    class Meta:
+        model = CodeCopy
+
+    cluster = factory.SubFactory(ClusterFactory)
+    commit = factory.Sequence(lambda n: f"{n:040x}")
+    repository = "https://example.org/project.git"
+    digest = "sha256:" + "c" * 64
+    files, size_bytes = 3, 1000
+    state = CodeCopy.State.READY
+    owner = factory.SelfAttribute("cluster.owner")
 
 
 class ImageImportFactory(DjangoModelFactory[ImageImport]):

@@ -140,6 +140,7 @@ ROOMS = {
         "interpreters": "",
         "jobs": "",
         "data_sets": "jobs",
+        "code_copies": "jobs",
         "payload": "",
         "terminal": "",
         "untrusted": "",
@@ -155,7 +156,7 @@ ROOMS = {
         "loaded_modules": "untrusted",
         "runtimes": "jobs",
         "schedulers": "errors jobs transports untrusted",
-        "workloads": "directories errors payload transports untrusted",
+        "workloads": "code_copies directories errors payload transports untrusted",
         "run_measures": "workloads",
         "gpu_measures": "node_samples run_measures workloads",
         "host_energy": "run_measures untrusted workloads",
@@ -163,8 +164,8 @@ ROOMS = {
         "launching": "jobs schedulers",
         "page_cache": "interpreters jobs runtimes",
         "page_cache_records": "",
-        "scripts": "data_sets jobs launching node_samples page_cache payload runtimes schedulers "
-        "workloads",
+        "scripts": "code_copies data_sets jobs launching node_samples page_cache payload runtimes "
+        "schedulers workloads",
         "software": "interpreters jobs runtimes scripts",
         "recipes": "images jobs scripts software",
         "file_builds": "images jobs recipes",
@@ -208,6 +209,7 @@ ROOMS = {
         "planning": "design models statistics",
         "images": "access clusters models notify",
         "data_sets": "access models notify",
+        "code_copies": "access images models notify",
         "software": "access confounder_table design images models notify planning",
         "definitions": "access models planning",
         "presets": "access design models planning software",
@@ -223,8 +225,9 @@ ROOMS = {
         "bundles": "citations comparisons confounder_table images models planning provenance "
         "reproductions signing snapshot_facts statistics",
         "deposits": "access bundles citations design encryption models notifications notify",
-        "execution": "access clusters comparisons deposits design encryption images liveness "
-        "loaded_files models notifications notify planning presets recurring snapshots software",
+        "execution": "access clusters code_copies comparisons deposits design encryption images "
+        "liveness loaded_files models notifications notify planning presets recurring snapshots "
+        "software",
         "studies": "access definitions execution models notify",
         "health": "access execution models notifications notify statistics",
         "imports": "access bundles citations comparisons design execution models notify planning "
@@ -263,8 +266,10 @@ ROOMS = {
         "catalogue": "access images lists live_parts typed_requests",
         "software": "access catalogue file_fields form_styles typed_requests",
         "data_sets": "access catalogue form_styles typed_requests",
+        "code_copies": "access typed_requests",
         "imports": "access form_styles typed_requests uploads",
-        "planning": "access catalogue file_fields form_problems form_styles typed_requests",
+        "planning": "access catalogue code_copies file_fields form_problems form_styles "
+        "typed_requests",
         "management": "comparisons planning",
         "presets": "access form_styles planning typed_requests",
         "publishing": "access comparisons form_styles typed_requests",
@@ -282,9 +287,9 @@ ROOMS = {
         "software studies typed_requests uploads",
         "settings": "environment",
         "apps": "access",
-        "urls": "access api catalogue clusters comparisons data_sets docs execution glossary_views "
-        "health images imports notifications overview_views planning presets provenance publishing "
-        "recurring reproductions search software studies",
+        "urls": "access api catalogue clusters code_copies comparisons data_sets docs execution "
+        "glossary_views health images imports notifications overview_views planning presets "
+        "provenance publishing recurring reproductions search software studies",
         "wsgi": "",
     },
     "standalone": {

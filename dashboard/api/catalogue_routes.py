@@ -68,6 +68,11 @@ KINDS: dict[str, tuple[type[Schema], Select, Callable[[Any], Schema]]] = {
         operations.select_data_copies,
         operations.describe_data_copy,
     ),
+    "code-copies": (
+        operations.CodeCopySchema,
+        operations.select_code_copies,
+        operations.describe_code_copy,
+    ),
     "operations": (
         operations.OperationSchema,
         operations.select_operations,

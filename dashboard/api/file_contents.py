@@ -46,7 +46,15 @@ class FileContent(StrictBody):
 FileName = Annotated[str, AfterValidator(_is_file_name)]
 
 
-def make_uploads(files: Mapping[str, FileContent]) -> MultiValueDict[str, Any]:
-    """Return the files as a form takes them that a browser has sent under "uploads"."""
+def make_uploads(
+    files: Mapping[str, FileContent], others: Mapping[str, FileContent | None] = {}
+) -> MultiValueDict[str, Any]:
+    """Return the files as a form takes them that a browser has sent under "uploads".
+
+    `others` are those of other fields, by the name of the field.
+    """
     uploads = [SimpleUploadedFile(name, file.read()) for name, file in files.items()]
-    return MultiValueDict({"uploads": uploads})
+    single = {
+        name: [SimpleUploadedFile(name, file.read())] for name, file in others.items() if file
+    }
+    return MultiValueDict({"uploads": uploads, **single})

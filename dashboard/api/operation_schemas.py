@@ -14,6 +14,7 @@ from ninja import Field, Schema
 
 from experiments.models import (
     Cluster,
+    CodeCopy,
     DataCopy,
     DataSet,
     Image,
@@ -25,7 +26,7 @@ from experiments.models import (
 LARGE = ("script", "result")
 NAMED = (
     *("cluster", "image", "staged_image__image", "staged_image__cluster", "environment"),
-    *("image_import", "data_copy__data_set", "data_copy__cluster"),
+    *("image_import", "data_copy__data_set", "data_copy__cluster", "code_copy__cluster"),
 )
 
 
@@ -75,6 +76,24 @@ class DataCopySchema(Schema):
     read_at: datetime | None
 
 
+class CodeCopySchema(Schema):
+    """Code of workloads on one cluster: an unpacked archive, or a commit."""
+
+    id: int
+    cluster: int
+    archive: str | None = Field(description="The sha256 of the archive.")
+    commit: str
+    repository: str = Field(description="The address that the commit was fetched from.")
+    path: str = Field(description="The folder of its files on the cluster.")
+    digest: str
+    files: int | None
+    size_bytes: int | None
+    left_out: dict[str, list[str]] = Field(description="Submodules and files of Git LFS.")
+    state: str = Field(description="staging, ready, missing, changed, failed or removing.")
+    message: str
+    read_at: datetime | None
+
+
 class OperationSchema(Schema):
     """Steps that a worker has a cluster do with an image, an environment or data."""
 
@@ -87,6 +106,7 @@ class OperationSchema(Schema):
     environment: int | None
     image_import: int | None
     data_copy: int | None
+    code_copy: int | None
     state: str
     reason: str
     message: str
@@ -145,6 +165,16 @@ def describe_data_copy(row: DataCopy) -> DataCopySchema:
     return DataCopySchema(**_take(row, DataCopySchema, "data_set", "cluster"))
 
 
+def select_code_copies(user: Any) -> QuerySet[Any]:
+    """Return the copies of code that `user` may view."""
+    return CodeCopy.objects.visible_to(user).select_related("cluster")
+
+
+def describe_code_copy(row: CodeCopy) -> CodeCopySchema:
+    """Return what the API says of a copy of code."""
+    return CodeCopySchema(**_take(row, CodeCopySchema, "cluster", "archive"))
+
+
 def select_operations(user: Any) -> QuerySet[Any]:
     """Return the operations that `user` may view, with what they name."""
     return Operation.objects.visible_to(user).select_related(*NAMED).defer(*LARGE)
@@ -152,7 +182,15 @@ def select_operations(user: Any) -> QuerySet[Any]:
 
 def describe_operation(row: Operation) -> OperationSchema:
     """Return what the API says of an operation."""
-    keys = ("cluster", "image", "staged_image", "environment", "image_import", "data_copy")
+    keys = (
+        "cluster",
+        "image",
+        "staged_image",
+        "environment",
+        "image_import",
+        "data_copy",
+        "code_copy",
+    )
     columns = _take(row, OperationSchema, *keys, others=("about", "is_over", "page"))
     return OperationSchema(
         **columns,

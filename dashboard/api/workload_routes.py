@@ -45,7 +45,7 @@ from runners.workloads.parameters import join_arguments
 
 router = Router(tags=["Catalogue"])
 CHANGED: dict[int, Any] = {200: WorkloadSchema, 409: ProblemSchema, 422: ProblemSchema, **REFUSED}
-FILES, METRICS = "files", "metrics"
+FILES, METRICS, CODE_FILE = "files", "metrics", "code_file"
 NOT_HERE = "{} is no file that was sent to this site before: send it under “files”."
 
 
@@ -60,6 +60,11 @@ class WorkloadChange(VisibilityChange):
         None,
         description="Of a command: files to send with each job. Those that are there already are "
         "named in `parameters.files` by their sha256, and stay while that is not sent.",
+    )
+    code_file: FileContent | None = Field(
+        None,
+        description="Of a command: an archive (tar, tar.gz, tar.xz or zip) in base64, in place of "
+        "`parameters.code_archive`.",
     )
     data_set: RowKey | None = Field(None, description="One of `data-sets`; null: none.")
     data_proof: str | None = None
@@ -86,7 +91,8 @@ def make_workload(request: ApiRequest, new: NewWorkload) -> HttpResponse:
         message = f"There is no kind “{new.kind[:50]}”. There are: {', '.join(WORKLOADS)}."
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, INVALID, [FieldProblem("kind", message)])
     sent = new.model_dump(mode="json", exclude_unset=True, exclude={"kind"})
-    form = _fill_in(request, Workload(owner=request.user, kind=new.kind), sent, new.files)
+    fresh = Workload(owner=request.user, kind=new.kind)
+    form = _fill_in(request, fresh, sent, new.files, new.code_file)
     _require_valid(form)
     row = store_workload(form, request.user)
     return send_described(request, "workloads", row.pk, status=HTTPStatus.CREATED)
@@ -101,7 +107,7 @@ def change_workload(request: ApiRequest, pk: Key, change: WorkloadChange) -> Htt
 
     def change_others(sent: dict[str, Any]) -> None:
         refuse_now(workloads.why_not_edit(row))
-        form = _fill_in(request, row, sent, change.files)
+        form = _fill_in(request, row, sent, change.files, change.code_file)
         _require_valid(form)
         with refusals_as_conflicts(NotEditable):
             store_workload(form, request.user)
@@ -126,15 +132,21 @@ def _fill_in(
     row: Workload,
     sent: dict[str, Any],
     files: Mapping[str, FileContent] | None,
+    code_file: FileContent | None,
 ) -> WorkloadForm:
     """Return the form of a workload, filled in with what was sent and what it has."""
-    sent.pop(FILES, None)
+    for name in (FILES, CODE_FILE):
+        sent.pop(name, None)
     parameters = sent.pop("parameters", None) or {}
     kind = WORKLOADS[row.kind]
     known = {parameter.name: parameter for parameter in kind.parameters}
     refuse_unknown_names(parameters, known, "parameters.")
-    if files and FILES not in known:
-        problems = [FieldProblem(FILES, f"Workloads of the kind {row.kind} send no files.")]
+    unknown = [name for name, given in ((FILES, files), (CODE_FILE, code_file)) if given]
+    if unknown and FILES not in known:
+        problems = [
+            FieldProblem(name, f"Workloads of the kind {row.kind} send no files.")
+            for name in unknown
+        ]
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, INVALID, problems)
     cleaned, problems = {}, []
     for name, value in parameters.items():
@@ -160,7 +172,7 @@ def _fill_in(
         for name, value in cleaned.items()
         if not (extra and name in (FILES, METRICS))
     }
-    return fill_in(make, sent | texts, make_uploads(files or {}))
+    return fill_in(make, sent | texts, make_uploads(files or {}, {CODE_FILE: code_file}))
 
 
 def _list_rows(row: Workload, parameters: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -63,5 +63,6 @@ def _seen(request: Request, pk: int) -> Operation:
         "image_import",
         "data_copy__data_set",
         "data_copy__cluster",
+        "code_copy__cluster",
     )
     return get_object_or_404(rows, pk=pk)

@@ -23,7 +23,17 @@ from dashboard.planning.sent_files import (
 )
 from dashboard.planning.workload_forms import FORMS, WorkloadForm
 from dashboard.typed_requests import Request
-from experiments.models import SentFile, Workload
+from experiments.code_copies.archives import (
+    ARCHIVE,
+    COMMIT,
+    LARGEST_MB,
+    REPOSITORY,
+    NotKept,
+    explain_missing_file,
+    find_kept,
+    keep_archive,
+)
+from experiments.models import CodeArchive, SentFile, Workload
 from experiments.presets.commands import group_commands
 from experiments.presets.programs import Ready
 from runners.workloads import patterns
@@ -115,6 +125,13 @@ class CommandForm(WorkloadForm):
         help_text=f"Scripts, settings, small data: each at most {LARGEST_FILE // 10**6} MB, all "
         f"together {LARGEST_TOGETHER // 10**6} MB. One of the same name takes the other’s place.",
     )
+    code_file = forms.FileField(
+        label="Send an archive",
+        required=False,
+        allow_empty_file=True,
+        help_text=f"A tar, tar.gz, tar.xz or zip of at most {LARGEST_MB} MB, with "
+        "its subfolders. Each cluster gets it once and unpacks it.",
+    )
     log = forms.CharField(
         label="Try it on a log",
         required=False,
@@ -183,6 +200,20 @@ class CommandForm(WorkloadForm):
         self.send(self.cleaned_data["uploads"])
         keep_known_files(self.sending)
 
+    def clean_code_file(self) -> CodeArchive | None:
+        """Keep the archive, so that nobody has to choose it again; raises ValidationError."""
+        file = self.cleaned_data.get("code_file")
+        if not file:
+            return None
+        try:
+            row = keep_archive(file.chunks(), str(file.name))
+        except NotKept as refusal:
+            raise ValidationError(str(refusal)) from None
+        data: Any = self.data
+        self.data = data.copy()  # the form that is shown again names it
+        self.data[ARCHIVE] = row.sha256  # type: ignore[index]
+        return row
+
     def parameters_from(self, cleaned: dict[str, Any]) -> dict[str, Any]:
         # The problems of a row are shown beside it.
         rows = [form.row if form.is_valid() else WRONG for form in self.metrics]
@@ -191,10 +222,17 @@ class CommandForm(WorkloadForm):
             "argv": cleaned.get("argv", "").replace("\r\n", " ").replace("\n", " "),
             "files": {file.name: file.sha256 for file in self.sending},
             "metrics": [row for row in rows if row],
+            **({ARCHIVE: archive.sha256} if (archive := cleaned.get("code_file")) else {}),
         }
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
+        parameters = getattr(self, "parameters", {})
+        if sha256 := parameters.get(ARCHIVE):
+            if find_kept(sha256) is None:
+                self.add_error(ARCHIVE, "No archive with this sha256 is on this site: send it.")
+            elif why := explain_missing_file(parameters["argv"], sha256):
+                self.add_error("argv", f"{self.fields['argv'].label} {why}.")
         if not self.metrics.is_valid():
             self.add_error(None, "A metric below cannot be used as it is.")
         return cleaned
@@ -208,6 +246,10 @@ class CommandForm(WorkloadForm):
             for number, row in rows
             for problem in list_problems(row)
         ]
+
+    @property
+    def code_fields(self) -> list[BoundField]:
+        return [self[name] for name in (REPOSITORY, COMMIT, ARCHIVE)]
 
     @property
     def ready_groups(self) -> list[tuple[str, list[tuple[str, Ready]]]]:
@@ -246,8 +288,8 @@ def read_typed_parameters(data: Mapping[str, Any]) -> dict[str, Any]:
         for number in range(count)
     ]
     plain = (
-        *("argv", "file", "primary", "batch", "processes", "success_pattern", "failure_pattern"),
-        *("recorded", PAGE_CACHE),
+        *(ARCHIVE, REPOSITORY, COMMIT, "argv", "file", "primary", "batch", "processes"),
+        *("success_pattern", "failure_pattern", "recorded", PAGE_CACHE),
     )
     burn_in = data.get("burn_in", "")
     return {

@@ -54,6 +54,7 @@ from experiments.models import (
 from experiments.models.experiment import USUAL_OUTPUT_MIB
 from experiments.planning import rules
 from experiments.planning.aa_tests import select_offered
+from experiments.planning.frozen_code import describe_unready_code
 from experiments.planning.frozen_data import describe_unready_data
 from experiments.planning.rules import Forecast
 from experiments.planning.variants import list_chosen, store_sweeps
@@ -299,7 +300,10 @@ class ExperimentForm(
             now=timezone.now(),
         )
         self.waiting = rules.describe_unready_images(asked["environments"])
-        self.unready_data = describe_unready_data(asked["workloads"], cleaned["cluster"])
+        self.unready_data = [
+            *describe_unready_data(asked["workloads"], cleaned["cluster"]),
+            *describe_unready_code(asked["workloads"], cleaned["cluster"]),
+        ]
         self.further_metrics = self.read_further_metrics(cleaned)
         problems = rules.list_refusals(
             cluster=cleaned["cluster"],

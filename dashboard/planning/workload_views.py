@@ -17,6 +17,7 @@ from dashboard.access.rights import (
     visible_row,
 )
 from dashboard.catalogue import row_changes
+from dashboard.code_copies.code_copy_views import describe_code
 from dashboard.planning.command_forms import read_typed_parameters
 from dashboard.planning.pattern_matches import try_patterns
 from dashboard.planning.workload_forms import (
@@ -36,7 +37,7 @@ from experiments.presets.programs import Ready
 from experiments.software import environments
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS
 
-FOLDER_PATH = re.compile(r"(/[\w.@+-]+){1,40}/?")
+FOLDER_PATH = re.compile(r"(?:\{code\}|(?:/[\w.@+-]+))(?:/[\w.@+-]+){0,39}/?")
 """A folder that the address may name for a known program."""
 LONGEST_FOLDER = 300
 
@@ -77,9 +78,13 @@ def new(request: Request) -> HttpResponse:
 def workload(request: Request, pk: int) -> HttpResponse:
     """Show a workload, its metrics, and the experiments that use it."""
     row = visible_row(request, Workload, pk, "owner", "data_set")
+    code = describe_code(row, request.user)
+    if request.htmx and code:
+        return render(request, "planning/workload.html#code", {"workload": row, "code": code})
     kind = KNOWN_WORKLOADS[row.kind]
     context = {
         "workload": row,
+        "code": code,
         "kind": kind,
         "settings": workloads.describe_settings(row),
         "metrics": kind.list_all_metrics(row.parameters),
@@ -131,8 +136,8 @@ def _place_in_asked_folder(request: Request, ready: Ready) -> Ready:
     if folder:
         messages.warning(
             request,
-            f"{folder[:80]} is no absolute path of letters, digits and . _ @ + -. The command "
-            "below names the usual folder: write the path there.",
+            f"{folder[:80]} is no absolute path, or one below {{code}}, of letters, digits and "
+            ". _ @ + -. The command below names the usual folder: write the path there.",
         )
     return ready
 

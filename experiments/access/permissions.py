@@ -16,6 +16,7 @@ from django.db.models.functions import Cast
 from experiments.models import (
     AuditEntry,
     Cluster,
+    CodeCopy,
     Credential,
     DataCopy,
     DataSet,
@@ -51,6 +52,7 @@ MAKERS: dict[type[models.Model], Role] = {
     Workload: Role.RESEARCHER,
     DataSet: Role.RESEARCHER,
     DataCopy: Role.RESEARCHER,
+    CodeCopy: Role.RESEARCHER,
     Environment: Role.RESEARCHER,
     Image: Role.RESEARCHER,
     StagedImage: Role.RESEARCHER,
@@ -351,7 +353,7 @@ def _changeable_condition(user: Somebody, rows: models.QuerySet[Any]) -> models.
     if model is DataCopy:
         owned = models.Q(owner=user.pk) | models.Q(data_set__owner=user.pk)
         return owned | on_own_clusters
-    if model in (Environment, Operation):
+    if model in (Environment, Operation, CodeCopy):
         return models.Q(owner=user.pk) | on_own_clusters
     return models.Q(owner=user.pk)
 

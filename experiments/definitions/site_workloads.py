@@ -14,6 +14,7 @@ from experiments.definitions.site_environments import Why
 from experiments.models import DataSet, SentFile, User, Workload
 from experiments.models.visibility import Visibility
 from experiments.planning.free_names import save_under_free_name
+from experiments.planning.frozen_code import explain_closed_archive
 from runners.workloads import WORKLOADS, ParameterError
 
 MOST_CHOICES = 200
@@ -90,6 +91,8 @@ class WorkloadFinder:
                 "Write their text into the file, or make the workload on its page.",
                 "parameters.files",
             )
+        if closed := explain_closed_archive(wanted.parameters, self.user):
+            return None, Why(closed, "parameters.code_archive")
         row = Workload(
             name=wanted.name,
             kind=wanted.kind,

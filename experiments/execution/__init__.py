@@ -1,6 +1,7 @@
 """What is done on clusters: the only package that imports both the models and `runners.runner`."""
 
 import experiments.execution.build_operations  # its kinds of operations
+import experiments.execution.code_operations  # its kinds of operations
 import experiments.execution.data_operations  # its kinds of operations
 import experiments.execution.inspect_operations  # its kinds of operations
 import experiments.execution.retention_operations  # its kinds of operations

@@ -27,6 +27,7 @@ from experiments.planning.extension_plans import (
     count_most_added,
     freeze_extension,
 )
+from experiments.planning.frozen_code import describe_unready_code
 from experiments.planning.frozen_data import describe_unready_data, list_data_and_workloads
 
 EXTENDED = "extended"
@@ -68,6 +69,7 @@ def _explain_obstacle(experiment: Experiment, by: User) -> str:
         reasons.append(f"{partition.name} is not in service any more.")
     reasons += rules.describe_unready_images(environments)
     reasons += describe_unready_data(workloads, experiment.cluster)
+    reasons += describe_unready_code(workloads, experiment.cluster)
     reasons += explain_not_startable(environments, experiment.cluster, partition)
     return " ".join(dict.fromkeys(filter(None, reasons)))
 

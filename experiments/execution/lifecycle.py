@@ -20,6 +20,7 @@ from experiments.execution.moves import move, move_all, record_event
 from experiments.execution.planned_jobs import make_job, make_runs
 from experiments.models import Experiment, Job, Run, RunFile, Segment, StoredRecord, User
 from experiments.planning.freeze import freeze_definition
+from experiments.planning.frozen_code import lock_code_copies
 from experiments.planning.frozen_data import list_data_and_workloads, lock_copies
 from experiments.planning.interim import read_stage
 from experiments.planning.variants import (
@@ -87,6 +88,7 @@ def launch(experiment: Experiment, by: User) -> None:
         except CannotBeSwept as problem:
             raise NotLaunchable({"workloads": [str(problem)]}) from None
         lock_copies(experiment)
+        lock_code_copies(experiment)
         parity = parity_reports.make_reports(experiment)
         if problems := _list_refusals(experiment, parity, by):
             raise NotLaunchable(problems)

@@ -12,8 +12,10 @@ from experiments.models import Job, Partition, Run, Segment, SentFile
 from experiments.models.segment import count_most_segments
 from experiments.planning import rules
 from experiments.planning.scale_rules import count_processes_on_a_node
+from runners.code_copies import make_code_spec
 from runners.data_sets import make_data_spec
 from runners.jobs import (
+    CodeSpec,
     DataSpec,
     EnvironmentSpec,
     JobSpec,
@@ -45,6 +47,7 @@ def make_job_spec(job: Job, planned: Sequence[Run] | None = None) -> JobSpec:
             environment=make_environment_spec(run.spec["environment"]),
             time_limit_seconds=run.spec["workload"]["time_limit_seconds"],
             data=_make_data_spec(run.spec["workload"]),
+            code=_make_code_spec(run.spec["workload"]),
             segment=_make_segment_spec(run),
         )
         for run in sorted(
@@ -67,6 +70,11 @@ def make_job_spec(job: Job, planned: Sequence[Run] | None = None) -> JobSpec:
 def _make_data_spec(workload: dict[str, Any]) -> DataSpec | None:
     """Return the data set of a run, from the frozen plan."""
     return make_data_spec(workload["data_set"]) if workload.get("data_set") else None
+
+
+def _make_code_spec(workload: dict[str, Any]) -> CodeSpec | None:
+    """Return the code of a run, from the frozen plan."""
+    return make_code_spec(workload["code"]) if workload.get("code") else None
 
 
 def _make_segment_spec(run: Run) -> SegmentSpec | None:

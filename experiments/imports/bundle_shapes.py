@@ -121,11 +121,22 @@ DATA_SET = Table(
     },
     needed=("name", "digest", "path"),
 )
+CODE = Table(
+    {
+        "source": Text(100),
+        "digest": Text(71, f"sha256:{DIGEST}"),
+        "path": Text(500),
+        "left_out": Table(),
+        **dict.fromkeys(("files", "bytes"), Whole()),
+    },
+    needed=("source", "digest", "path"),
+)
 WORKLOAD = Table(
     {
         "kind": Text(30),
         "parameters": Table(),
         "data_set": DATA_SET,
+        "code": CODE,
         "time_limit_seconds": Whole(0, MOST_STEPS),
     },
     needed=("kind", "parameters"),

@@ -11,6 +11,7 @@ from experiments.models.citation import Citation, Deposit, DepositToken, Signing
 from experiments.models.cluster import Cluster, Runtime
 from experiments.models.cluster_draft import ClusterDraft, ClusterReading
 from experiments.models.cluster_use import ClusterUse, GPUMonth
+from experiments.models.code_copies import CodeArchive, CodeCopy
 from experiments.models.credential import Credential, Origin
 from experiments.models.data_sets import DataCopy, DataSet
 from experiments.models.definition_text import DefinitionText
@@ -65,6 +66,8 @@ __all__ = [
     "ClusterDraft",
     "ClusterReading",
     "ClusterUse",
+    "CodeArchive",
+    "CodeCopy",
     "ConnectionTest",
     "Credential",
     "DataCopy",

@@ -9,6 +9,7 @@ from django.db import models
 
 from experiments.models.catalogue import Environment
 from experiments.models.cluster import Cluster
+from experiments.models.code_copies import CodeCopy
 from experiments.models.data_sets import DataCopy, DataSet
 from experiments.models.images import Image, ImageImport, StagedImage
 from experiments.models.partition import Partition
@@ -41,6 +42,8 @@ class OperationQuerySet(models.QuerySet["Operation"]):
         data_sets = DataSet.objects.visible_to(user).values("pk")
         seen = (of_image & models.Q(environment=None)) | (of_environment & (of_image | of_none))
         seen |= models.Q(kind=Operation.Kind.CLEAN_UP) | models.Q(data_copy__data_set__in=data_sets)
+        code = CodeCopy.objects.visible_to(user).values("pk")
+        seen |= models.Q(code_copy__in=code)
         return self.filter(models.Q(owner=user) | (models.Q(cluster__in=clusters) & seen))
 
 
@@ -61,6 +64,9 @@ class Operation(Submission):
         CLEAN_UP = "clean_up", "remove job directories of"
         READ_DATA = "read_data", "read all files of"
         CHECK_DATA = "check_data", "check"
+        FETCH_CODE = "fetch_code", "fetch"
+        CHECK_CODE = "check_code", "check"
+        DROP_CODE = "drop_code", "remove"
 
     kind = models.CharField(max_length=10, choices=Kind.choices)
     partition = models.ForeignKey(
@@ -80,6 +86,9 @@ class Operation(Submission):
     )
     data_copy = models.ForeignKey(
         DataCopy, null=True, blank=True, on_delete=models.CASCADE, related_name="operations"
+    )
+    code_copy = models.ForeignKey(
+        CodeCopy, null=True, blank=True, on_delete=models.SET_NULL, related_name="operations"
     )
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="operations"
@@ -107,6 +116,11 @@ class Operation(Submission):
                 name="one_operation_a_data_copy",
             ),
             models.UniqueConstraint(
+                fields=["code_copy"],
+                condition=~models.Q(state__in=JOB_FINAL),
+                name="one_operation_a_code_copy",
+            ),
+            models.UniqueConstraint(
                 fields=["cluster"],
                 condition=models.Q(kind="clean_up") & ~models.Q(state__in=JOB_FINAL),
                 name="one_clean_up_a_cluster",
@@ -129,7 +143,7 @@ class Operation(Submission):
         if self.kind == self.Kind.CLEAN_UP:
             return self.cluster
         named = self.staged_image or self.environment or self.image_import or self.image
-        return named or self.data_copy
+        return named or self.data_copy or self.code_copy or "code that is gone"
 
     def asked_partition(self) -> Partition | None:
         """Return where it runs: the partition that it names, else the one with most time."""

@@ -9,6 +9,7 @@ from typing import Any
 from experiments.design import PlannedBlock, Scale, plan_blocks
 from experiments.models import DataCopy, Environment, Experiment, Workload
 from experiments.planning.decisive_metrics import freeze_metrics
+from experiments.planning.frozen_code import Copies, find_code_copies, freeze_code
 from experiments.planning.frozen_data import fill_in_path, find_copies, freeze_data_set
 from experiments.statistics.interim_analyses import get_level, schedule
 from runners.kept_output import DEFAULT_MIB, OUTPUT_MIB
@@ -38,12 +39,15 @@ def freeze_environment(environment: Environment) -> dict[str, Any]:
 
 
 def freeze_workload(
-    workload: Workload, copies: Mapping[int, DataCopy] = MappingProxyType({})
+    workload: Workload,
+    copies: Mapping[int, DataCopy] = MappingProxyType({}),
+    code_copies: Copies = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return the workload with all its parameters, as the frozen plan keeps it.
 
-    With its data set, where it has one of which `copies`, by data set, have one.
+    With its data set, where it has one of which `copies`, by data set, have one; and its code.
     """
+    code = freeze_code(workload, code_copies)
     data = freeze_data_set(workload, copies)
     return {
         "name": workload.name,
@@ -51,6 +55,7 @@ def freeze_workload(
         "parameters": fill_in_path(WORKLOADS[workload.kind].clean(workload.parameters), data),
         "time_limit_seconds": workload.time_limit_seconds,
         **({"data_set": data} if data else {}),
+        **({"code": code} if code else {}),
     }
 
 
@@ -86,11 +91,12 @@ def freeze_definition(experiment: Experiment, seed: int) -> dict[str, Any]:
     partition = experiment.partition
     workloads = list(experiment.workloads.all())
     copies = find_copies(workloads, experiment.cluster)
+    code_copies = find_code_copies(workloads, experiment.cluster)
     return {
         "question": experiment.question,
         "cluster": {"name": experiment.cluster.name, "host": experiment.cluster.host},
         "partition": partition.name if partition else None,
-        "workloads": {str(row.pk): freeze_workload(row, copies) for row in workloads},
+        "workloads": {str(row.pk): freeze_workload(row, copies, code_copies) for row in workloads},
         **({"sweeps": experiment.sweeps} if experiment.sweeps else {}),
         "environments": {
             str(row.pk): freeze_environment(row)

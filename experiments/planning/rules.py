@@ -11,11 +11,13 @@ from typing import Any
 from experiments.design import Scale
 from experiments.models import Cluster, Environment, Partition, StagedImage, Workload
 from experiments.planning import decisive_metrics, estimands, scale_rules
+from experiments.planning.frozen_code import PROOF_SECONDS
 from experiments.planning.frozen_data import compute_proof_seconds, load_data_sets
 from experiments.statistics import numbers
 from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS
 from experiments.statistics.interim_analyses import count_most_analyses
 from experiments.statistics.verdicts import FEWEST
+from runners.code_copies import find_source
 from runners.interpreters import NO_PYTHON
 from runners.page_cache import MOST_SECONDS, why_not_prepared
 from runners.schedulers import SCHEDULERS
@@ -49,7 +51,10 @@ def compute_job_seconds(workload: Workload, *, runs: int, cooldown_seconds: int)
     measuring = runs * workload.time_limit_seconds + (runs - 1) * cooldown_seconds
     if is_prepared(workload.parameters):
         measuring += runs * MOST_SECONDS
-    return measuring + compute_proof_seconds(workload) + JOB_OVERHEAD_SECONDS
+    proof = compute_proof_seconds(workload)
+    if find_source(workload.parameters):
+        proof += PROOF_SECONDS
+    return measuring + proof + JOB_OVERHEAD_SECONDS
 
 
 def compute_gpu_seconds(workload: Workload, *, scale: str, runs: int, cooldown_seconds: int) -> int:

@@ -64,7 +64,7 @@ def make_tf_cnn(name: str, minutes: float, *options: str, processes: str = "one"
 USUAL = ("--batch_size=64", "--optimizer=sgd", "--model=resnet50", "--data_name=imagenet")
 NEEDS = (
     "TensorFlow, from 2.16 on with tf_keras, installed or unpacked beside the script; the script "
-    "in one folder in every environment"
+    "in one folder in every environment, or as code that Tare puts on the cluster"
 )
 
 

@@ -43,7 +43,7 @@ REJECTIONS = {
     node_rules.ATTEMPTS: "rejected_again",
 }
 ROWS = ("cluster", "partition", "baseline", "owner")
-OF_WORKLOADS = {"name", "kind", "parameters", "time_limit_seconds", "data_set"}
+OF_WORKLOADS = {"name", "kind", "parameters", "time_limit_seconds", "data_set", "code"}
 OF_DATA_SETS = {
     *("name", "digest", "files", "bytes", "licence", "source", "path", "manifest", "proof"),
 }

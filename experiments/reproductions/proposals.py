@@ -15,6 +15,7 @@ from experiments.models import (
     User,
     Workload,
 )
+from experiments.planning.frozen_code import describe_unready_code
 from experiments.planning.frozen_data import describe_unready_data
 from experiments.recurring.recurrence_facts import Facts, read_facts
 from experiments.reproductions.frozen_plans import FrozenPlan, WorkloadSpec, read_plan
@@ -120,6 +121,7 @@ def propose(
         *(place.problem for place in places if place.problem),
         *workload_problems,
         *describe_unready_data([row for row in workloads if row.data_set_id], cluster),
+        *describe_unready_code(workloads, cluster),
         *(f"{text} {OTHER_PROCESSORS}" for text in other_processors),
         *_list_refusals(proposal),
     ]

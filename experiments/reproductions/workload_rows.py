@@ -9,6 +9,7 @@ from django.db.models import Q
 from experiments.models import Cluster, DataCopy, DataSet, Experiment, SentFile, User, Workload
 from experiments.models.visibility import Visibility
 from experiments.planning.free_names import find_free_name
+from experiments.planning.frozen_code import explain_closed_archive
 from experiments.reproductions.frozen_plans import WorkloadSpec
 from runners.workloads import WORKLOADS, ParameterError
 
@@ -30,6 +31,8 @@ def find_workloads(
             if spec.data_set and not data_sets:
                 problems.append(_explain_missing_data(spec, cluster))
             problems += _list_file_problems(spec, source, person)
+            if closed := explain_closed_archive(spec.template, person):
+                problems.append(f"{spec.name}: {closed}")
             row = Workload(
                 name=find_free_name(spec.name, {other.name for other in rows}),
                 kind=spec.kind,

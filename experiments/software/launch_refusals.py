@@ -8,6 +8,7 @@ from experiments.images.startable import explain_not_startable
 from experiments.models import Environment, Experiment, Workload
 from experiments.planning import rules
 from experiments.planning.decisive_metrics import number_metrics
+from experiments.planning.frozen_code import describe_unready_code
 from experiments.planning.frozen_data import describe_unready_data
 
 
@@ -30,6 +31,7 @@ def list_launch_refusals(
         ("environments", rules.describe_unready_images(environments)),
         ("environments", explain_not_startable(environments, cluster, partition)),
         ("workloads", describe_unready_data(workloads, cluster)),
+        ("workloads", describe_unready_code(workloads, cluster)),
     ):
         if sentences:
             problems.setdefault(name, []).extend(sentences)

@@ -98,6 +98,7 @@ def expand_placeholders(
         "{gpus}": str(process.gpus // max(1, min(process.gpus, process.local_size))),
         "{nodes}": str(process.nodes),
         "{data}": variables.get("TARE_DATA", "{data}"),
+        "{code}": variables.get("TARE_CODE", "{code}"),
     }
     argv = []
     for argument in parameters["argv"]:

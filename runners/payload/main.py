@@ -84,6 +84,8 @@ def measure(spec: dict[str, Any], process: place.RunProcess, recorder: Recorder)
     inside = snapshot.take_before(directory)
     if data:
         inside["data_set"] = describe_data_set(data)
+    if spec.get("code"):
+        inside["code"] = describe_code(spec["code"])
     write_json(inside_path, inside, sync=False)  # the result, which comes last, is waited for
     if process.segment:
         from .resumed import ResumableRecorder  # not above: few runs need it
@@ -204,6 +206,23 @@ def describe_data_set(data: dict[str, Any]) -> dict[str, Any]:
         **{name: proof.get(name) for name in ("files", "bytes", "proof", "seconds")},
         "writable": os.access(path, os.W_OK),
     }
+
+
+def describe_code(code: dict[str, Any]) -> dict[str, Any]:
+    """Return the code of the run, with what the job has proved of it outside.
+
+    Raises Failure if it cannot be read in this environment.
+    """
+    path = code["path"]
+    try:
+        with open(os.path.join(JOB_DIRECTORY, "code.json"), encoding="utf-8") as file:
+            proof = json.load(file)
+        os.listdir(path)
+    except (OSError, ValueError) as error:
+        raise Failure(f"code unusable: {path} in this environment: {error}") from error
+    if proof.get("digest") != code["digest"]:
+        raise Failure("code unusable: the job has proved another one")
+    return {**code, "files": proof.get("files"), "seconds": proof.get("seconds")}
 
 
 def find_data_directory(parameters: Any) -> str:

@@ -230,6 +230,8 @@ def describe_node(spec: Dict[str, Any]) -> Dict[str, Any]:
     facts["packages"] = {}
     if spec.get("data_set"):
         facts["data_set"] = main.describe_data_set(spec["data_set"])
+    if spec.get("code"):
+        facts["code"] = main.describe_code(spec["code"])
     return facts
 
 

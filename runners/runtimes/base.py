@@ -27,18 +27,17 @@ class Inside:
     directory: str  # where it starts: absolute, and the same path inside and outside
     binds: tuple[str, ...] = ()  # "path" or "outside:inside", besides the environment's own
     gpus: bool = False  # all that the job may use; CUDA_VISIBLE_DEVICES chooses among them
-    data: str = ""  # the path of a data set, which is to be read at the same path inside
+    read_only: tuple[str, ...] = ()  # a data set and code, to be read at the same paths inside
 
     @property
     def mounts(self) -> list[str]:
-        """Return all folders to bind, as "outside:inside", but for the data set."""
+        """Return all folders to bind, as "outside:inside", but for data and code."""
         binds = (*self.binds, *self.environment.binds)
         return [bind if ":" in bind else f"{bind}:{bind}" for bind in binds]
 
     def list_mounts(self, read_only: str = "") -> list[str]:
-        """Return all mounts; that of the data set ends in `read_only`, as the runtime spells it."""
-        data = [f"{self.data}:{self.data}{read_only}"] if self.data else []
-        return [*self.mounts, *data]
+        """Return all mounts; data and code end in `read_only`, as the runtime spells it."""
+        return [*self.mounts, *(f"{path}:{path}{read_only}" for path in self.read_only)]
 
 
 class Runtime(ABC):

@@ -14,6 +14,7 @@ from runners.workloads.base import (
     Workload,
     make_recorded_parameter,
 )
+from runners.workloads.code_parameters import CODE_PARAMETERS, find_code_problems
 from runners.workloads.given import FilesParameter, MetricsParameter
 from runners.workloads.output_checks import check_output
 from runners.workloads.page_cache import PREPARED
@@ -50,9 +51,9 @@ class Command(Workload):
             longest=4000,
             group="The program",
             help="The program and its arguments. No shell reads them. A word that is the name of a "
-            "file below stands for that file; {python}, {files}, {run}, {data}, {gpus} and {nodes} "
-            "stand for the environment’s Python, the files’ folder, the run’s folder, the data "
-            "set’s path, and the GPUs and nodes that it may use.",
+            "file below stands for that file; {python}, {files}, {code}, {run}, {data}, {gpus} and "
+            "{nodes} stand for the environment’s Python, the files’ folder, the folder of its "
+            "code, the run’s folder, the data set’s path, and the GPUs and nodes that it may use.",
         ),
         FilesParameter(
             name="files",
@@ -62,6 +63,7 @@ class Command(Workload):
             help="Files that travel to the cluster with the job, at most 1 MB each.",
         ),
         make_recorded_parameter("The program"),
+        *CODE_PARAMETERS,
         Parameter(
             name="read",
             type="choice",
@@ -192,7 +194,7 @@ class Command(Workload):
     @classmethod
     def clean(cls, parameters: Mapping[str, object]) -> dict[str, Value]:
         cleaned: dict[str, Any] = super().clean(parameters)
-        messages = given.find_problems(cleaned)
+        messages = given.find_problems(cleaned) | find_code_problems(cleaned, cleaned["argv"])
         known = [metric.name for metric in cls.list_metrics(cleaned)]
         if cleaned["primary"] and cleaned["primary"] not in known:
             messages["primary"] = f"must be one of {', '.join(known)}; got {cleaned['primary']!r}"

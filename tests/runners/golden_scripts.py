@@ -12,7 +12,16 @@ from runners import gate
 from runners.errors import Refused
 from runners.images import FORMATS, Source
 from runners.images import scripts as images_scripts
-from runners.jobs import DataSpec, EnvironmentSpec, JobSpec, Launch, Resources, RunSpec, Step
+from runners.jobs import (
+    CodeSpec,
+    DataSpec,
+    EnvironmentSpec,
+    JobSpec,
+    Launch,
+    Resources,
+    RunSpec,
+    Step,
+)
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS
 from runners.scripts import quote, render
@@ -162,6 +171,16 @@ def reads_data(job: JobSpec) -> JobSpec:
     return replace(job, runs=tuple(replace(run, data=data) for run in job.runs))
 
 
+def runs_code(job: JobSpec) -> JobSpec:
+    """The job with code that Tare has put on the cluster."""
+    code = CodeSpec(
+        source="commit 0123456789ab",
+        digest=DIGEST,
+        path="/scratch/jo's work/code/git-0123456789abcdef0123456789abcdef01234567",
+    )
+    return replace(job, runs=tuple(replace(run, code=code) for run in job.runs))
+
+
 def operation() -> JobSpec:
     """Work that measures nothing."""
     steps = (
@@ -226,6 +245,7 @@ def scripts() -> dict[str, str]:
             ),
             "slurm.sh": render(block(BARE_METAL, SIF, UDOCKER), slurm),
             "slurm_data.sh": render(reads_data(block(BARE_METAL, SIF)), slurm),
+            "slurm_code.sh": render(runs_code(reads_data(block(BARE_METAL, SIF))), slurm),
             "slurm_page_cache.sh": render(
                 with_runs_of(block(BARE_METAL, SIF, UDOCKER), "cnn", COLD_CNN), slurm
             ),

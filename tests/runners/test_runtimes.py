@@ -256,7 +256,7 @@ def test_every_runtime_says_how_to_ask_for_its_version():
 def test_a_data_set_is_read_at_its_own_path_and_only_read_where_that_can_be(
     kind: str, argument: str
 ) -> None:
-    inside = Inside(PLAIN, "/job/run", binds=("/job",), data="/data/a b")
+    inside = Inside(PLAIN, "/job/run", binds=("/job",), read_only=("/data/a b",))
     argv = RUNTIMES[kind]().wrap(inside)
     assert [word for word in argv if "/data/a b" in word] == ([argument] if argument else [])
     assert RUNTIMES[kind].data_read_only == argument.endswith("ro")

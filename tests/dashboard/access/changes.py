@@ -147,6 +147,12 @@ def add_data_copy(case: Case) -> Act:
     return case.post("data_copy_add", case.new(DataSetFactory).pk, **where)
 
 
+def put_code(case: Case) -> Act:
+    parameters = {"argv": ["x"], "code_commit": "1" * 40, "code_repository": "https://a.org/b"}
+    workload = case.new(WorkloadFactory, kind="command", parameters=parameters)
+    return case.post("code_copy_put", workload.pk, cluster=case.site.cluster.pk)
+
+
 def withdraw_token(case: Case) -> Act:
     DepositToken.objects.create(owner=case.person, service="https://a.org", token=Secret("t"))
     return case.post("deposit_token_delete")

@@ -48,6 +48,7 @@ from tests.dashboard.access.changes import (
     own_password,
     pin,
     posts,
+    put_code,
     register,
     rotate,
     set_password,
@@ -70,6 +71,7 @@ from tests.dashboard.access.test_roles import RULES, mine
 from tests.dashboard.conftest import People, Site
 from tests.experiments.imports.test_importing import imported
 from tests.factories import (
+    CodeCopyFactory,
     DataCopyFactory,
     DataSetFactory,
     EnvironmentFactory,
@@ -109,6 +111,8 @@ CHANGES: dict[str, tuple[str, Prepare]] = {
         posts("dataset_edit", DataSetFactory, name="x", visibility="private"),
     ),
     "dataset_delete": ("dataset", posts("dataset_delete", DataSetFactory)),
+    "code_copy_put": ("codecopy", put_code),
+    "code_copy_remove": ("codecopy", posts("code_copy_remove", CodeCopyFactory)),
     "data_copy_add": ("datacopy", add_data_copy),
     "data_copy_forget": ("datacopy", posts("data_copy_forget", DataCopyFactory)),
     "cluster_new_by_hand": (
@@ -251,7 +255,7 @@ ADDRESSES_NOT_LOGGED = {
     "bundle_import": OF_BUNDLES,
     "definition_import": "a draft; workloads that it makes have tests of their own",
     "deposit": DEPOSIT,
-    **dict.fromkeys(("data_copy_check", "data_copy_read"), OPERATION),
+    **dict.fromkeys(("data_copy_check", "data_copy_read", "code_copy_check"), OPERATION),
     **dict.fromkeys(("recurring_launch", "recurring_trigger"), LAUNCH),
     "environment_against_itself": DRAFT,
     **dict.fromkeys(("experiment_launch", "experiment_cancel", "experiment_stop"), EVENTS),

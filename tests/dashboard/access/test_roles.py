@@ -53,6 +53,7 @@ from experiments.signing import ssh_signatures
 from tests.dashboard.conftest import Site, measured
 from tests.factories import (
     ClusterFactory,
+    CodeCopyFactory,
     CredentialFactory,
     DataCopyFactory,
     DataSetFactory,
@@ -282,6 +283,9 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "dataset_new": (GET, "", Role.RESEARCHER),
     "dataset_edit": (GET, "data set", Role.RESEARCHER),
     "dataset_delete": (POST, "data set", Role.RESEARCHER),
+    "code_copy_put": (POST, "workload", Role.RESEARCHER),
+    "code_copy_check": (POST, "code copy", Role.RESEARCHER),
+    "code_copy_remove": (POST, "code copy", Role.RESEARCHER),
     "data_copy_add": (POST, "data set", Role.RESEARCHER),
     "data_copy_check": (POST, "data copy", Role.RESEARCHER),
     "data_copy_read": (POST, "data copy", Role.RESEARCHER),
@@ -404,6 +408,7 @@ def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
         "image": [image.pk],
         "data set": [data_set.pk],
         "data copy": [DataCopyFactory(data_set=data_set, cluster=site.cluster).pk],
+        "code copy": [CodeCopyFactory(owner=owner, cluster=site.cluster).pk],
         "staged": [StagedImageFactory(image=image, cluster=site.cluster).pk],
         "environment": [EnvironmentFactory(owner=owner).pk],
         "document": ["statistics"],

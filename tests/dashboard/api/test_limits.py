@@ -55,6 +55,7 @@ HEAVY = {
     *(("GET", end) for end in ("bundle.zip", "reproduction", "table.csv", "citation.bib")),
     *(("GET", end) for end in ("CITATION.cff", "provenance.jsonld", "{place}.jsonld")),
     ("GET", "checklist.md"),
+    ("POST", "code"),
     *(("POST", f"{rows}/{{pk}}/read") for rows in ("clusters", "data-copies")),
     *(("GET", f"software.{kind}.json") for kind in ("spdx", "cdx")),
 }

@@ -70,7 +70,10 @@ def test_a_dry_run_says_so_and_removes_nothing(cluster: Cluster) -> None:
     kept = file(store.get_path("a" * 64))
     words = said("--dry-run")
     assert f"would go  {row}" in words
-    assert f"would go  {kept}: no image of the catalogue has these bytes, 1.00 kB" in words
+    assert (
+        f"would go  {kept}: no image and no workload of the catalogue has these bytes, 1.00 kB"
+        in words
+    )
     assert kept.exists()
     assert not Operation.objects.exists()
 

@@ -1,0 +1,1 @@
+"""Code of workloads on clusters: the panel of the workload page, and its buttons."""

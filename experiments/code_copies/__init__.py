@@ -1,0 +1,1 @@
+"""Code of workloads: archives that are sent to this site, and copies on clusters."""
