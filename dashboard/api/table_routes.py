@@ -169,9 +169,10 @@ def list_tables(
     )
 
 
-@router.get("known-tables", auth=READ, response={200: KnownTableList, 401: ProblemSchema})
+@router.get("known-tables", auth=READ, response={200: KnownTableList, **REFUSED})
 def list_known_tables(request: ApiRequest) -> HttpResponse:
     """List the tables of the studies that the presets repeat, ready to be sent to `tables`."""
+    refuse(why_not_add(request.user, PublishedTable))
     items = [
         KnownTableSchema(
             key=known.key,

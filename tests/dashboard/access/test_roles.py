@@ -389,6 +389,10 @@ def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
     run.snapshot = Snapshot.objects.keep({"inside": {"program": program}})
     run.save()
     now = timezone.now()
+    code = CodeCopyFactory(owner=owner, cluster=site.cluster)
+    # Who views a workload views the copies of its code.
+    parameters = {"argv": ["{code}/run"], "code_commit": code.commit}
+    WorkloadFactory(owner=owner, kind="command", parameters=parameters)
     pause = Pause.objects.create(cluster=cluster, kind="partition", since=now, retry_at=now)
     shown = HostKey.objects.create(cluster=cluster, host="login.example", port=22, key="key")
     return {
@@ -408,7 +412,7 @@ def make_own_rows(site: Site, owner: User) -> dict[str, list[Any]]:
         "image": [image.pk],
         "data set": [data_set.pk],
         "data copy": [DataCopyFactory(data_set=data_set, cluster=site.cluster).pk],
-        "code copy": [CodeCopyFactory(owner=owner, cluster=site.cluster).pk],
+        "code copy": [code.pk],
         "staged": [StagedImageFactory(image=image, cluster=site.cluster).pk],
         "environment": [EnvironmentFactory(owner=owner).pk],
         "document": ["statistics"],

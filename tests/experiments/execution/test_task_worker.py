@@ -384,7 +384,7 @@ def test_in_docker_the_worker_may_do_what_it_needs_and_no_more(
     ours = Redis.from_url(f"redis://tare:it-is-a-secret@{composed}")
     queue = django_rq.get_queue()
     monkeypatch.setattr(queue, "connection", ours)
-    monkeypatch.setattr(django_rq, "get_queue", lambda name: queue)
+    monkeypatch.setattr(django_rq, "get_queue", lambda name, **_: queue)
     with django_capture_on_commit_callbacks(execute=True):
         notify.enqueue_tick(here.pk)
     write(ours, "evil", data=data("os.mkdir", "x"), failure_callback_name="os.mkdir")
