@@ -15,6 +15,7 @@ from dashboard.typed_requests import Request, parse_whole_number
 from experiments.access import permissions
 from experiments.code_copies import code_requests
 from experiments.code_copies.archives import find_kept
+from experiments.images import staging
 from experiments.models import Cluster, CodeArchive, CodeCopy, Operation, User, Workload
 
 
@@ -86,8 +87,7 @@ def describe_code(workload: Workload, user: User) -> dict[str, Any]:
         "copies": placed,
         "operations_alive": alive,
         "busy": {operation.code_copy_id for operation in alive},
-        "cancellable": permissions.list_changeable_keys(user, alive)
-        | {operation.pk for operation in alive if operation.owner_id == user.pk},
+        "cancellable": staging.list_cancellable_keys(alive, user),
         "removable": permissions.list_changeable_keys(user, placed),
         "usable": set(usable.values_list("pk", flat=True)),
         "may_add": permissions.may_add(user, CodeCopy),

@@ -16,6 +16,7 @@ from dashboard.data_sets.data_set_forms import CopyForm, DataSetForm, NewDataSet
 from dashboard.typed_requests import Request
 from experiments.access import permissions
 from experiments.data_sets import copies
+from experiments.images import staging
 from experiments.models import Cluster, DataCopy, DataSet, Experiment, Operation, Workload
 
 LARGE = ("script", "output_tail", "result")
@@ -119,8 +120,7 @@ def _page(request: Request, row: DataSet, fragment: str = "", **forms: Any) -> H
         "operations_alive": alive,
         "busy": {operation.data_copy_id for operation in alive},
         "operations_ended": list(about.filter(state__in=Operation.FINAL).defer(*LARGE)[:HISTORY]),
-        "cancellable": permissions.list_changeable_keys(request.user, alive)
-        | {operation.pk for operation in alive if operation.owner_id == request.user.pk},
+        "cancellable": staging.list_cancellable_keys(alive, request.user),
         "usable": set(Cluster.objects.usable_by(request.user).values_list("pk", flat=True)),
         "removable": permissions.list_changeable_keys(request.user, placed),
         "may_add": permissions.may_add(request.user, DataCopy),

@@ -10,6 +10,7 @@ from django.db.models import Exists, OuterRef, Prefetch, Q, prefetch_related_obj
 from dashboard.images.inventory_page import Same, compare_trees
 from experiments.access import permissions
 from experiments.clusters.preflights import prefetch_ended_reports
+from experiments.images import staging
 from experiments.images.architectures import explain_mismatch, read_architecture
 from experiments.models import (
     Cluster,
@@ -103,8 +104,7 @@ def prepare_history(image: Image, reader: User) -> dict[str, Any]:
     rows = Operation.objects.filter(about).select_related("cluster", "staged_image", "owner")
     alive = list(rows.exclude(state__in=Operation.FINAL).defer("script", "result"))
     ended = list(rows.filter(state__in=Operation.FINAL).defer(*LARGE)[:HISTORY])
-    cancellable = permissions.list_changeable_keys(reader, alive)
-    cancellable |= {operation.pk for operation in alive if operation.owner_id == reader.pk}
+    cancellable = staging.list_cancellable_keys(alive, reader)
     for operation in (*alive, *ended):
         if operation.staged_image:
             operation.staged_image.image = image  # for its name, without another query

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.utils import timezone
 
 from experiments.code_copies.archives import find_kept
+from experiments.execution.copy_outcomes import keep_copy_outcome
 from experiments.execution.operations import (
     KINDS,
     NotPossible,
@@ -50,9 +49,9 @@ class FetchCode(OperationKind):
         if not problem and not {"digest", "files", "bytes"} <= result.keys():
             problem = "It ended well, but left nothing that can be read."
         if problem:
-            return _keep_outcome(row, result, problem)
+            return keep_copy_outcome(row, result, problem)
         left_out = {name: result[name] for name in ("submodules", "pointers") if result.get(name)}
-        return _keep_outcome(
+        return keep_copy_outcome(
             row,
             result,
             "",
@@ -75,7 +74,7 @@ class CheckCode(OperationKind):
         row, result = get_copy(operation), parse_result(record, CODE_TREE)
         if not problem and result.get("digest") != row.digest:
             problem = "The check ended well, but left nothing that can be read."
-        return _keep_outcome(row, result, problem, read_at=timezone.now())
+        return keep_copy_outcome(row, result, problem, read_at=timezone.now())
 
 
 class DropCode(OperationKind):
@@ -110,22 +109,6 @@ def get_copy(operation: Operation) -> CodeCopy:
     if operation.code_copy is None:
         raise NotPossible("What this was about is not on the cluster any more.")
     return operation.code_copy
-
-
-def _keep_outcome(row: CodeCopy, result: dict[str, Any], problem: str, **columns: Any) -> str:
-    """Store what came of an operation; return the problem.
-
-    Where nothing was learnt of the files, as when a job was lost, the earlier state stays.
-    """
-    state = result.get("state") if problem else State.READY
-    if problem:
-        problem = (result.get("problem") or problem)[:2000]
-    if not state:
-        columns = {}
-        state = State.FAILED if row.state == State.STAGING else row.state
-    message = problem if state != State.READY else ""
-    CodeCopy.objects.filter(pk=row.pk).update(state=state, message=message, **columns)
-    return problem
 
 
 KINDS[Operation.Kind.FETCH_CODE] = FetchCode()

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from experiments.execution.copy_outcomes import keep_copy_outcome
 from experiments.execution.operations import (
     KINDS,
     NotPossible,
@@ -37,7 +38,7 @@ class ReadData(OperationKind):
         if not problem:
             problem = _give_or_compare_digest(row, result)
         now = timezone.now()
-        return _keep_outcome(row, result, problem, read_at=now, checked_at=now)
+        return keep_copy_outcome(row, result, problem, read_at=now, checked_at=now)
 
 
 class CheckData(OperationKind):
@@ -53,7 +54,7 @@ class CheckData(OperationKind):
         row, result = get_copy(operation), parse_result(record, DATA_FILES)
         if not problem and result.get("digest") != row.data_set.digest:
             problem = "The check ended well, but left nothing that can be read."
-        return _keep_outcome(row, result, problem, checked_at=timezone.now())
+        return keep_copy_outcome(row, result, problem, checked_at=timezone.now())
 
 
 def get_copy(operation: Operation) -> DataCopy:
@@ -76,22 +77,6 @@ def _give_or_compare_digest(row: DataCopy, result: dict[str, Any]) -> str:
         return ""
     result["state"] = State.CHANGED  # another copy was read meanwhile, and is another data set
     return f"Its digest is {result['digest']}, and that of the data set is {known}."
-
-
-def _keep_outcome(row: DataCopy, result: dict[str, Any], problem: str, **columns: Any) -> str:
-    """Store what came of an operation; return the problem.
-
-    Where nothing was learnt of the files, as when a job was lost, the earlier state stays.
-    """
-    state = result.get("state") if problem else State.READY
-    if problem:
-        problem = (result.get("problem") or problem)[:2000]
-    if not state:
-        columns = {}
-        state = State.FAILED if row.state == State.STAGING else row.state
-    message = problem if state != State.READY else ""
-    DataCopy.objects.filter(pk=row.pk).update(state=state, message=message, **columns)
-    return problem
 
 
 KINDS[Operation.Kind.READ_DATA] = ReadData()

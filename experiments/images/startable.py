@@ -27,7 +27,7 @@ def explain_impossible_modes(environments: Iterable[Environment], cluster: Clust
 
     A mode that no check has tried counts as possible.
     """
-    modes = [(environment, read_mode(environment)) for environment in environments]
+    modes = [(environment, environment.start_mode) for environment in environments]
     tried = preflights.find_tried_modes(cluster) if any(mode for _, mode in modes) else {}
     sentences = []
     for environment, mode in modes:
@@ -36,9 +36,3 @@ def explain_impossible_modes(environments: Iterable[Environment], cluster: Clust
             why_not = preflights.explain_impossible_mode(check, cluster)
             sentences.append(f"{environment}: {why_not}")
     return sentences
-
-
-def read_mode(environment: Environment) -> str:
-    """Return the mode in which an environment starts: that of its staged form wins."""
-    staged = environment.staged_image
-    return (staged.mode if staged else "") or environment.mode

@@ -170,6 +170,11 @@ class Environment(SharedInside):
         """Return the name of this environment's runtime in `runners.runtimes.RUNTIMES`."""
         return self.runtime.kind if self.runtime else "bare_metal"
 
+    @property
+    def start_mode(self) -> str:
+        """Return the mode in which its containers start: that of its staged form wins."""
+        return (self.staged_image.mode if self.staged_image else "") or self.mode
+
 
 class WorkloadQuerySet(SharedQuerySet["Workload"]):
     """Workloads, and which of them a person may see or launch."""

@@ -44,10 +44,9 @@ def _has_launcher(text: str) -> bool:
 
 def _name_missing_parts(environment: Environment) -> str:
     """Return what would cure an environment; "" for one in which MPI lacks nothing."""
-    runtime, staged = environment.runtime, environment.staged_image
+    runtime, mode = environment.runtime, environment.start_mode
     if runtime is None or runtime.kind != "udocker":
         return ""
-    mode = (staged.mode if staged else "") or environment.mode
     if mode.startswith(ALREADY_THE_USER):
         return ""
     if mode.startswith(ONLY_ROOT):
