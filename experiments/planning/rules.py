@@ -10,6 +10,7 @@ from typing import Any
 
 from experiments.design import Scale
 from experiments.models import Cluster, Environment, Partition, StagedImage, Workload
+from experiments.models.segment import count_most_segments
 from experiments.planning import decisive_metrics, estimands, scale_rules
 from experiments.planning.frozen_code import PROOF_SECONDS
 from experiments.planning.frozen_data import compute_proof_seconds, load_data_sets
@@ -82,7 +83,7 @@ def forecast(
     blocks = len(workloads) * len(sizes) * repeats
     runs_a_job = len(environments) if paired else 1
     seconds = sum(
-        workload.time_limit_seconds * int(workload.parameters.get("segments") or 1)
+        workload.time_limit_seconds * count_most_segments({"parameters": workload.parameters})
         for workload in workloads
     )
     gpus = sum(scale.gpus for scale in sizes)

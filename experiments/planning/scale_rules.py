@@ -7,6 +7,7 @@ from typing import Any
 
 from experiments.design import Scale
 from experiments.models import Cluster, Environment, Partition, Workload
+from experiments.models.segment import count_most_segments
 from experiments.statistics import numbers
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS
@@ -135,6 +136,11 @@ def _check_workload(scale: Scale, workload: Workload) -> Iterator[str]:
         yield (
             f"{scale}: {workload} asks for a {parameters[PAGE_CACHE]} page cache, which can be had "
             "on one node alone. Leave out the scales of several nodes."
+        )
+    if scale.is_packed and count_most_segments({"parameters": parameters}) > 1:
+        yield (
+            f"{scale}: {workload} may go over several jobs, and packed instances cannot: choose "
+            "segments=1, or leave this scale out."
         )
     messages = kind.list_refusals(parameters, nodes=nodes, gpus=gpus, processes=nodes * on_a_node)
     yield from (f"{scale}: {workload}: {message}" for message in messages)

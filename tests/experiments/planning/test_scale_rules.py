@@ -204,3 +204,14 @@ def test_the_smallest_scale_has_a_gpu_where_the_partition_has_one() -> None:
     assert suggest_scale(None) == "1x0"
     assert suggest_scale(PartitionFactory.build(gpus_per_node=0)) == "1x0"
     assert suggest_scale(PartitionFactory.build(gpus_per_node=1)) == "1x1"
+
+
+def test_packed_instances_do_not_go_over_several_jobs(asked: dict[str, Any]) -> None:
+    parameters = {"data": "made", "epochs": 2, "segments": 3}
+    row = WorkloadFactory.build(name="W", kind="cnn", parameters=parameters)
+    packed = list_refusals(**asked, workloads=[row], scales=["1x4x4"])["scales"]
+    assert packed == [
+        "1x4x4: W may go over several jobs, and packed instances cannot: choose segments=1, or "
+        "leave this scale out."
+    ]
+    assert "scales" not in list_refusals(**asked, workloads=[row], scales=["1x1"])
