@@ -255,3 +255,59 @@ def test_an_archive_of_more_than_64_mb_is_refused(client: Client, monkeypatch: A
     content = make_tar((name_member("x"), io.BytesIO(b"1" * 2000).getvalue()))
     text = post(client, argv="{code}/x", code_file=send("x.tar", content)).content.decode()
     assert "The archive has more than 0 MB" in text
+
+
+def test_site_administrators_see_copies_that_no_workload_names(researcher: User) -> None:
+    copy = CodeCopyFactory()
+    administrator = UserFactory(role="site_administrator")
+    assert list(CodeCopy.objects.visible_to(administrator)) == [copy]
+    assert not CodeCopy.objects.visible_to(researcher).exists()
+
+
+def test_unused_code_is_listed_with_its_size_and_removed_on_the_page_of_its_cluster(
+    client: Client, researcher: User
+) -> None:
+    owner = UserFactory(role="cluster_administrator")
+    key = CredentialFactory(owner=owner)
+    cluster = ClusterFactory(owner=owner, credential=key, transport="ssh", host="a.example")
+    ready = {"state": "ready", "digest": "sha256:" + "a" * 64, "files": 2}
+    unused = CodeCopyFactory(cluster=cluster, commit="b" * 40, size_bytes=3 * 10**6, **ready)
+    named = CodeCopyFactory(cluster=cluster, commit=COMMIT, size_bytes=5 * 10**6, **ready)
+    parameters = {"argv": ["x"], "code_commit": COMMIT, "code_repository": "https://a.org/b"}
+    Workload.objects.create(name="w", kind="command", parameters=parameters, owner=named.owner)
+    page = reverse("cluster", args=[cluster.pk])
+
+    assert "Code that no workload names" not in client.get(page).content.decode()
+    client.force_login(owner)
+    text = client.get(page).content.decode()
+    assert "1 copy, 3.00 MB together" in text
+    assert unused.path in text
+    assert named.path not in text
+
+    answer = client.post(reverse("code_copy_remove", args=[unused.pk]))
+    assert answer["Location"] == page
+    operation = Operation.objects.get()
+    assert (operation.kind, operation.code_copy) == ("drop_code", unused)
+    assert "Code that no workload names" not in client.get(page).content.decode()
+    client.force_login(researcher)
+    assert client.post(reverse("code_copy_remove", args=[unused.pk])).status_code == 404
+
+
+def test_naming_a_commit_shows_nothing_on_clusters_that_one_may_not_use(
+    client: Client, researcher: User
+) -> None:
+    """Anybody can name a commit: only their jobs' account decides who may read what it fetched."""
+    private = CodeCopyFactory(commit=COMMIT, cluster__users=[])
+    private.left_out = {"submodules": ["secret/part"]}
+    private.save()
+    post(client, argv="{code}/x", code_repository="https://elsewhere.org/b", code_commit=COMMIT)
+    page = reverse("workload", args=[Workload.objects.get().pk])
+    assert not CodeCopy.objects.visible_to(researcher).exists()
+    text = client.get(page).content.decode()
+    assert "secret/part" not in text
+    assert private.digest not in text
+    assert client.post(reverse("code_copy_check", args=[private.pk])).status_code == 404
+
+    private.cluster.users.add(researcher)
+    assert list(CodeCopy.objects.visible_to(researcher)) == [private]
+    assert "secret/part" in client.get(page).content.decode()
