@@ -374,11 +374,6 @@ def _encode(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
 
-def name_some(members: Dict[bytes, Member]) -> List[str]:
-    """Return the names of some files as people can read them."""
-    return [show(path) for path in sorted(members)[:20]]
-
-
 def place_below(folder: bytes, path: bytes) -> bytes:
     """Return the path of an entry in the folder into which it is unpacked."""
     return os.path.join(folder, path) if path else folder
