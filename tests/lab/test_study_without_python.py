@@ -7,12 +7,15 @@ udocker and Podman.
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+
 import pytest
 from django.urls import reverse
 from webtest import Upload
 
 from experiments.models import Cluster, Experiment, Image, Run, Study, Workload
-from lab.client import Lab
+from lab.client import Lab, ensure_lab, stop_lab
 from tests.conftest import tick_until
 from tests.lab.building import BASE_PATH, cluster, write_base_archive
 from tests.lab.by_forms import Person
@@ -25,14 +28,24 @@ from tests.lab.test_without_python import (
     import_from_cluster,
     make_environments,
     make_image,
+    registered,
     stage_image,
 )
 
-__all__ = ["cluster", "researcher"]
+__all__ = ["cluster", "registered", "researcher"]
 
 pytestmark = [pytest.mark.lab, pytest.mark.thorough, pytest.mark.django_db(transaction=True)]
 
 QUESTION = "What does a container cost programs without Python 3?"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A lab with the one image whose first layer is the base of what is built."""
+    directory = tmp_path_factory.mktemp("lab")
+    yield ensure_lab(directory, images=("numpy",))
+    stop_lab(directory)
+    shutil.rmtree(directory)
 
 
 def upload_image(person: Person, lab: Lab, software: str) -> Image:
