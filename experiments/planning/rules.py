@@ -252,8 +252,8 @@ def list_without_python(
     names = ", ".join(str(row) for row in needing)
     return [
         f"{environment} has no Python 3.8 or later (its interpreter is {NO_PYTHON!r}), which "
-        f"{names} need{'s' * (len(needing) == 1)}: choose another environment, or have "
-        "them recorded outside: command (without {python}), startup and files can be."
+        f"{names} need{'s' * (len(needing) == 1)}: choose another environment, or set "
+        "“Recorded” to outside in the workload (command without {python}, startup and files)."
         for environment in environments
         if needing and environment.python == NO_PYTHON
     ]
