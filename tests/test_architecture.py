@@ -48,6 +48,7 @@ MAY_IMPORT = {
     "experiments.images.advisories": {"experiments", "runners", "django", "packaging"},
     "experiments.imports": {
         "experiments.imports",
+        "runners.payload.strict_tar",
         "runners.workloads.results",
         "runners.workloads.running_rates",
     },
