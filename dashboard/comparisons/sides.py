@@ -20,6 +20,7 @@ from dashboard.typed_requests import OpenRequest, parse_whole_number
 from experiments.comparisons import ExperimentComparison, Group
 from experiments.comparisons.environment_facts import read_environment_facts
 from experiments.comparisons.judged_samples import list_compared_samples, list_judged_samples
+from experiments.comparisons.kept_rows import read_column
 from experiments.models import Environment
 from experiments.statistics import Pair, Sample, numbers
 
@@ -164,16 +165,13 @@ def describe_settings(row: Environment, is_member: bool) -> Iterator[tuple[str, 
 
 
 def _list_nodes(comparison: ExperimentComparison, environment: str) -> str:
-    return name_values(
-        {
-            node
-            for group in comparison.groups
-            for sample in group.samples
-            if sample.environment == environment
-            for node in (sample.node, *sample.nodes)
-            if node
-        }
-    )
+    nodes = set[str]()
+    for group in comparison.groups:
+        columns = (read_column(group.samples, name) for name in ("environment", "node", "nodes"))
+        for name, node, all_nodes in set(zip(*columns, strict=True)):
+            if name == environment:
+                nodes.update((node, *all_nodes))
+    return name_values(nodes - {""})
 
 
 def measure(comparison: ExperimentComparison, group: Group, environment: str) -> Measured:

@@ -21,8 +21,8 @@ from dashboard.comparisons.paired_facts import (
 from dashboard.comparisons.sides import Measured, describe_settings, measure
 from dashboard.comparisons.verdict_matrix import Bar, Scale, choose_scale, make_bar
 from dashboard.environment_symbols import assign_symbols
-from experiments.comparisons import ExperimentComparison, Group, Latest, read_latest
-from experiments.comparisons.environment_facts import read_environment_facts
+from experiments.comparisons import ExperimentComparison, Group, Latest, read_all_latest
+from experiments.comparisons.environment_facts import read_facts_of_all
 from experiments.comparisons.series import read_series
 from experiments.execution.progress import Status, measure_progress
 from experiments.models import Experiment, Workload
@@ -123,8 +123,9 @@ def make_two_experiments(left: Experiment, right: Experiment) -> TwoExperiments:
     """Return two experiments side by side, with the comparisons that their pages show."""
     progress = measure_progress([left, right])
     sides = []
-    for row in (left, right):
-        comparison, latest = read_latest(row)
+    for row, (comparison, latest) in zip(
+        (left, right), read_all_latest([left, right]), strict=True
+    ):
         question = row.question
         name = question if len(question) <= LONGEST_HEAD else f"{question[:LONGEST_HEAD]}…"
         head = Side(name, address=row.get_absolute_url())
@@ -225,7 +226,8 @@ def list_experiment_facts(
     designs = zip(rows, settings, workloads, strict=True)
     facts = pair_facts(*(dict(describe_design(*design)) for design in designs))
     facts += _pair_workloads(*workloads)
-    software = [read_environment_facts(row) for row in rows]
+    facts_of_both = read_facts_of_all([row.pk for row in rows])
+    software = [facts_of_both.get(row.pk, {}) for row in rows]
     for names in two.environments:
         if not all(names) and not search_text:
             continue  # hundreds of facts beside as many dashes: the page names what stands alone
