@@ -233,9 +233,7 @@ class StageForm(Styled, forms.Form):
         staged: Iterable[StagedImage] | None = None,
         **kwargs: Any,
     ) -> None:
-        """`clusters` as `select_clusters` gives them, and the forms that are `staged` on them, where
-        these were read before.
-        """
+        """`clusters` as `select_clusters` gives them, and what is `staged` there, if known."""
         super().__init__(*args, **kwargs)
         self.image, self.user = image, user
         usable = select_clusters(user) if clusters is None else clusters

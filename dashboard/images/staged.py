@@ -11,6 +11,7 @@ from django.db.models import (
     OuterRef,
     Prefetch,
     Q,
+    TextField,
     Value,
     When,
     prefetch_related_objects,
@@ -114,7 +115,11 @@ def prepare_history(image: Image, reader: User) -> dict[str, Any]:
     rows = Operation.objects.filter(about).select_related("cluster", "staged_image", "owner")
     ended_rows = rows.filter(state__in=Operation.FINAL)[:HISTORY].values("pk")
     # Of those that have ended the output is read on their own pages.
-    tail = Case(When(state__in=Operation.FINAL, then=Value("")), default="output_tail")
+    tail = Case(
+        When(state__in=Operation.FINAL, then=Value("")),
+        default="output_tail",
+        output_field=TextField(),
+    )
     both = rows.filter(~Q(state__in=Operation.FINAL) | Q(pk__in=ended_rows))
     alive, ended = [], []
     for row in both.defer(*LARGE).annotate(tail=tail):
