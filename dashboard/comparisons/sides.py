@@ -109,8 +109,7 @@ class SideBySide(ExperimentPanel):
                 Line(
                     group.name or group.title,
                     group.metric.label,
-                    measure(comparison, group, left.name),
-                    measure(comparison, group, right.name),
+                    *measure_all(comparison, group, (left.name, right.name)),
                 )
                 for group in comparison.groups
             ],
@@ -174,22 +173,33 @@ def _list_nodes(comparison: ExperimentComparison, environment: str) -> str:
     return name_values(nodes - {""})
 
 
-def measure(comparison: ExperimentComparison, group: Group, environment: str) -> Measured:
-    """Return what the runs of an environment have measured in a configuration.
+def measure_all(
+    comparison: ExperimentComparison, group: Group, environments: Sequence[str]
+) -> list[Measured]:
+    """Return what the runs of each environment have measured in a configuration.
 
     These are the runs from which the shown pair was computed. Runs after an interim analysis would
     tell the next one's ratio before its time.
     """
-    pair = next((pair for pair in group.pairs if pair.environment == environment), None)
-    # Of the baseline, those of the pair that was judged last.
-    judging = pair or max(group.pairs, key=lambda pair: pair.n_baseline, default=None)
-    samples: Sequence[Sample] = group.samples
-    if judging:
-        # Where one of both has no run, there is no ratio to be told.
-        samples = list_compared_samples(comparison, group, judging) or list_judged_samples(
-            comparison, group, judging
-        )
-    values = [sample.value for sample in samples if sample.environment == environment]
+    compared: dict[int, Sequence[Sample]] = {}
+    """The samples of each pair by its identity: those of baseline and environment are the same."""
+    all_measured = []
+    for environment in environments:
+        pair = next((pair for pair in group.pairs if pair.environment == environment), None)
+        # Of the baseline, those of the pair that was judged last.
+        judging = pair or max(group.pairs, key=lambda pair: pair.n_baseline, default=None)
+        if judging and id(judging) not in compared:
+            # Where one of both has no run, there is no ratio to be told.
+            compared[id(judging)] = list_compared_samples(
+                comparison, group, judging
+            ) or list_judged_samples(comparison, group, judging)
+        samples = compared[id(judging)] if judging else group.samples
+        values = [sample.value for sample in samples if sample.environment == environment]
+        all_measured.append(_describe(values, pair, group))
+    return all_measured
+
+
+def _describe(values: Sequence[float], pair: Pair | None, group: Group) -> Measured:
     if not group.pairs and not group.problem:
         # Both means would tell the ratio before its time.
         return Measured(f"n = {len(values)}; the mean comes with the verdict", None)

@@ -18,7 +18,7 @@ from dashboard.comparisons.paired_facts import (
     pair_facts,
     pair_values,
 )
-from dashboard.comparisons.sides import Measured, describe_settings, measure
+from dashboard.comparisons.sides import Measured, describe_settings, measure_all
 from dashboard.comparisons.verdict_matrix import Bar, Scale, choose_scale, make_bar
 from dashboard.environment_symbols import assign_symbols
 from experiments.comparisons import ExperimentComparison, Group, Latest, read_all_latest
@@ -196,9 +196,9 @@ def _make_lines(
         for side in (0, 1):
             group, name, scale = pair[side], names[side], scales[side]
             known = group is not None and name
-            measured = (
-                measure(comparisons[side], group, name) if group is not None and name else None
-            )
+            measured = None
+            if group is not None and name:
+                (measured,) = measure_all(comparisons[side], group, [name])
             if measured and not comparisons[side].has_numbers:
                 measured = Measured("no run", None)  # its pairs show only what the plan shows
             bar = make_bar(measured.pair, scale) if measured and measured.pair else None
