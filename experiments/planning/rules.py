@@ -244,6 +244,11 @@ def _list_unprepared(
     return sentences
 
 
+def has_python(environment: Environment) -> bool:
+    """Return whether there is a Python in it that records runs, as its entry says."""
+    return environment.python != NO_PYTHON
+
+
 def list_without_python(
     workloads: Sequence[Workload], environments: Sequence[Environment]
 ) -> list[str]:
@@ -255,7 +260,7 @@ def list_without_python(
         f"{names} need{'s' * (len(needing) == 1)}: choose another environment, or set "
         "“Recorded” to outside in the workload (command without {python}, startup and files)."
         for environment in environments
-        if needing and environment.python == NO_PYTHON
+        if needing and not has_python(environment)
     ]
 
 

@@ -22,7 +22,6 @@ from experiments.planning import rules
 from experiments.planning.free_names import find_free_name
 from experiments.presets.base import Preset, Size
 from experiments.software import inspections, parity
-from runners.interpreters import NO_PYTHON
 from runners.workloads import WORKLOADS
 
 ATTEMPTS = 3
@@ -69,7 +68,7 @@ def _why_not(environment: Environment, needs: Iterable[str], packages: set[str])
     staged = environment.staged_image
     if staged and staged.state != StagedImage.State.READY:
         return f"its image is {staged.state}"
-    if environment.python == NO_PYTHON and needs:
+    if needs and not rules.has_python(environment):
         return "without Python 3.8 or later"
     missing = [need for need in needs if packages and not has_package(packages, need)]
     return f"without {' and '.join(missing)}" if missing else ""

@@ -29,8 +29,8 @@ def test_the_stamps_of_a_verdict_stay_within_its_cell(
     page: Page, open_page: Open, site: Site, people: People
 ) -> None:
     row = measured(site, people.owner)
-    for name in ("Podman", "udocker"):
-        row.environments.add(ContainerFactory(name=name, cluster=row.cluster))
+    for kind in ("podman", "udocker"):  # each has a column of its own
+        row.environments.add(ContainerFactory(cluster=row.cluster, runtime__kind=kind))
     assert keep_comparison(row.pk) == "kept"
     study = StudyFactory(owner=people.owner, members=[row])
     for width in (1440, 1024, 390):
