@@ -49,8 +49,8 @@ for mount; do
 done"""
 
 # PRoot returns what the last process inside returned that was not killed: 0 for a program that was
-# killed after a child of its had ended well. And udocker makes 247 of a kill in the modes without
-# PRoot. So a shell inside waits for the program and returns 128 + the signal, as everywhere else.
+# killed after a child of its had ended well. So do the R modes, and F and S make 247 of a kill.
+# So a shell inside waits for the program and returns 128 + the signal, as everywhere else.
 # Signals for the whole group are the program's to answer; remarks of shells are not its output.
 WAIT = 'trap : HUP INT QUIT TERM USR1 USR2; exec 9>&2 2>/dev/null; (exec "$@" 2>&9 9>&-); exit "$?"'
 

@@ -23,6 +23,7 @@ from runners.workloads import WORKLOADS
 from tests.conftest import tick_until
 from tests.factories import AdminFactory
 from tests.lab.by_forms import Person
+from tests.lab.conftest import FIRST_BUILD_SECONDS
 from tests.lab.machine import Machine, connected
 from tests.lab.test_launchers import job_of, ran
 from tests.lab.test_presets import SMALL, Smoke, drafted, researcher
@@ -138,7 +139,7 @@ def test_two_processes_train_as_one_behind_every_wall(
 
 LONGER = SMALL | {"steps": "40", "burn_in": "10"}
 MOST_SECONDS = 2400
-"""Of 45 runs, one after the other: 15 minutes on a quiet machine of two cores."""
+"""Of 45 runs, one after the other, on a busy machine: half a minute each and more."""
 SMOKES = {
     "horovod-on-several-nodes": ("horovod", "mpirun"),
     "ddp-on-several-nodes": ("torch", "srun"),
@@ -152,6 +153,7 @@ def find_environments(cluster: Cluster, image: str) -> list[str]:
     return [row.name for row in rows if row.name.startswith(kinds)]
 
 
+@pytest.mark.timeout(FIRST_BUILD_SECONDS + MOST_SECONDS)
 @pytest.mark.parametrize("key", SMOKES)
 def test_a_preset_of_five_blocks_ends_in_verdicts_by_nodes_and_gpus(
     key: str, researcher: Person, registered: Cluster
