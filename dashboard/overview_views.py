@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
@@ -18,7 +19,13 @@ from dashboard.execution.matrix import estimate_all_left
 from dashboard.live_parts import answer_news_only
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.access.permissions import may_see_operations
-from experiments.comparisons import read_all_latest, read_kept_verdicts
+from experiments.comparisons import (
+    ExperimentComparison,
+    Latest,
+    read_all_kept,
+    read_kept_verdicts,
+    read_latest,
+)
 from experiments.execution.ended_since import list_ended_since
 from experiments.execution.live_marks import mark_overview
 from experiments.execution.overdue_visits import find_overdue_of_clusters
@@ -71,9 +78,19 @@ def overview(request: Request) -> HttpResponse:
     ended = rows.select_related("baseline", "cluster").newest_first()[:RECENT]
     context["results"] = [
         (comparison, latest, diagnose(comparison), make_strips(comparison))
-        for comparison, latest in read_all_latest(list(ended))
+        for comparison, latest in _read_results(list(ended))
     ]
     return render(request, "overview.html", context)
+
+
+def _read_results(
+    experiments: Sequence[Experiment],
+) -> list[tuple[ExperimentComparison, Latest]]:
+    """Return the last kept comparison of each; one is computed here where none is kept."""
+    return [
+        (comparison, latest) if comparison else read_latest(row)
+        for row, (comparison, latest) in zip(experiments, read_all_kept(experiments), strict=True)
+    ]
 
 
 def _read_ended(user: User) -> dict[str, Any]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, TypeVar
 
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
-from django.db.models import Model, QuerySet
+from django.db.models import Model, QuerySet, Value
 from django.http import Http404, HttpRequest, HttpResponseBase
 from django.shortcuts import get_object_or_404
 
@@ -64,6 +64,29 @@ def filter_readable_keys(user: Any, model: Any, keys: Iterable[int | None]) -> s
     if not user.is_authenticated:
         return set()
     return set(model.objects.visible_to(user).filter(pk__in=set(keys)).values_list("pk", flat=True))
+
+
+def filter_readable_rows(user: Any, keys: Mapping[Any, Iterable[int]]) -> set[tuple[Any, int]]:
+    """Return the models and keys of those rows whose pages `user` may open; one statement for all.
+
+    `keys` has them by their models.
+    """
+    if not user.is_authenticated:
+        return set()
+    wanted = [(model, set(own)) for model, own in keys.items()]
+    selected = [
+        model.objects.visible_to(user)
+        .filter(pk__in=own)
+        .order_by()
+        .annotate(place=Value(place))
+        .values_list("place", "pk")
+        for place, (model, own) in enumerate(wanted)
+        if own
+    ]
+    if not selected:
+        return set()
+    found = selected[0].union(*selected[1:], all=True)
+    return {(wanted[place][0], pk) for place, pk in found}
 
 
 def get_readable(request: OpenRequest, pk: int, *, with_plan: bool = False) -> Experiment:

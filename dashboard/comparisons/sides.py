@@ -20,6 +20,7 @@ from dashboard.typed_requests import OpenRequest, parse_whole_number
 from experiments.comparisons import ExperimentComparison, Group
 from experiments.comparisons.environment_facts import read_environment_facts
 from experiments.comparisons.judged_samples import list_compared_samples, list_judged_samples
+from experiments.comparisons.kept_rows import read_column
 from experiments.models import Environment
 from experiments.statistics import Pair, Sample, numbers
 
@@ -108,8 +109,7 @@ class SideBySide(ExperimentPanel):
                 Line(
                     group.name or group.title,
                     group.metric.label,
-                    measure(comparison, group, left.name),
-                    measure(comparison, group, right.name),
+                    *measure_all(comparison, group, (left.name, right.name)),
                 )
                 for group in comparison.groups
             ],
@@ -164,34 +164,42 @@ def describe_settings(row: Environment, is_member: bool) -> Iterator[tuple[str, 
 
 
 def _list_nodes(comparison: ExperimentComparison, environment: str) -> str:
-    return name_values(
-        {
-            node
-            for group in comparison.groups
-            for sample in group.samples
-            if sample.environment == environment
-            for node in (sample.node, *sample.nodes)
-            if node
-        }
-    )
+    nodes = set[str]()
+    for group in comparison.groups:
+        columns = (read_column(group.samples, name) for name in ("environment", "node", "nodes"))
+        for name, node, all_nodes in set(zip(*columns, strict=True)):
+            if name == environment:
+                nodes.update((node, *all_nodes))
+    return name_values(nodes - {""})
 
 
-def measure(comparison: ExperimentComparison, group: Group, environment: str) -> Measured:
-    """Return what the runs of an environment have measured in a configuration.
+def measure_all(
+    comparison: ExperimentComparison, group: Group, environments: Sequence[str]
+) -> list[Measured]:
+    """Return what the runs of each environment have measured in a configuration.
 
     These are the runs from which the shown pair was computed. Runs after an interim analysis would
     tell the next one's ratio before its time.
     """
-    pair = next((pair for pair in group.pairs if pair.environment == environment), None)
-    # Of the baseline, those of the pair that was judged last.
-    judging = pair or max(group.pairs, key=lambda pair: pair.n_baseline, default=None)
-    samples: Sequence[Sample] = group.samples
-    if judging:
-        # Where one of both has no run, there is no ratio to be told.
-        samples = list_compared_samples(comparison, group, judging) or list_judged_samples(
-            comparison, group, judging
-        )
-    values = [sample.value for sample in samples if sample.environment == environment]
+    compared: dict[int, Sequence[Sample]] = {}
+    """The samples of each pair by its identity: those of baseline and environment are the same."""
+    all_measured = []
+    for environment in environments:
+        pair = next((pair for pair in group.pairs if pair.environment == environment), None)
+        # Of the baseline, those of the pair that was judged last.
+        judging = pair or max(group.pairs, key=lambda pair: pair.n_baseline, default=None)
+        if judging and id(judging) not in compared:
+            # Where one of both has no run, there is no ratio to be told.
+            compared[id(judging)] = list_compared_samples(
+                comparison, group, judging
+            ) or list_judged_samples(comparison, group, judging)
+        samples = compared[id(judging)] if judging else group.samples
+        values = [sample.value for sample in samples if sample.environment == environment]
+        all_measured.append(_describe(values, pair, group))
+    return all_measured
+
+
+def _describe(values: Sequence[float], pair: Pair | None, group: Group) -> Measured:
     if not group.pairs and not group.problem:
         # Both means would tell the ratio before its time.
         return Measured(f"n = {len(values)}; the mean comes with the verdict", None)

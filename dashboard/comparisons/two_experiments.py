@@ -18,11 +18,11 @@ from dashboard.comparisons.paired_facts import (
     pair_facts,
     pair_values,
 )
-from dashboard.comparisons.sides import Measured, describe_settings, measure
+from dashboard.comparisons.sides import Measured, describe_settings, measure_all
 from dashboard.comparisons.verdict_matrix import Bar, Scale, choose_scale, make_bar
 from dashboard.environment_symbols import assign_symbols
-from experiments.comparisons import ExperimentComparison, Group, Latest, read_latest
-from experiments.comparisons.environment_facts import read_environment_facts
+from experiments.comparisons import ExperimentComparison, Group, Latest, read_all_latest
+from experiments.comparisons.environment_facts import read_facts_of_all
 from experiments.comparisons.series import read_series
 from experiments.execution.progress import Status, measure_progress
 from experiments.models import Experiment, Workload
@@ -123,8 +123,9 @@ def make_two_experiments(left: Experiment, right: Experiment) -> TwoExperiments:
     """Return two experiments side by side, with the comparisons that their pages show."""
     progress = measure_progress([left, right])
     sides = []
-    for row in (left, right):
-        comparison, latest = read_latest(row)
+    for row, (comparison, latest) in zip(
+        (left, right), read_all_latest([left, right]), strict=True
+    ):
         question = row.question
         name = question if len(question) <= LONGEST_HEAD else f"{question[:LONGEST_HEAD]}…"
         head = Side(name, address=row.get_absolute_url())
@@ -195,9 +196,9 @@ def _make_lines(
         for side in (0, 1):
             group, name, scale = pair[side], names[side], scales[side]
             known = group is not None and name
-            measured = (
-                measure(comparisons[side], group, name) if group is not None and name else None
-            )
+            measured = None
+            if group is not None and name:
+                (measured,) = measure_all(comparisons[side], group, [name])
             if measured and not comparisons[side].has_numbers:
                 measured = Measured("no run", None)  # its pairs show only what the plan shows
             bar = make_bar(measured.pair, scale) if measured and measured.pair else None
@@ -225,7 +226,8 @@ def list_experiment_facts(
     designs = zip(rows, settings, workloads, strict=True)
     facts = pair_facts(*(dict(describe_design(*design)) for design in designs))
     facts += _pair_workloads(*workloads)
-    software = [read_environment_facts(row) for row in rows]
+    facts_of_both = read_facts_of_all([row.pk for row in rows])
+    software = [facts_of_both.get(row.pk, {}) for row in rows]
     for names in two.environments:
         if not all(names) and not search_text:
             continue  # hundreds of facts beside as many dashes: the page names what stands alone

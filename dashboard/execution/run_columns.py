@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Literal
 
 from django.db.models import (
     DurationField,
@@ -144,7 +146,7 @@ def list_columns(user: User) -> Columns:
     columns = dict(OWN)
     for kind_name, parameters in workloads.values_list("kind", SHORT_PARAMETERS):
         if kind_name in KNOWN_WORKLOADS:
-            for column in _list_declared(kind_name, parameters):
+            for column in _list_declared(kind_name, json.dumps(parameters, sort_keys=True)):
                 known = columns.setdefault(column.key, column)
                 if column.unit not in (known.unit, *known.other_units):
                     others = (*known.other_units, column.unit)
@@ -154,25 +156,32 @@ def list_columns(user: User) -> Columns:
     return Columns(columns.values())
 
 
-def _list_declared(kind_name: str, parameters: Mapping[str, Any]) -> Iterable[Column]:
+@lru_cache(1024)
+def _list_declared(kind_name: str, parameters: str) -> tuple[Column, ...]:
+    """Return the columns of a workload's metrics and parameters; `parameters` are JSON."""
     kind = KNOWN_WORKLOADS[kind_name]
-    for metric in kind.list_all_metrics(parameters):
-        yield Column(
+    metrics = (
+        Column(
             METRIC + metric.name,
             _make_label(metric.name),
             "metric",
             unit=metric.unit,
             help=metric.label,
         )
-    for parameter in kind.parameters:
-        if parameter.type not in ("files", "metrics"):  # texts of many lines
-            yield Column(
-                PARAMETER + parameter.name,
-                make_label(parameter),
-                "parameter",
-                unit=parameter.unit,
-                help=parameter.help,
-            )
+        for metric in kind.list_all_metrics(json.loads(parameters))
+    )
+    own_parameters = (
+        Column(
+            PARAMETER + parameter.name,
+            make_label(parameter),
+            "parameter",
+            unit=parameter.unit,
+            help=parameter.help,
+        )
+        for parameter in kind.parameters
+        if parameter.type not in ("files", "metrics")  # texts of many lines
+    )
+    return (*metrics, *own_parameters)
 
 
 def _make_label(name: str) -> str:

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET
 from dashboard.comparisons.export_limit import limit_exports
 from dashboard.comparisons.safe_files import stream_table
 from dashboard.comparisons.table_files import send_table
+from dashboard.execution.column_menus import draw_menus
 from dashboard.execution.run_cells import draw_table, write_cells, write_heads
 from dashboard.execution.run_columns import FACT
 from dashboard.execution.run_conditions import SIGNS
@@ -31,6 +32,7 @@ def runs(request: Request) -> HttpResponse:
     run_list = read_run_list(request)
     page = run_list.get_page()
     heads, rows = draw_table(list(page.object_list), run_list.columns)
+    column_groups, other_options = draw_menus(run_list.offered, run_list.columns)
     context: dict[str, Any] = {
         "listing": Listing(page, run_list.sort),
         "list": run_list,
@@ -46,10 +48,10 @@ def runs(request: Request) -> HttpResponse:
         ],
         "views": list(SavedView.objects.filter(owner=request.user, page=SavedView.Page.RUNS)),
         "operators": [(sign, SIGNS.get(sign, sign)) for sign in OPERATORS],
-        "chosen": {column.key for column in run_list.columns},
+        "column_groups": column_groups,
+        "other_options": other_options,
         "shown": keep_state(request.GET).urlencode(),
         "usual": _leave_out(request.GET, "column"),
-        "others": _list_other_facts(run_list),
     }
     return render(request, "execution/runs/list.html", context)
 
@@ -117,9 +119,3 @@ def _leave_out(query: QueryDict, name: str, text: str = "") -> str:
     kept = keep_state(query)
     kept.setlist(name, [value for value in kept.getlist(name) if text and value != text])
     return kept.urlencode()
-
-
-def _list_other_facts(run_list: RunList) -> list[Any]:
-    """Return chosen columns that the menu does not offer by itself."""
-    offered = {column.key for _, group in run_list.offered.groups for column in group}
-    return [column for column in run_list.columns if column.key not in offered]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django import forms
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import UploadedFile
+from django.db.models import QuerySet
 
 from dashboard.form_styles import Styled
 from dashboard.uploads import explain_too_large
@@ -207,6 +209,13 @@ def _list_offered_partitions(cluster: Cluster) -> list[tuple[str, str]]:
     return [(str(row.pk), row.name) for row in cluster.partitions.all() if row.enabled]
 
 
+def select_clusters(user: User) -> QuerySet[Cluster]:
+    """Return the clusters that a person may use, with what a form of them rests on."""
+    return Cluster.objects.usable_by(user).prefetch_related(
+        "runtimes", "partitions", preflights.prefetch_ended_reports()
+    )
+
+
 class StageForm(Styled, forms.Form):
     """The form that stages an image on a cluster, in a form that its runtimes can start."""
 
@@ -215,16 +224,25 @@ class StageForm(Styled, forms.Form):
         required=False, help_text="Where the conversion runs: a job, and a minute or some."
     )
 
-    def __init__(self, *args: Any, image: Image, user: User, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        image: Image,
+        user: User,
+        clusters: Iterable[Cluster] | None = None,
+        staged: Iterable[StagedImage] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """`clusters` as `select_clusters` gives them, and what is `staged` there, if known."""
         super().__init__(*args, **kwargs)
         self.image, self.user = image, user
-        usable = Cluster.objects.usable_by(user).prefetch_related(
-            "runtimes", "partitions", preflights.prefetch_ended_reports()
-        )
+        usable = select_clusters(user) if clusters is None else clusters
         self.clusters = {cluster.pk: cluster for cluster in usable}
-        already_staged = set(
-            image.staged.filter(state__in=PRESENT).values_list("cluster_id", "format", "mode")
-        )
+        already_staged = {
+            (row.cluster_id, row.format, row.mode)
+            for row in (image.staged.all() if staged is None else staged)
+            if row.state in PRESENT
+        }
         choices_by_cluster = []
         for cluster in self.clusters.values():
             choices = [

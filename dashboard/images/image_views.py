@@ -13,14 +13,14 @@ from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.access.rights import changeable_row, require, visible_row
 from dashboard.images import inventory_page
-from dashboard.images.image_forms import LabelsForm, StageForm
+from dashboard.images.image_forms import LabelsForm, StageForm, select_clusters
 from dashboard.images.staged import list_forms, prepare_history
 from dashboard.live_parts import answer_news_only
 from dashboard.typed_requests import Request
 from experiments.access import permissions
 from experiments.execution.live_marks import mark_image
 from experiments.images import advisories, deleting, sbom_documents, staging
-from experiments.models import Image, StagedImage
+from experiments.models import Cluster, Image, StagedImage
 from experiments.models.images import SignatureState
 from experiments.software.building import list_twins
 from experiments.software.own_trees import list_trees
@@ -136,8 +136,12 @@ def _page(request: Request, row: Image, fragment: str = "", **forms: Any) -> Htt
         "forms": staged_forms,
         **prepare_history(row, request.user),
     }
-    context["matches"] = list_twins(row, request.user)
-    context["trees"] = list_trees(row, request.user)
+    # Read at most once: most images have no lock and no tree of their own.
+    clusters = (
+        Cluster.objects.usable_by(request.user) if fragment else select_clusters(request.user)
+    )
+    context["matches"] = list_twins(row, clusters)
+    context["trees"] = list_trees(row, clusters)
     context["alive"] = any(form.is_alive for form in staged_forms) or bool(
         context["operations_alive"]
     )
@@ -148,9 +152,13 @@ def _page(request: Request, row: Image, fragment: str = "", **forms: Any) -> Htt
             context |= {"known": advisories.find_vulnerabilities(row), "covers": advisories.COVERS}
         context["inventory"] = list(inventory_page.describe_image(row))
         context["may_change"] = permissions.may_change(request.user, row)
-        context["why_not_delete"] = deleting.why_not_delete(row)
-        context["may_stage"] = permissions.may_add(request.user, StagedImage)
-        context["stage_form"] = StageForm(image=row, user=request.user)
+        if context["may_change"]:
+            context["why_not_delete"] = deleting.why_not_delete(row)
+        if permissions.may_add(request.user, StagedImage):
+            staged = [form.row for form in staged_forms]
+            context["stage_form"] = StageForm(
+                image=row, user=request.user, clusters=clusters, staged=staged
+            )
         context["labels_form"] = LabelsForm(instance=row)
         context |= forms
     return render(request, f"images/detail.html{fragment}", context)

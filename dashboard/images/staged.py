@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Prefetch, Q, prefetch_related_objects
+from django.db.models import (
+    Case,
+    Exists,
+    OuterRef,
+    Prefetch,
+    Q,
+    TextField,
+    Value,
+    When,
+    prefetch_related_objects,
+)
 
 from dashboard.images.inventory_page import Same, compare_trees
 from experiments.access import permissions
@@ -63,7 +73,9 @@ def list_forms(image: Image, reader: User) -> list[Form]:
     named = Environment.objects.originals().visible_to(reader).only("name", "staged_image_id")
     rows = rows.exclude(state=StagedImage.State.REMOVED).select_related("cluster")
     usable = Cluster.objects.usable_by(reader).filter(pk=OuterRef("cluster"))
-    rows = rows.annotate(is_usable=Exists(usable))
+    itself = StagedImage.objects.filter(pk=OuterRef("pk"))
+    removable = permissions.filter_changeable(reader, itself)
+    rows = rows.annotate(is_usable=Exists(usable), is_removable=Exists(removable))
     staged_forms: list[Any] = list(rows.prefetch_related(Prefetch("environments", named)))
     # What a form was made from comes after the forms.
     staged_forms.sort(
@@ -72,7 +84,6 @@ def list_forms(image: Image, reader: User) -> list[Form]:
     if read_architecture(image):
         clusters = [row.cluster for row in staged_forms]
         prefetch_related_objects(clusters, prefetch_ended_reports())
-    removable = permissions.list_changeable_keys(reader, staged_forms)
     stages = permissions.may_add(reader, StagedImage)
     alive = Experiment.objects.alive().values("pk")
     in_use: dict[int | None, list[str]] = {}
@@ -88,7 +99,7 @@ def list_forms(image: Image, reader: User) -> list[Form]:
             environments=list(row.environments.all()),
             in_use=in_use.get(row.pk, []),
             may_use=stages and row.is_usable,
-            may_remove=stages and row.is_usable and row.pk in removable,
+            may_remove=stages and row.is_usable and row.is_removable,
             wrong_architecture=explain_mismatch(image, row.cluster),
         )
         for row in staged_forms
@@ -102,8 +113,18 @@ def prepare_history(image: Image, reader: User) -> dict[str, Any]:
     """
     about = Q(image=image) | Q(staged_image__image=image) | Q(image_import__image=image)
     rows = Operation.objects.filter(about).select_related("cluster", "staged_image", "owner")
-    alive = list(rows.exclude(state__in=Operation.FINAL).defer("script", "result"))
-    ended = list(rows.filter(state__in=Operation.FINAL).defer(*LARGE)[:HISTORY])
+    ended_rows = rows.filter(state__in=Operation.FINAL)[:HISTORY].values("pk")
+    # Of those that have ended the output is read on their own pages.
+    tail = Case(
+        When(state__in=Operation.FINAL, then=Value("")),
+        default="output_tail",
+        output_field=TextField(),
+    )
+    both = rows.filter(~Q(state__in=Operation.FINAL) | Q(pk__in=ended_rows))
+    alive, ended = [], []
+    for row in both.defer(*LARGE).annotate(tail=tail):
+        row.output_tail = row.tail
+        (ended if row.is_final else alive).append(row)
     cancellable = staging.list_cancellable_keys(alive, reader)
     for operation in (*alive, *ended):
         if operation.staged_image:

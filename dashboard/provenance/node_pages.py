@@ -7,7 +7,7 @@ from typing import Any
 
 from django.urls import reverse
 
-from dashboard.access.rights import filter_readable_keys
+from dashboard.access.rights import filter_readable_rows
 from experiments.models import Cluster, Environment, Image, Workload
 from experiments.provenance.prov_graph import Node, Page
 
@@ -32,20 +32,20 @@ OF_RUN = {"run": "", "value": "", "script": "#script", "snapshot": "#facts"}
 
 def find_addresses(user: Any, nodes: Sequence[Node]) -> dict[str, str]:
     """Return the address of the page of each node, by the node's name; none where none may open."""
-    readable = {
-        kind: filter_readable_keys(user, model, keys)
-        for kind, model in ROWS.items()
-        if (keys := [int(n.page.key) for n in nodes if n.page and n.page.kind == kind])
-    }
+    keys: dict[Any, list[int]] = {model: [] for model in ROWS.values()}
+    for node in nodes:
+        if node.page and node.page.kind in ROWS:
+            keys[ROWS[node.page.kind]].append(int(node.page.key))
+    readable = filter_readable_rows(user, keys)
     addresses = {
         node.id: _find_address(node.page, readable) for node in nodes if node.page is not None
     }
     return {name: address for name, address in addresses.items() if address}
 
 
-def _find_address(page: Page, readable: dict[str, set[int]]) -> str:
+def _find_address(page: Page, readable: set[tuple[Any, int]]) -> str:
     if page.kind in ROWS:
-        may_open = page.key in readable.get(page.kind, ())
+        may_open = (ROWS[page.kind], page.key) in readable
         return reverse(page.kind, args=[page.key]) if may_open else ""
     if page.kind in OF_EXPERIMENT:
         view, rest = OF_EXPERIMENT[page.kind]

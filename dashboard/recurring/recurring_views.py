@@ -51,6 +51,8 @@ from experiments.recurring.recurring_actions import (
 from experiments.statistics.control_charts import FALSE_ALARMS, FEWEST, MOST
 
 LIMITS = {"fewest": FEWEST, "most": MOST, "false_alarms": FALSE_ALARMS}
+PER_PAGE = 12
+"""Recurrences on a page: it is some 4,000 pixels high on a phone then."""
 SORTS = {"question": "question", "created": "created_at", "due": "due_at", "number": "last_number"}
 
 
@@ -118,7 +120,7 @@ def recurring(request: Request, pk: int) -> HttpResponse:
     history = read_history(row)
     now = database_now()
     choice = choose_charts(request, history)
-    paginator = Paginator(make_rows(history, choice.charts), 50)
+    paginator = Paginator(make_rows(history, choice.charts), PER_PAGE)
     context = {
         "recurring": row,
         "state": describe_state(row, now),

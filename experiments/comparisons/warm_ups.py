@@ -139,21 +139,23 @@ class WarmUps:
     @property
     def in_environments(self) -> list[InEnvironment]:
         """Return the start-ups of each environment, the baseline's first."""
-        arms = [
-            [start for start in self.starts.values() if start.environment == name]
-            for name in self.environments
-        ]
+        arms = [self._read_columns(environment) for environment in self.environments]
         biases = [
-            [start.measured / start.settled - 1 for start in arm if start.settled] for arm in arms
+            [
+                measured / settled - 1
+                for measured, settled in zip(arm["measured"], arm["settled"], strict=True)
+                if settled
+            ]
+            for arm in arms
         ]
         means = [fmean(arm) if arm else None for arm in biases]
         return [
             InEnvironment(
                 environment=name,
-                shapes=Counter(start.shape for start in arm),
-                warm_ups=sorted(start.warm_up for start in arm if start.warm_up is not None),
-                slows=sum(start.slows for start in arm),
-                speeds_up=sum(start.speeds_up for start in arm),
+                shapes=Counter(arm["shape"]),
+                warm_ups=sorted(steps for steps in arm["warm_up"] if steps is not None),
+                slows=sum(arm["slows"]),
+                speeds_up=sum(arm["speeds_up"]),
                 fixed_bias=mean,
                 ratio_bias=(1 + mean) / (1 + means[0]) - 1
                 if index and mean is not None and means[0] is not None
@@ -163,6 +165,19 @@ class WarmUps:
                 zip(self.environments, arms, means, strict=True)
             )
         ]
+
+    def _read_columns(self, environment: str) -> dict[str, list[Any]]:
+        """Return fields of the start-ups of one environment by name, without making any of kept."""
+        rows = self.starts.values()
+        names = read_column(rows, "environment")
+        return {
+            column: [
+                value
+                for value, name in zip(read_column(rows, column), names, strict=True)
+                if name == environment
+            ]
+            for column in ("shape", "warm_up", "slows", "speeds_up", "measured", "settled")
+        }
 
     def columns(self, pair: Pair) -> dict[str, Any]:
         """Return the columns that the exported file of comparisons has about a pair's start-ups."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from experiments.health.cluster_visits import ClusterVisits, list_cluster_visits, list_leased
@@ -21,7 +21,7 @@ LONGEST_IN_QUEUE = timedelta(minutes=2)  # of a task that a free worker would ha
 
 
 @dataclass(frozen=True)
-class Report:
+class ServiceReport:
     """The state of Tare's own parts at one time, the database's."""
 
     now: datetime
@@ -29,9 +29,7 @@ class Report:
     valkey: Valkey
     processes: Sequence[Process]
     supervision: Supervision | None
-    visits: Sequence[ClusterVisits]
-    stuck: Sequence[Stuck]
-    problems: Sequence[Problem] = field(default_factory=list)
+    problems: Sequence[Problem]
 
     @property
     def running(self) -> list[Process]:
@@ -47,6 +45,14 @@ class Report:
         ]
 
 
+@dataclass(frozen=True)
+class Report(ServiceReport):
+    """The same with the visits to clusters, and with what does not go on."""
+
+    visits: Sequence[ClusterVisits]
+    stuck: Sequence[Stuck]
+
+
 def read_services() -> tuple[Database, Valkey, list[Process]]:
     """Ask PostgreSQL, Valkey and all signs of life. Raises OperationalError without PostgreSQL."""
     database = read_database()
@@ -57,12 +63,11 @@ def read_services() -> tuple[Database, Valkey, list[Process]]:
     return database, valkey, processes
 
 
-def read_report() -> Report:
-    """Return the report of this moment. Raises OperationalError without PostgreSQL."""
+def read_service_report() -> ServiceReport:
+    """Return the report on services of this moment. Raises OperationalError without PostgreSQL."""
     database, valkey, processes = read_services()
     now = database.now
     supervision = read_supervision(now)
-    living = [process.sign for process in processes if process.is_alive]
     problems = [
         *list_missing(processes),
         *find_valkey_problems(valkey),
@@ -70,15 +75,23 @@ def read_report() -> Report:
         *_find_database_problems(database),
         *_find_loops(supervision),
     ]
-    return Report(
+    return ServiceReport(
         now=now,
         database=database,
         valkey=valkey,
         processes=processes,
         supervision=supervision,
-        visits=list_cluster_visits(now, living),
-        stuck=list_stuck(now),
         problems=problems,
+    )
+
+
+def read_report() -> Report:
+    """Return the report of this moment. Raises OperationalError without PostgreSQL."""
+    services = read_service_report()
+    return Report(
+        **vars(services),
+        visits=list_cluster_visits(services.now, [process.sign for process in services.running]),
+        stuck=list_stuck(services.now),
     )
 
 

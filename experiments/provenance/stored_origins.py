@@ -20,13 +20,12 @@ from experiments.models import (
     Environment,
     Event,
     Experiment,
-    Extension,
     Image,
     Measurement,
     Run,
     Workload,
 )
-from experiments.provenance.lineage import list_bases
+from experiments.provenance.lineage import list_bases_of_all
 from experiments.provenance.origins import (
     LAUNCHED,
     EnvironmentOrigin,
@@ -51,11 +50,10 @@ AGAIN = "→ planned"
 
 def read_study(experiment: Experiment) -> StudyOrigin:
     """Return what all runs of the experiment share; a dozen small statements."""
-    frozen = _read_frozen(experiment)
+    frozen, extension_hash = _read_frozen(experiment)
     workloads = frozen.get("workloads") or {}
     frozen_environments = frozen.get("environments") or {}
     environments = {str(row.pk): row for row in _list_environments(experiment)}
-    extension = Extension.objects.filter(pk=experiment.pk).only("plan_hash").first()
     return StudyOrigin(
         key=experiment.pk,
         question=experiment.question,
@@ -66,7 +64,7 @@ def read_study(experiment: Experiment) -> StudyOrigin:
         bundle=_describe_bundle(experiment),
         began_at=_write_time(experiment.launched_at or experiment.imported_at),
         order_seed=experiment.order_seed,
-        extension_hash=extension.plan_hash if extension else "",
+        extension_hash=extension_hash,
         cluster=experiment.cluster.name,
         cluster_key=experiment.cluster_id,
         partition=experiment.partition.name if experiment.partition else "",
@@ -107,15 +105,21 @@ def _describe_bundle(experiment: Experiment) -> str:
     return f"{bundle.origin}, sha256 {bundle.sha256}{signed}"
 
 
-def _read_frozen(experiment: Experiment) -> Mapping[str, Any]:
-    """Return workloads and environments of the frozen plan, without its blocks."""
-    row = (
-        Experiment.objects.filter(pk=experiment.pk, plan__isnull=False)
+def _read_frozen(experiment: Experiment) -> tuple[Mapping[str, Any], str]:
+    """Return workloads and environments of the frozen plan, without its blocks, and the hash of
+    what was added to it; of an import nothing, and "" where nothing was added.
+    """
+    workloads, environments, extension_hash = (
+        Experiment.objects.filter(pk=experiment.pk)
         .order_by()
-        .values_list(KeyTransform("workloads", "plan"), KeyTransform("environments", "plan"))
-        .first()
+        .values_list(
+            KeyTransform("workloads", "plan"),
+            KeyTransform("environments", "plan"),
+            "extension__plan_hash",
+        )
+        .get()
     )
-    return dict(zip(("workloads", "environments"), row, strict=True)) if row else {}
+    return {"workloads": workloads, "environments": environments}, extension_hash or ""
 
 
 def _hash_parameters(workload: Mapping[str, Any] | None) -> str:
@@ -166,8 +170,10 @@ def _read_images(
     }
     images: dict[str, ImageOrigin] = {}
     narrow = Image.objects.only("digest", "reference", "tree", "visibility")
-    for image in narrow.filter(digest__in=digests):
-        bases = list_bases(image)
+    found = list(narrow.filter(digest__in=digests))
+    all_bases = list_bases_of_all(found)
+    for image in found:
+        bases = all_bases[image.pk]
         for place, row in enumerate([image, *bases]):
             origin = ImageOrigin(
                 digest=row.digest, made_from=tuple(base.digest for base in bases[place:])

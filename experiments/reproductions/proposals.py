@@ -95,14 +95,17 @@ def propose(
     """
     plan = read_plan(source.plan)
     is_same = is_same_cluster(plan, cluster)
+    why_not_there = why_not_use(person, cluster)
     furnishable = list_clusters_to_furnish(person).filter(pk=cluster.pk)
+    # Who may use it may furnish it: the second question is asked of others alone.
+    may_furnish = not why_not_there or furnishable.exists()
     places = find_places(
         plan.environments,
         cluster,
         person,
         choices,
         is_same_cluster=is_same and not source.is_from_bundle,  # keys there are not of rows here
-        may_furnish=not why_not_add(person, Environment) and furnishable.exists(),
+        may_furnish=not why_not_add(person, Environment) and may_furnish,
     )
     workloads, workload_problems = find_workloads(plan.workloads, source, person, cluster)
     proposal = Proposal(source, plan, cluster, partition, places, workloads)
@@ -117,7 +120,7 @@ def propose(
         *_list_other_differences(proposal),
     ]
     refusals = [
-        *([reason] if (reason := why_not_use(person, cluster)) else []),
+        *([why_not_there] if why_not_there else []),
         *(place.problem for place in places if place.problem),
         *workload_problems,
         *describe_unready_data([row for row in workloads if row.data_set_id], cluster),

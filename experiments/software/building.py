@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -23,7 +24,7 @@ from experiments.models import (
 from experiments.notify import enqueue_send, enqueue_tick
 from experiments.software import build_files
 from experiments.software.lock_files import LockError, read_lock
-from experiments.software.recipes import find_starter, find_twin, lock_of
+from experiments.software.recipes import find_starter, find_twin, lock_of, name_twin_python
 from runners.images import debian_packages
 
 LONGEST_PACKAGE_LIST = debian_packages.MOST_CHARACTERS
@@ -172,13 +173,28 @@ class Twin:
         return self.twin is None and (self.operation is None or self.operation.is_final)
 
 
-def list_twins(image: Image, reader: User) -> list[Twin]:
-    """Return one twin for each cluster that `reader` may use; none if the lock is not known."""
+def list_twins(image: Image, clusters: Iterable[Cluster]) -> list[Twin]:
+    """Return the image's twin on each of these clusters; none if its lock is not known.
+
+    Two statements, however many clusters there are, beside the one that reads them.
+    """
     if not lock_of(image):
         return []
-    operations = image.operations.filter(kind=Operation.Kind.MATCH).order_by("cluster_id", "-pk")
-    last = {operation.cluster_id: operation for operation in operations.distinct("cluster_id")}
+    pythons = {cluster: name_twin_python(image, cluster) for cluster in clusters}
+    twins = {
+        (row.cluster_id, row.python): row
+        for row in Environment.objects.originals()
+        .filter(cluster__in=pythons, python__in=pythons.values())
+        .order_by("-name")  # of several the first one stays, as in `find_twin`
+    }
+    last = find_last_operations(image, Operation.Kind.MATCH)
     return [
-        Twin(cluster, find_twin(image, cluster), last.get(cluster.pk))
-        for cluster in Cluster.objects.usable_by(reader)
+        Twin(cluster, twins.get((cluster.pk, python)), last.get(cluster.pk))
+        for cluster, python in pythons.items()
     ]
+
+
+def find_last_operations(image: Image, kind: str) -> dict[int, Operation]:
+    """Return the last operation of a kind with an image on each cluster, by the clusters' keys."""
+    operations = image.operations.filter(kind=kind).order_by("cluster_id", "-pk")
+    return {operation.cluster_id: operation for operation in operations.distinct("cluster_id")}

@@ -6,6 +6,8 @@ they are not stands in docs/images.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django.db import transaction
 
 from experiments.access import audit, permissions
@@ -16,7 +18,7 @@ from experiments.images.staging import NotDone
 from experiments.models import Cluster, Environment, Image, Operation, StagedImage, User
 from experiments.notify import enqueue_send, enqueue_tick
 from experiments.software.build_files import require_sif_opener
-from experiments.software.building import Twin
+from experiments.software.building import Twin, find_last_operations
 from runners.interpreters import NO_PYTHON
 from runners.transports.by_hand import NO_OPERATIONS
 
@@ -85,19 +87,15 @@ def keep_tree(image: Image, operation: Operation) -> Environment:
     return tree
 
 
-def list_trees(image: Image, reader: User) -> list[Twin]:
-    """Return the image's own tree on each cluster that `reader` may use, made or not.
+def list_trees(image: Image, clusters: Iterable[Cluster]) -> list[Twin]:
+    """Return the image's own tree on each of these clusters, made or not.
 
     None where it cannot be made anywhere: the image has no Python, or no copy is at hand.
     """
-    operations = image.operations.filter(kind=Operation.Kind.TREE).order_by("cluster_id", "-pk")
     if find_interpreter(image.facts) == NO_PYTHON:
         return []
-    if not staging.is_available(image) and not image.trees.exists():
-        return []
-    last = {operation.cluster_id: operation for operation in operations.distinct("cluster_id")}
     trees = {row.cluster_id: row for row in image.trees.filter(copy_of=None)}
-    return [
-        Twin(cluster, trees.get(cluster.pk), last.get(cluster.pk))
-        for cluster in Cluster.objects.usable_by(reader)
-    ]
+    if not trees and not staging.is_available(image):
+        return []
+    last = find_last_operations(image, Operation.Kind.TREE)
+    return [Twin(cluster, trees.get(cluster.pk), last.get(cluster.pk)) for cluster in clusters]

@@ -141,11 +141,16 @@ def name_twin_folder(image: Image, cluster: Cluster) -> str:
     return f"{cluster.work_directory.rstrip('/')}/environments/{name}"
 
 
+def name_twin_python(image: Image, cluster: Cluster) -> str:
+    """Return the interpreter of an image's bare-metal twin, by which it is found."""
+    return f"{name_twin_folder(image, cluster)}/bin/python"
+
+
 def find_twin(image: Image, cluster: Cluster) -> Environment | None:
     """Return the bare-metal environment that was made from the image's lock file, if any."""
     if not lock_of(image):
         return None
-    python = f"{name_twin_folder(image, cluster)}/bin/python"
+    python = name_twin_python(image, cluster)
     return Environment.objects.originals().filter(cluster=cluster, python=python).first()
 
 
@@ -160,7 +165,7 @@ def keep_twin(image: Image, operation: Operation) -> Environment:
     name = f"bare metal ({image})"[:90]
     if name in names:
         name = f"{name[:70]}, {image.short_digest}"
-    python = f"{name_twin_folder(image, operation.cluster)}/bin/python"
+    python = name_twin_python(image, operation.cluster)
     twin = Environment.objects.create(
         name=name, cluster=operation.cluster, python=python, owner=operation.owner
     )

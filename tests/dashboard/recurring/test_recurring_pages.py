@@ -261,10 +261,10 @@ class TestThePage:
     ) -> None:
         add_copies(row, 60)
         page = fetch(as_owner, row.get_absolute_url()).decode()
-        assert page.count('id="recurrence-') == 50
+        assert page.count('id="recurrence-') == 12
         assert 'href="?page=2"' in page
-        second = fetch(as_owner, f"{row.get_absolute_url()}?page=2").decode()
-        assert second.count('id="recurrence-') == 11
+        last = fetch(as_owner, f"{row.get_absolute_url()}?page=6").decode()
+        assert last.count('id="recurrence-') == 1
 
     def test_shows_one_configuration_of_several(
         self, row: RecurringExperiment, as_owner: Client

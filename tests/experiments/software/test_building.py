@@ -173,11 +173,11 @@ def test_the_same_lock_makes_the_bare_metal_side_which_can_be_chosen(
     base: Image, cluster: Cluster
 ) -> None:
     image = built(asked(base, cluster).operations.get())
-    (offered,) = building.list_twins(image, cluster.owner)
+    (offered,) = building.list_twins(image, Cluster.objects.usable_by(cluster.owner))
     assert offered.may_ask
     operation = building.request_match(image, cluster, cluster.owner)
     assert building.request_match(image, cluster, cluster.owner) == operation, "one at a time"
-    assert not building.list_twins(image, cluster.owner)[0].may_ask
+    assert not building.list_twins(image, Cluster.objects.usable_by(cluster.owner))[0].may_ask
     spec = make_operation_spec(operation)
     assert dict(spec.files) == {"requirements.lock": LOCK.encode()}
     place = recipes.name_twin_folder(image, cluster)
@@ -206,6 +206,6 @@ def test_a_match_that_fails_leaves_no_environment(base: Image, cluster: Cluster)
 def test_an_image_without_a_lock_has_no_twin(base: Image, cluster: Cluster) -> None:
     base.recipe = "lab/image, numpy.lock"
     assert recipes.lock_of(base) == ""
-    assert building.list_twins(base, cluster.owner) == []
+    assert building.list_twins(base, Cluster.objects.usable_by(cluster.owner)) == []
     with pytest.raises(NotDone, match="not built from a lock"):
         building.request_match(base, cluster, cluster.owner)

@@ -38,7 +38,7 @@ def test_a_tree_is_unpacked_verified_and_inspected(
     base.save()
     operation = own_trees.request_tree(base, cluster, cluster.owner)
     assert own_trees.request_tree(base, cluster, cluster.owner) == operation, "one at a time"
-    (listed,) = own_trees.list_trees(base, cluster.owner)
+    (listed,) = own_trees.list_trees(base, Cluster.objects.usable_by(cluster.owner))
     assert (listed.may_ask, listed.operation) == (False, operation)
     spec = make_operation_spec(operation)
     folder = own_trees.name_tree_folder(base, cluster)
@@ -91,7 +91,7 @@ def test_what_cannot_be_is_refused_in_words(
         own_trees.request_tree(base, cluster, owner)
     base.architecture = ""
     base.facts = {"tree": "x", "pythons": []}
-    assert own_trees.list_trees(base, owner) == []
+    assert own_trees.list_trees(base, Cluster.objects.usable_by(owner)) == []
     with pytest.raises(NotDone, match="no Python"):
         own_trees.request_tree(base, cluster, owner)
     base.facts, base.kind = {}, Image.Kind.SIF
