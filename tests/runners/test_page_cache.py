@@ -140,6 +140,18 @@ def test_a_job_prepares_each_run_and_keeps_what_was_found(
         assert run.page_cache.endswith(" % of 8.0 MB in 2 files were in memory")
 
 
+def test_what_lists_the_files_has_ended_before_they_leave_memory(
+    runner: Any, block: Any, program: Any, tree: Path, tmp_path: Path
+) -> None:
+    """Its interpreter is among them, and what is being executed stays."""
+    ended = tmp_path / "ended"
+    listing = f"echo '{tree}'; exec >&-; sleep 0.5; : >'{ended}'; exit"
+    job = prepared(block(program(f'case "$*" in *sys.path*) {listing} ;; esac')), COLD)
+    finished(runner, job, runner.submit(job))
+    prepared_file = Path(job.locate_run(job.runs[0]), "page_cache.json")
+    assert prepared_file.stat().st_mtime > ended.stat().st_mtime
+
+
 def test_a_run_that_cannot_be_cold_fails_with_the_reason_and_the_next_one_goes_on(
     runner: Any, block: Any, program: Any, tree: Path
 ) -> None:

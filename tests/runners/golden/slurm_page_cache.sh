@@ -132,11 +132,12 @@ fail() {
 
 # Bring what the run will read into the page cache, or out of it. The run fails where that cannot be had.
 prepare_page_cache() {
-    local code places said="$directory/page_cache.txt"
-    mapfile -t places < <("${files_of_image[@]}" 2>/dev/null)
-    if [ "${#places[@]}" = 0 ]; then
+    local code listed places said="$directory/page_cache.txt"
+    listed=$("${files_of_image[@]}" 2>/dev/null) # waits for it to end: what it runs cannot leave memory
+    if [ -z "$listed" ]; then
         fail "page cache not cold: nothing says where the files of the image, or of Python, lie"
     fi
+    mapfile -t places <<<"$listed"
     ( # as in `step`
         trap - TERM
         echo "$BASHPID" >"$job/.process"
