@@ -48,6 +48,11 @@ def build_places_command(environment: EnvironmentSpec) -> list[str]:
     return RUNTIMES[environment.runtime]().build_place_command(environment)
 
 
+def build_reading_command(environment: EnvironmentSpec) -> list[str]:
+    """Return what has to stand before a command that reads the files of an environment."""
+    return RUNTIMES[environment.runtime]().build_reading_command(environment)
+
+
 def list_data_places(run: RunSpec) -> list[str]:
     """Return where the data of a run lie on the node; none that are in the image itself."""
     places = [run.data.path] if run.data else []

@@ -222,6 +222,7 @@ def _render_page_cache(run: RunSpec) -> list[str]:
     return [
         f"files_of_image=({_quote_all(page_cache.build_places_command(run.environment))})",
         f"files_of_data=({_quote_all(page_cache.list_data_places(run))})",
+        f"reader=({_quote_all(page_cache.build_reading_command(run.environment))})",
     ]
 
 

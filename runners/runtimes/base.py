@@ -66,8 +66,15 @@ class Runtime(ABC):
         return ["test", "-e", environment.image_path]
 
     def build_place_command(self, environment: EnvironmentSpec) -> list[str]:
-        """Return a command that prints, on the node, where the files of the image lie."""
+        """Return a command that prints, on the node, where the image's files lie, a line each."""
         return ["printf", "%s\\n", environment.image_path]
+
+    def build_reading_command(self, environment: EnvironmentSpec) -> list[str]:
+        """Return the arguments to put before a command of the node that reads those files.
+
+        Empty: the user can read them.
+        """
+        return []
 
     def build_preparation_command(self, inside: Inside) -> list[str]:
         """Return a command for each node, to run before several programs start from one image.

@@ -48,6 +48,12 @@ for mount; do
     done
 done"""
 
+# PRoot returns what the last process inside returned that was not killed: 0 for a program that was
+# killed after a child of its had ended well. So do the R modes, and F and S make 247 of a kill.
+# So a shell inside waits for the program and returns 128 + the signal, as everywhere else.
+# Signals for the whole group are the program's to answer; remarks of shells are not its output.
+WAIT = 'trap : HUP INT QUIT TERM USR1 USR2; exec 9>&2 2>/dev/null; (exec "$@" 2>&9 9>&-); exit "$?"'
+
 
 # A container of this machine's own shell, small enough to be copied for each mode. A mode works if
 # a program inside can write into a folder that was bound at its own path, as a run's is. (R modes
@@ -127,7 +133,8 @@ class UDocker(Runtime):
             command = [*alone, *command]
         command += ["--entrypoint=", f"--workdir={inside.directory}"]
         command += [f"--volume={mount}" for mount in inside.list_mounts()]
-        return [*command, *environment.options, environment.image_path]
+        command += [*environment.options, environment.image_path]
+        return [*command, "/bin/sh", "-c", WAIT, "wait"]
 
     def build_presence_command(self, environment: EnvironmentSpec) -> list[str]:
         return [self.choose_executable(environment), "inspect", "-p", environment.image_path]

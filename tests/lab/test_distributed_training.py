@@ -23,9 +23,11 @@ from runners.workloads import WORKLOADS
 from tests.conftest import tick_until
 from tests.factories import AdminFactory
 from tests.lab.by_forms import Person
+from tests.lab.conftest import FIRST_BUILD_SECONDS
 from tests.lab.machine import Machine, connected
 from tests.lab.test_launchers import job_of, ran
 from tests.lab.test_presets import SMALL, Smoke, drafted, researcher
+from tests.lab.test_without_python import VERDICTS
 
 __all__ = ["researcher"]
 
@@ -135,6 +137,9 @@ def test_two_processes_train_as_one_behind_every_wall(
     assert losses[0][-1] < losses[0][0], "it learns"
 
 
+LONGER = SMALL | {"steps": "40", "burn_in": "10"}
+MOST_SECONDS = 2400
+"""Of 45 runs, one after the other, on a busy machine: half a minute each and more."""
 SMOKES = {
     "horovod-on-several-nodes": ("horovod", "mpirun"),
     "ddp-on-several-nodes": ("torch", "srun"),
@@ -148,23 +153,32 @@ def find_environments(cluster: Cluster, image: str) -> list[str]:
     return [row.name for row in rows if row.name.startswith(kinds)]
 
 
+@pytest.mark.timeout(FIRST_BUILD_SECONDS + MOST_SECONDS)
 @pytest.mark.parametrize("key", SMOKES)
-def test_a_preset_ends_in_a_table_by_nodes_and_gpus(
+def test_a_preset_of_five_blocks_ends_in_verdicts_by_nodes_and_gpus(
     key: str, researcher: Person, registered: Cluster
 ) -> None:
+    """The table of the study: one process, two on one node, and two on two nodes."""
+    Cluster.objects.update(max_live_jobs=1)  # both nodes are one host: one job would slow another
     image, launcher = SMOKES[key]
-    scales = ", ".join(f"{scale} {launcher}" for scale in ("1x1", "2x1"))
+    scales = [f"{scale} {launcher}" for scale in ("1x1", "1x2", "2x1")]
     names = find_environments(registered, image)
-    assert len(names) == 3
-    made = drafted(researcher, registered, key, Smoke("", typed=SMALL, scales=scales), names)
+    assert len(names) == 3, "on bare metal, in Apptainer and in udocker"
+    smoke = Smoke("", typed=LONGER, scales=", ".join(scales), repeats=5)
+    made = drafted(researcher, registered, key, smoke, names)
     alive = Run.objects.exclude(state__in=Run.FINAL)
-    tick_until(registered, lambda: not alive.exists(), seconds=1200)
+    tick_until(registered, lambda: not alive.exists(), seconds=MOST_SECONDS)
     ended = {(run.state, run.reason, run.message) for run in Run.objects.all()}
     assert ended == {("succeeded", "", "")}
     page = BeautifulSoup(researcher.get("comparison", made.pk, section="all").text, "html.parser")
     text = page.get_text(" ", strip=True)
-    for words in ("Weak scaling", "(x ", f"2x1 {launcher}", *names):
+    for words in ("Weak scaling", "(x ", *scales, *names):
         assert words in text, words
+    assert "NO INFERENCE" not in text
+    assert "PROVISIONAL" not in text
+    verdicts = [each.get_text(strip=True) for each in page.select(".verdict")]
+    assert len(verdicts) >= len(scales) * (len(names) - 1)
+    assert set(verdicts) <= VERDICTS, verdicts
 
 
 @each
@@ -177,7 +191,8 @@ def test_a_rank_that_is_killed_in_the_middle_is_named(
     page = researcher.get("workload_new", kind="cnn")
     researcher.send(page, "?kind=cnn", name="endless", **typed, **library)
     names = find_environments(registered, image)
-    rows = list(registered.environments.filter(name__in=names[:2]).order_by("pk"))
+    rows = list(registered.environments.filter(name__in=names).order_by("pk"))
+    assert len(rows) == 3, "on bare metal, in Apptainer and in udocker"
     researcher.send(
         researcher.get("experiment_new", cluster=registered.pk),
         "",

@@ -198,6 +198,17 @@ def test_a_program_that_takes_too_long_ends_in_every_runtime(cluster, environmen
     assert cluster.lab.execute(["pgrep", "-af", mark]).stdout == ""
 
 
+def test_a_program_that_is_killed_is_known_to_be_in_every_runtime(cluster, environments):
+    """Also after a child of its ended well, whose exit code PRoot would return."""
+    script = "/bin/true & wait; echo killed now; kill -KILL $$"
+    job, files = run_block(cluster, script, *environments.values())
+    record = read_record(files)
+    for run in job.runs:
+        ran = record.runs[run.uid]
+        assert (ran.exit_code, ran.failure) == (137, ""), run.environment.label
+        assert ran.output_tail.strip() == "killed now", run.environment.label
+
+
 def test_one_container_of_udocker_starts_on_many_nodes_at_once(cluster, environments):
     """In R1 each start writes a configuration of its own, which no other may take."""
     wall = RUNTIMES["udocker"]().wrap(Inside(environments["udocker R1"], "/"))

@@ -13,8 +13,9 @@ from experiments import demo
 from experiments.clusters import preflights
 from experiments.models import Cluster, Experiment, StagedImage
 from lab.client import Lab, ensure_lab, stop_lab
+from runners.jobs import EnvironmentSpec
 from runners.preflight.modes import WORKS
-from runners.runtimes import UDocker
+from runners.runtimes import Inside, UDocker
 from tests.factories import AdminFactory
 from tests.lab.by_forms import Person
 from tests.lab.test_presets import researcher
@@ -101,6 +102,7 @@ def test_every_mode_is_compared_up_to_a_verdict(
     containers = [("udocker", "udocker", mode) for mode in MODES]
     add_environments(researcher, registered, "/scratch/sysbench/image.tar", place, containers)
     expect_driver_files(researcher, lab)
+    expect_kills_to_be_seen(lab)
     environments = list(registered.environments.filter(name__startswith="small").order_by("pk"))
     assert len(environments) == 1 + len(MODES)
     program = add_program(researcher, "sysbench")
@@ -141,6 +143,17 @@ def expect_driver_files(person: Person, lab: Lab) -> None:
                 person.get("image", form.image_id), reverse("staged_verify", args=[form.pk])
             )
     finish_operations(forms[0].cluster)
+
+
+def expect_kills_to_be_seen(lab: Lab) -> None:
+    """Expect 137 of a program that is killed after a child of its ended well, in each mode."""
+    program = ["/bin/sh", "-c", "/bin/true & wait; kill -KILL $$"]
+    codes = {}
+    for form in StagedImage.objects.filter(format="udocker"):
+        environment = EnvironmentSpec("", "udocker", mode=form.mode, image_path=form.path)
+        wall = UDocker().wrap(Inside(environment, "/"))
+        codes[form.mode] = lab.execute([*wall, *program], user="researcher").returncode
+    assert codes == dict.fromkeys(MODES, 137)
 
 
 def expect_refusals(person: Person, cluster: Cluster, made: Experiment) -> None:

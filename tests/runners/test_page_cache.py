@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,18 @@ def test_a_job_prepares_each_run_and_keeps_what_was_found(
         assert run.page_cache.endswith(" % of 8.0 MB in 2 files were in memory")
 
 
+def test_what_lists_the_files_has_ended_before_they_leave_memory(
+    runner: Any, block: Any, program: Any, tree: Path, tmp_path: Path
+) -> None:
+    """Its interpreter is among them, and what is being executed stays."""
+    ended = tmp_path / "ended"
+    listing = f"echo '{tree}'; exec >&-; sleep 0.5; : >'{ended}'; exit"
+    job = prepared(block(program(f'case "$*" in *sys.path*) {listing} ;; esac')), COLD)
+    finished(runner, job, runner.submit(job))
+    prepared_file = Path(job.locate_run(job.runs[0]), "page_cache.json")
+    assert prepared_file.stat().st_mtime > ended.stat().st_mtime
+
+
 def test_a_run_that_cannot_be_cold_fails_with_the_reason_and_the_next_one_goes_on(
     runner: Any, block: Any, program: Any, tree: Path
 ) -> None:
@@ -185,8 +198,42 @@ def test_it_can_be_had_where_images_are_files_that_a_user_can_read() -> None:
     assert "without an interpreter" in page_cache.why_not_prepared("bare_metal", "", "none")
     for runtime, form in (("apptainer", "sif"), ("udocker", "udocker"), ("enroot", "squashfs")):
         assert page_cache.why_not_prepared(runtime, form, "python3") == ""
-    for runtime, form in (("podman", "podman"), ("enroot", "enroot"), ("shifter", "shifter")):
+    assert page_cache.why_not_prepared("podman", "podman", "python3") == ""
+    for runtime, form in (("docker", "docker"), ("enroot", "enroot"), ("shifter", "shifter")):
         assert "no user of the node" in page_cache.why_not_prepared(runtime, form, "python3")
+
+
+PODMAN = """#!/bin/sh
+case $1 in
+create) echo "$*" >>asked; echo Warning >&2; echo the-container ;;
+inspect) if [ "$4" = the-container ]; then echo "$PWD/top/diff:$PWD/base layer/diff"; fi ;;
+unshare) shift; exec "$@" ;;
+*) echo "$*" >>asked; echo done ;;
+esac
+"""
+
+
+def test_podmans_layers_are_those_that_its_container_is_made_of(tmp_path: Path) -> None:
+    """Also the copies for the user's numbers, of which `podman inspect` says nothing."""
+    for folder in ("top/diff", "top/diff1", "top/work", "base layer/diff"):
+        (tmp_path / folder).mkdir(parents=True)
+    podman = tmp_path / "podman"
+    podman.write_text(PODMAN)
+    podman.chmod(0o755)
+    environment = EnvironmentSpec(
+        "box", "podman", executable=str(podman), options=("--ulimit=core=0",), image_path="sha256:1"
+    )
+    command = page_cache.build_places_command(environment)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stdout.splitlines() == [
+        str(tmp_path / folder) for folder in ("top/diff", "top/diff1", "base layer/diff")
+    ]
+    assert (tmp_path / "asked").read_text().splitlines() == [
+        "create --pull=never --userns=keep-id --ulimit=core=0 sha256:1 true",
+        "rm the-container",
+    ]
+    assert page_cache.build_reading_command(environment) == [str(podman), "unshare"]
+    assert page_cache.build_reading_command(SIF) == []
 
 
 @pytest.mark.parametrize("kind", WORKLOADS)

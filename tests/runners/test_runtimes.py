@@ -13,7 +13,7 @@ from runners.runtimes import RUNTIMES, Inside, Runtime
 from runners.runtimes.base import CLEAN
 from runners.runtimes.docker import AS_THE_USER
 from runners.runtimes.enroot import START_IN
-from runners.runtimes.udocker import ALONE
+from runners.runtimes.udocker import ALONE, WAIT
 from tests.runners.golden_scripts import FOLDER, block, typical
 
 DOCS = (Path(__file__).parents[2] / "docs" / "runtimes.md").read_text()
@@ -51,6 +51,7 @@ def expand_spans(cells: list[str], kind: str) -> list[list[str]]:
         "CLEAN": CLEAN,
         "AS_THE_USER": AS_THE_USER,
         "START_IN": START_IN,
+        "WAIT": WAIT,
     }
     expanded = []
     for span in re.findall(r"`([^`]+)`", " ".join(cells)):
@@ -235,6 +236,48 @@ def test_every_runtime_says_how_to_ask_for_its_version():
     for kind in CONTAINERS:
         asked = RUNTIMES[kind]().build_version_command("/opt/bin/it")
         assert asked[0] == "/opt/bin/it", kind
+
+
+def wait_for(*program: str) -> subprocess.CompletedProcess[str]:
+    """Start a program as udocker does: by a shell that waits for it."""
+    return subprocess.run(
+        ["/bin/sh", "-c", WAIT, "wait", *program], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        *(("true", 0), ("exit 7", 7), ("exit 255", 255)),
+        *((f"true & wait; kill -{name} $$", 128 + name) for name in (1, 2, 6, 9, 10, 11, 15)),
+    ],
+)
+def test_the_shell_in_udockers_containers_returns_how_the_program_ended(
+    script: str, code: int
+) -> None:
+    done = wait_for("/bin/sh", "-c", f"echo out; echo err >&2; {script}")
+    assert (done.returncode, done.stdout, done.stderr) == (code, "out\n", "err\n")
+
+
+def test_the_shell_in_udockers_containers_passes_arguments_on() -> None:
+    odd = ["-x", "it's $(a)", "", "a\nb"]
+    done = wait_for("/usr/bin/printf", "<%s>", *odd)
+    assert done.stdout == "".join(f"<{word}>" for word in odd)
+    assert wait_for("/none").returncode == 127
+
+
+def test_a_signal_for_all_is_the_programs_to_answer() -> None:
+    """As when a job is cancelled: a program that saves its state takes its time."""
+    script = "trap 'echo saved; exit 9' TERM; kill -TERM 0; while :; do sleep 0.01; done"
+    done = subprocess.run(
+        ["/bin/sh", "-c", WAIT, "wait", "/bin/sh", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
+        timeout=20,
+    )
+    assert (done.returncode, done.stdout) == (9, "saved\n")
 
 
 @pytest.mark.parametrize(

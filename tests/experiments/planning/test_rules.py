@@ -50,18 +50,18 @@ def test_a_cold_page_cache_is_refused_where_it_cannot_be_had(asked: dict[str, An
     cluster = asked["cluster"]
     row = WorkloadFactory(name="cold start", kind="startup", parameters={"page_cache": "cold"})
     assert list_refusals(**asked | {"workloads": [row]}) == {}
-    podman = ContainerFactory(
+    docker = ContainerFactory(
         name="box",
         cluster=cluster,
-        runtime=RuntimeFactory(cluster=cluster, kind="podman"),
-        staged_image=StagedImageFactory(cluster=cluster, format="podman"),
+        runtime=RuntimeFactory(cluster=cluster, kind="docker"),
+        staged_image=StagedImageFactory(cluster=cluster, format="docker"),
     )
-    environments = [asked["baseline"], podman]
+    environments = [asked["baseline"], docker]
     (refused,) = list_refusals(**asked | {"workloads": [row], "environments": environments})[
         "environments"
     ]
     assert refused == (
-        "box cannot have a cold or warm page cache, which cold start asks for: Podman keeps this "
+        "box cannot have a cold or warm page cache, which cold start asks for: Docker keeps this "
         "image where no user of the node can reach its files. Leave it out, or leave the page "
         "cache as it is."
     )

@@ -806,7 +806,7 @@ version=(/scratch/tools/udocker version)
 ready=(sh -c $'root=$("$0" inspect -p "$1") && cd "$root" && shift || exit\nset -f\nfor mount; do\n    place=${mount#*:}\n    if [ ! -d "${mount%%:*}" ]; then place=${place%/*}; fi\n    path=$PWD\n    IFS=/\n    for part in $place; do\n        if [ -z "$part" ]; then continue; fi\n        path=$path/$part\n        if mkdir "$path" 2>/dev/null; then printf \'%s\\n\' "$path"; fi\n    done\ndone' /scratch/tools/udocker numpy-p1 '/scratch/jo'"'"'s work/jobs/5a3f-1:/scratch/jo'"'"'s work/jobs/5a3f-1')
 launch=(mpirun -np 4 --map-by ppr:2:node --bind-to none --mca btl '^openib')
 hands_gpus=yes
-wall=(/usr/bin/env UDOCKER_DEFAULT_EXECUTION_MODE=P1 /scratch/tools/udocker --quiet run --nobanner --entrypoint= '--workdir=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/0-0c0de' '--volume=/scratch/jo'"'"'s work/jobs/5a3f-1:/scratch/jo'"'"'s work/jobs/5a3f-1' numpy-p1)
+wall=(/usr/bin/env UDOCKER_DEFAULT_EXECUTION_MODE=P1 /scratch/tools/udocker --quiet run --nobanner --entrypoint= '--workdir=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/0-0c0de' '--volume=/scratch/jo'"'"'s work/jobs/5a3f-1:/scratch/jo'"'"'s work/jobs/5a3f-1' numpy-p1 /bin/sh -c 'trap : HUP INT QUIT TERM USR1 USR2; exec 9>&2 2>/dev/null; (exec "$@" 2>&9 9>&-); exit "$?"' wait)
 variables=('TARE_RUN=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/0-0c0de' 'HOME=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/0-0c0de' LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONNOUSERSITE=1)
 program=(/opt/tare/bin/python '/scratch/jo'"'"'s work/jobs/5a3f-1/payload/main.py' '/scratch/jo'"'"'s work/jobs/5a3f-1/runs/0-0c0de/spec.json')
 run 0c0de runs/0-0c0de

@@ -628,7 +628,7 @@ runtime=/scratch/tools/udocker
 image=numpy-p1
 present=(/scratch/tools/udocker inspect -p numpy-p1)
 version=(/scratch/tools/udocker version)
-wall=(/usr/bin/env UDOCKER_DEFAULT_EXECUTION_MODE=P1 /scratch/tools/udocker --quiet run --nobanner --entrypoint= '--workdir=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/2-2c0de' '--volume=/scratch/jo'"'"'s work/jobs/5a3f-1:/scratch/jo'"'"'s work/jobs/5a3f-1' numpy-p1)
+wall=(/usr/bin/env UDOCKER_DEFAULT_EXECUTION_MODE=P1 /scratch/tools/udocker --quiet run --nobanner --entrypoint= '--workdir=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/2-2c0de' '--volume=/scratch/jo'"'"'s work/jobs/5a3f-1:/scratch/jo'"'"'s work/jobs/5a3f-1' numpy-p1 /bin/sh -c 'trap : HUP INT QUIT TERM USR1 USR2; exec 9>&2 2>/dev/null; (exec "$@" 2>&9 9>&-); exit "$?"' wait)
 variables=("${visible_gpus[@]}" 'TARE_RUN=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/2-2c0de' 'HOME=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/2-2c0de' LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONNOUSERSITE=1)
 program=(/opt/tare/bin/python '/scratch/jo'"'"'s work/jobs/5a3f-1/payload/main.py' '/scratch/jo'"'"'s work/jobs/5a3f-1/runs/2-2c0de/spec.json')
 run 2c0de runs/2-2c0de

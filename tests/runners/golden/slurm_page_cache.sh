@@ -132,16 +132,17 @@ fail() {
 
 # Bring what the run will read into the page cache, or out of it. The run fails where that cannot be had.
 prepare_page_cache() {
-    local code places said="$directory/page_cache.txt"
-    mapfile -t places < <("${files_of_image[@]}" 2>/dev/null)
-    if [ "${#places[@]}" = 0 ]; then
+    local code listed places said="$directory/page_cache.txt"
+    listed=$("${files_of_image[@]}" 2>/dev/null) # waits for it to end: what it runs cannot leave memory
+    if [ -z "$listed" ]; then
         fail "page cache not cold: nothing says where the files of the image, or of Python, lie"
     fi
+    mapfile -t places <<<"$listed"
     ( # as in `step`
         trap - TERM
         echo "$BASHPID" >"$job/.process"
         if [ -e "$job/.terminated" ]; then exit 143; fi
-        exec timeout --kill-after=10 120 python3 -B -E -s "$job/payload/page_cache.py" cold \
+        exec timeout --kill-after=10 120 "${reader[@]}" python3 -B -E -s "$job/payload/page_cache.py" cold \
             "$directory/page_cache.json" "${places[@]}" "${files_of_data[@]}"
     ) >"$said" 2>&1
     code=$?
@@ -624,6 +625,7 @@ present=(true)
 version=(true)
 files_of_image=(env /scratch/software/numpy/bin/python -B -s -c $'import os, sys\nfor path in sys.path[1:]:\n    if os.path.isdir(path): print(path)\nprint(os.path.realpath(sys.executable))')
 files_of_data=(/data/mnist)
+reader=()
 wall=()
 variables=("${visible_gpus[@]}" 'TARE_RUN=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/0-0c0de' 'HOME=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/0-0c0de' LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONNOUSERSITE=1)
 program=(/scratch/software/numpy/bin/python '/scratch/jo'"'"'s work/jobs/5a3f-1/payload/main.py' '/scratch/jo'"'"'s work/jobs/5a3f-1/runs/0-0c0de/spec.json')
@@ -640,6 +642,7 @@ present=(test -e '/scratch/images/numpy'"'"'s own.sif')
 version=(apptainer --version)
 files_of_image=(printf '%s\n' '/scratch/images/numpy'"'"'s own.sif')
 files_of_data=(/scratch/data/mnist)
+reader=()
 wall=(apptainer --silent exec --cleanenv --no-home '--pwd=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/1-1c0de' --nv '--bind=/scratch/jo'"'"'s work/jobs/5a3f-1:/scratch/jo'"'"'s work/jobs/5a3f-1' --bind=/scratch/data:/data --unsquash '/scratch/images/numpy'"'"'s own.sif')
 variables=("${visible_gpus[@]}" 'TARE_RUN=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/1-1c0de' 'HOME=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/1-1c0de' LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONNOUSERSITE=1 OMP_PROC_BIND=close)
 program=(/opt/tare/bin/python '/scratch/jo'"'"'s work/jobs/5a3f-1/payload/main.py' '/scratch/jo'"'"'s work/jobs/5a3f-1/runs/1-1c0de/spec.json')
@@ -656,7 +659,8 @@ present=(/scratch/tools/udocker inspect -p numpy-p1)
 version=(/scratch/tools/udocker version)
 files_of_image=(/scratch/tools/udocker inspect -p numpy-p1)
 files_of_data=()
-wall=(/usr/bin/env UDOCKER_DEFAULT_EXECUTION_MODE=P1 /scratch/tools/udocker --quiet run --nobanner --entrypoint= '--workdir=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/2-2c0de' '--volume=/scratch/jo'"'"'s work/jobs/5a3f-1:/scratch/jo'"'"'s work/jobs/5a3f-1' numpy-p1)
+reader=()
+wall=(/usr/bin/env UDOCKER_DEFAULT_EXECUTION_MODE=P1 /scratch/tools/udocker --quiet run --nobanner --entrypoint= '--workdir=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/2-2c0de' '--volume=/scratch/jo'"'"'s work/jobs/5a3f-1:/scratch/jo'"'"'s work/jobs/5a3f-1' numpy-p1 /bin/sh -c 'trap : HUP INT QUIT TERM USR1 USR2; exec 9>&2 2>/dev/null; (exec "$@" 2>&9 9>&-); exit "$?"' wait)
 variables=("${visible_gpus[@]}" 'TARE_RUN=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/2-2c0de' 'HOME=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/2-2c0de' LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONNOUSERSITE=1)
 program=(/opt/tare/bin/python '/scratch/jo'"'"'s work/jobs/5a3f-1/payload/main.py' '/scratch/jo'"'"'s work/jobs/5a3f-1/runs/2-2c0de/spec.json')
 run 2c0de runs/2-2c0de
