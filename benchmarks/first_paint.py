@@ -89,7 +89,10 @@ def open_browser() -> Iterator[Any]:
 
     # Django would refuse statements beside Playwright's event loop.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
-    path = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    names = ("chromium-headless-shell", "chromium", "chromium-browser")
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if path is None:
+        raise SystemExit("This needs Chromium: apt-get install chromium-headless-shell.")
     with sync_playwright() as playwright:
         arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
         browser = playwright.chromium.launch(executable_path=path, args=arguments)

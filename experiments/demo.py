@@ -126,6 +126,13 @@ def register_lab(facts: Mapping[str, Any], owner: User) -> Cluster:
     return cluster
 
 
+def register_images(
+    cluster: Cluster, built: Mapping[str, Mapping[str, Any]], owner: User
+) -> list[Environment]:
+    """Write all images that the lab has built (`images` of its lab.json), with environments."""
+    return [row for made in built.values() for row in register_image(cluster, made, owner)]
+
+
 @transaction.atomic
 def register_image(cluster: Cluster, made: Mapping[str, Any], owner: User) -> list[Environment]:
     """Write one built image, its staged forms and the matching bare-metal environment."""

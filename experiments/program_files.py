@@ -57,7 +57,8 @@ def describe_programs(
         if {run.get(name) for run in baseline} != {run.get(name) for run in environment}
     )
     if differing:
-        return f"The program is another one on both sides: {_listed(differing)} differ."
+        verb = "differs" if len(differing) == 1 else "differ"
+        return f"The program is another one on both sides: {_listed(differing)} {verb}."
     count = len(libraries)
     linked = f" and {count} linked librar{'y' if count == 1 else 'ies'}" * bool(count)
     names = _listed([name.removeprefix(PROGRAM) for name in files])

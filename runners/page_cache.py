@@ -62,8 +62,12 @@ def _find_outside(environment: EnvironmentSpec, folder: str) -> str:
     if environment.runtime == BARE_METAL:
         return folder
     inside = PurePosixPath(folder)
-    for bind in environment.binds:
-        outer, _, inner = bind.partition(":")
-        if inside.is_relative_to(inner or outer):
-            return str(PurePosixPath(outer) / inside.relative_to(inner or outer))
-    return ""
+    covering = [
+        (inner or outer, outer)
+        for outer, _, inner in (bind.partition(":") for bind in environment.binds)
+        if inside.is_relative_to(inner or outer)
+    ]
+    if not covering:
+        return ""
+    inner, outer = max(covering, key=lambda bind: len(PurePosixPath(bind[0]).parts))  # the inmost
+    return str(PurePosixPath(outer) / inside.relative_to(inner))

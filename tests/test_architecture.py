@@ -48,6 +48,7 @@ MAY_IMPORT = {
     "experiments.images.advisories": {"experiments", "runners", "django", "packaging"},
     "experiments.imports": {
         "experiments.imports",
+        "runners.payload.strict_tar",
         "runners.workloads.results",
         "runners.workloads.running_rates",
     },
@@ -234,8 +235,9 @@ ROOMS = {
         "snapshot_facts snapshots statistics",
         "admin": "access execution help_targets images models planning software",
         "demo": "access clusters execution models software",
-        "management": "access clusters comparisons demo deposits encryption execution health "
-        "images imports liveness models notifications notify recurring signing software statistics",
+        "management": "access clusters code_copies comparisons demo deposits encryption execution "
+        "health images imports liveness models notifications notify recurring signing software "
+        "statistics",
         "apps": "execution settings_checks",
     },
     "dashboard": {
@@ -257,7 +259,8 @@ ROOMS = {
         "docs": "typed_requests",
         "search": "docs typed_requests",
         "templatetags": "access charts docs",
-        "clusters": "access form_styles lists live_parts typed_requests",
+        "code_copies": "access typed_requests",
+        "clusters": "access code_copies form_styles lists live_parts typed_requests",
         "comparisons": "access charts drawings environment_symbols form_styles lists "
         "live_parts typed_requests",
         "health": "access live_parts typed_requests",
@@ -266,7 +269,6 @@ ROOMS = {
         "catalogue": "access images lists live_parts typed_requests",
         "software": "access catalogue file_fields form_styles typed_requests",
         "data_sets": "access catalogue form_styles typed_requests",
-        "code_copies": "access typed_requests",
         "imports": "access form_styles typed_requests uploads",
         "planning": "access catalogue code_copies file_fields form_problems form_styles "
         "typed_requests",

@@ -86,7 +86,7 @@ def remove_code_copy(request: ApiRequest, pk: Key) -> HttpResponse:
 
 def _find_copy(request: ApiRequest, pk: int) -> CodeCopy:
     """Return a copy of code that one may view. Raises Http404 or Problem 403."""
-    rows = CodeCopy.objects.visible_to(request.user).select_related("cluster", "owner")
+    rows = code_requests.list_visible_copies(request.user).select_related("cluster", "owner")
     row = get_object_or_404(rows, pk=pk)
     refuse(why_not_add(request.user, CodeCopy))
     return row

@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from django.urls import reverse
 from ninja import Field, Schema
 
+from experiments.code_copies.code_requests import list_visible_copies
 from experiments.models import (
     Cluster,
     CodeCopy,
@@ -167,7 +168,7 @@ def describe_data_copy(row: DataCopy) -> DataCopySchema:
 
 def select_code_copies(user: Any) -> QuerySet[Any]:
     """Return the copies of code that `user` may view."""
-    return CodeCopy.objects.visible_to(user).select_related("cluster")
+    return list_visible_copies(user).select_related("cluster")
 
 
 def describe_code_copy(row: CodeCopy) -> CodeCopySchema:

@@ -40,6 +40,8 @@ from experiments.access import audit
 from experiments.access.permissions import why_not_add
 from experiments.models import Workload
 from experiments.planning import workloads
+from experiments.planning.closed_sums import find_closed_files
+from experiments.presets.commands import SENT
 from runners.workloads import WORKLOADS
 from runners.workloads.parameters import join_arguments
 
@@ -159,7 +161,7 @@ def _fill_in(
     if problems:
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, INVALID, problems)
     form_class = choose_form(row.kind)
-    extra = _list_rows(row, cleaned) if issubclass(form_class, CommandForm) else {}
+    extra = _list_rows(request, row, cleaned) if issubclass(form_class, CommandForm) else {}
 
     def make(*bound: Any) -> WorkloadForm:
         if bound:
@@ -175,11 +177,14 @@ def _fill_in(
     return fill_in(make, sent | texts, make_uploads(files or {}, {CODE_FILE: code_file}))
 
 
-def _list_rows(row: Workload, parameters: Mapping[str, Any]) -> dict[str, list[str]]:
+def _list_rows(
+    request: ApiRequest, row: Workload, parameters: Mapping[str, Any]
+) -> dict[str, list[str]]:
     """Return what the form of a command sends of metrics and of files that are here already."""
     now = row.parameters
     kept = parameters.get(FILES, now.get(FILES, {}))
-    here = {file.name for file in list_known_files(kept)}
+    closed = find_closed_files(set(kept.values()) - SENT.keys(), request.user)
+    here = {file.name for file in list_known_files(kept) if file.sha256 not in closed}
     problems = [
         FieldProblem(f"parameters.{FILES}.{name}", NOT_HERE.format(name))
         for name in kept.keys() - here

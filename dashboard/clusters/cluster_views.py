@@ -23,6 +23,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.access.rights import changeable_row, require, visible_row
+from dashboard.code_copies.code_copy_views import describe_unused_code
 from dashboard.lists import WordFilter, make_listing
 from dashboard.typed_requests import Request
 from experiments.access.permissions import why_not_change, why_not_write_setup_lines
@@ -123,6 +124,7 @@ def cluster(request: Request, pk: int) -> HttpResponse:
     has_ever_had_a_rule = row.retention_days is not None or row.removal_checked_at is not None
     if not request.htmx and not row.recorded:
         context["aa_verdicts"] = list_last_aa_verdicts(row, request.user)
+        context["unused_code"] = describe_unused_code(row, request.user)
     if not request.htmx and has_ever_had_a_rule:
         context["retention"] = summarize(row)
     template = "clusters/detail.html" + ("#live" if request.htmx else "")

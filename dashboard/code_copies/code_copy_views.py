@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
+from django.db.models import Count, Sum
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_POST
@@ -17,6 +18,9 @@ from experiments.code_copies import code_requests
 from experiments.code_copies.archives import find_kept
 from experiments.images import staging
 from experiments.models import Cluster, CodeArchive, CodeCopy, Operation, User, Workload
+
+MOST_SHOWN = 20
+"""So many unused copies are shown on the page of a cluster, the largest ones."""
 
 
 @require_POST
@@ -56,7 +60,7 @@ def _remove(request: Request, row: CodeCopy) -> None:
 
 
 def _request(request: Request, pk: int, ask: Callable[[CodeCopy], object]) -> HttpResponse:
-    rows = CodeCopy.objects.visible_to(request.user).select_related("cluster", "owner")
+    rows = code_requests.list_visible_copies(request.user).select_related("cluster", "owner")
     row = get_object_or_404(rows, pk=pk)
     require(permissions.why_not_add(request.user, CodeCopy))
     try:
@@ -65,7 +69,17 @@ def _request(request: Request, pk: int, ask: Callable[[CodeCopy], object]) -> Ht
         messages.error(request, str(refusal))
     keys = code_requests.list_workloads_of(row.source).values("pk")
     shown = Workload.objects.visible_to(request.user).filter(pk__in=keys).order_by("pk").first()
-    return redirect("workload", pk=shown.pk) if shown else redirect("catalogue")
+    return redirect("workload", pk=shown.pk) if shown else redirect("cluster", pk=row.cluster_id)
+
+
+def describe_unused_code(cluster: Cluster, user: User) -> dict[str, Any]:
+    """Return what a cluster's page shows of the code there that no workload names any more."""
+    rows = code_requests.list_visible_copies(user).filter(cluster=cluster)
+    unused = code_requests.list_unused_copies(rows)
+    totals = unused.aggregate(count=Count("pk"), size_bytes=Sum("size_bytes"))
+    shown = list(unused.select_related("owner", "cluster")[:MOST_SHOWN]) if totals["count"] else []
+    removable = permissions.list_changeable_keys(user, shown)
+    return {**totals, "copies": shown, "removable": removable}
 
 
 def describe_code(workload: Workload, user: User) -> dict[str, Any]:
@@ -73,8 +87,7 @@ def describe_code(workload: Workload, user: User) -> dict[str, Any]:
     source = code_requests.find_code(workload)
     if source is None:
         return {}
-    seen = Cluster.objects.visible_to(user)
-    rows = CodeCopy.objects.of_source(source).filter(cluster__in=seen.values("pk"))
+    rows = code_requests.list_visible_copies(user).of_source(source)
     placed = list(rows.select_related("cluster", "owner"))
     about = Operation.objects.filter(code_copy__in=placed).defer("script", "result")
     alive = list(about.exclude(state__in=Operation.FINAL).select_related("code_copy__cluster"))

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 
 from experiments.statistics import numbers
 
+MOST_OPEN = 20
+"""Facts that differ and are shown at once; the others are folded, unless they were searched for."""
 MOST_FACTS = 300
 """Of each list that a page shows; the search finds the others."""
 MOST_VALUES = 3
 """Values of one fact that stand in one line; more of them stand below each other."""
 MOST_LINES = 8
 LONGEST_TEXT = 600
+PACKAGE = "package "
+"""How the names of facts begin that are versions of packages."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class PairedFacts:
     """The facts of two sides, ready to be shown."""
 
     differing: list[PairedFact]
+    folded: list[PairedFact]
+    """Others that differ, shown when they are opened."""
     same: list[PairedFact]
     differing_count: int
     same_count: int
@@ -54,7 +60,7 @@ class PairedFacts:
     @property
     def more(self) -> int:
         """Return how many differing facts are left out."""
-        return self.differing_count - len(self.differing)
+        return self.differing_count - len(self.differing) - len(self.folded)
 
     @property
     def more_same(self) -> int:
@@ -62,17 +68,23 @@ class PairedFacts:
 
 
 def make_paired_facts(facts: Iterable[PairedFact], search_text: str = "") -> PairedFacts:
-    """Part the facts that contain all words of `search_text` into those that differ and others."""
+    """Part the facts that contain all words of `search_text` into those that differ and others.
+
+    Packages come last among those that differ: there may be hundreds of them.
+    """
     words = search_text.lower().split()
     chosen = [
         fact
         for fact in facts
         if all(word in f"{fact.name} {fact.left} {fact.right}".lower() for word in words)
     ]
-    differing = [fact for fact in chosen if fact.differs]
+    differing = sorted((fact for fact in chosen if fact.differs), key=_is_of_package)
+    shown = [_shorten(fact) for fact in differing[:MOST_FACTS]]
+    open_count = MOST_FACTS if words else MOST_OPEN
     same = [fact for fact in chosen if not fact.differs]
     return PairedFacts(
-        [_shorten(fact) for fact in differing[:MOST_FACTS]],
+        shown[:open_count],
+        shown[open_count:],
         [_shorten(fact) for fact in same[:MOST_FACTS]],
         len(differing),
         len(same),
@@ -102,6 +114,11 @@ def name_values(values: Iterable[str]) -> str:
     """Return all values as text, many of them in lines; a dash where there are none."""
     names = sorted(values)
     return (", " if len(names) <= MOST_VALUES else "\n").join(names) or numbers.MISSING
+
+
+def _is_of_package(fact: PairedFact) -> bool:
+    """Return whether a fact is a package's version; an environment's name may stand before it."""
+    return fact.name.rpartition(": ")[2].startswith(PACKAGE)
 
 
 def _shorten(fact: PairedFact) -> PairedFact:

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db.models import Max
 
+from dashboard.comparisons.paired_facts import PACKAGE
 from experiments.comparisons import Comparison, ExperimentComparison
 from experiments.comparisons.comparison_keys import LIBRARIES, identify_method
 from experiments.comparisons.judged_samples import list_compared_runs, list_compared_samples
@@ -27,7 +28,6 @@ FACTS = (
 """Facts of a snapshot that are printed, in this order."""
 PACKAGES = ("tensorflow", "torch", "jax", "numpy")
 """Packages whose versions are printed; the others are counted."""
-PACKAGE = "package "
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from dashboard.planning.sent_files import (
     keep_known_files,
     list_files_sent_before,
     list_known_files,
+    make_key,
 )
 from dashboard.planning.workload_forms import FORMS, WorkloadForm
 from dashboard.typed_requests import Request
@@ -33,7 +34,8 @@ from experiments.code_copies.archives import (
     find_kept,
     keep_archive,
 )
-from experiments.models import CodeArchive, SentFile, Workload
+from experiments.models import CodeArchive, SentFile, User, Workload
+from experiments.planning.closed_sums import is_closed_archive
 from experiments.presets.commands import group_commands
 from experiments.presets.programs import Ready
 from runners.workloads import patterns
@@ -142,11 +144,12 @@ class CommandForm(WorkloadForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.user: User = kwargs["user"]
         parameters = self.instance.parameters
         reads = {"reads": self.data.get("read", "")}
         if self.is_bound:
             self.metrics = Metrics(self.data, prefix="metric", form_kwargs=reads)
-            self.sending = list_files_sent_before(self.data)
+            self.sending = list_files_sent_before(self.data, self.user)
         else:
             rows = parameters.get("metrics", [])
             spare = max(SPARE_ROWS, FEWEST_ROWS - len(rows))
@@ -159,10 +162,10 @@ class CommandForm(WorkloadForm):
         """Return the form with what was sent; while somebody is typing, without error messages."""
         if request.POST.get("action") not in STILL_TYPING:
             return super().begin(request, row, kind)
-        row.parameters = read_typed_parameters(request.POST)
+        row.parameters = read_typed_parameters(request.POST, request.user)
         shown = {name: request.POST.get(name, "") for name in ("name", "time_limit_seconds", "log")}
         form = cls(initial=shown, instance=row, kind=kind, user=request.user)
-        form.sending = list_files_sent_before(request.POST)
+        form.sending = list_files_sent_before(request.POST, request.user)
         try:
             new = cls.base_fields["uploads"].clean(request.FILES.getlist("uploads"))
             form.send(new)
@@ -229,7 +232,8 @@ class CommandForm(WorkloadForm):
         cleaned = super().clean()
         parameters = getattr(self, "parameters", {})
         if sha256 := parameters.get(ARCHIVE):
-            if find_kept(sha256) is None:
+            is_stated = not cleaned.get("code_file")
+            if find_kept(sha256) is None or (is_stated and is_closed_archive(sha256, self.user)):
                 self.add_error(ARCHIVE, "No archive with this sha256 is on this site: send it.")
             elif why := explain_missing_file(parameters["argv"], sha256):
                 self.add_error("argv", f"{self.fields['argv'].label} {why}.")
@@ -246,6 +250,11 @@ class CommandForm(WorkloadForm):
             for number, row in rows
             for problem in list_problems(row)
         ]
+
+    @property
+    def keyed_files(self) -> list[tuple[str, Sending]]:
+        """Return the files that are sent, each with the key that proves it was shown."""
+        return [(make_key(file.sha256, self.user), file) for file in self.sending]
 
     @property
     def code_fields(self) -> list[BoundField]:
@@ -267,7 +276,10 @@ class CommandForm(WorkloadForm):
         source = self.data if self.is_bound else {}
         log = source.get("log", "") or self.initial.get("log", "")
         return try_patterns(
-            read_typed_parameters(self.data) if self.is_bound else self.instance.parameters, log
+            read_typed_parameters(self.data, self.user)
+            if self.is_bound
+            else self.instance.parameters,
+            log,
         )
 
 
@@ -279,7 +291,7 @@ def name_metric_fields(rows: Sequence[Mapping[str, str]]) -> dict[str, list[str]
     return fields
 
 
-def read_typed_parameters(data: Mapping[str, Any]) -> dict[str, Any]:
+def read_typed_parameters(data: Mapping[str, Any], user: User) -> dict[str, Any]:
     """Return the parameters as far as they have been typed, valid or not."""
     total = data.get("metric-TOTAL_FORMS", "0")
     count = min(int(total), MOST_METRICS) if total.isdecimal() and len(total) < 5 else 0
@@ -296,7 +308,7 @@ def read_typed_parameters(data: Mapping[str, Any]) -> dict[str, Any]:
         **{name: data[name] for name in plain if name in data},
         "read": data.get("read") or "recorder",
         "burn_in": int(burn_in) if re.fullmatch(r"\d{1,6}", burn_in) else 0,
-        "files": {file.name: file.sha256 for file in list_files_sent_before(data)},
+        "files": {file.name: file.sha256 for file in list_files_sent_before(data, user)},
         "metrics": [row for row in rows if row],
     }
 

@@ -7,13 +7,14 @@ from typing import Any
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.access.rights import get_editable, get_readable, require_maker_of
-from dashboard.planning.experiment_forms import ExperimentForm, read_typed_values
+from dashboard.planning.experiment_forms import ExperimentForm
 from dashboard.planning.script_views import describe_script
+from dashboard.planning.sweep_fields import list_sweep_names
 from dashboard.planning.unsaved_views import make_data, read_page
 from dashboard.typed_requests import Request
 from experiments.execution import lifecycle
@@ -71,7 +72,7 @@ def _form(request: Request, experiment: Experiment) -> HttpResponse:
     if request.method == "GET":
         return _open(request, experiment)
     if action == "cluster" or request.htmx.trigger_name == "cluster":
-        initial = read_typed_values(ExperimentForm, request.POST)
+        initial = _read_typed_values(request.POST)
         fresh = ExperimentForm(instance=Experiment(), initial=initial, user=request.user)
         return _page(request, fresh, "#fields" if request.htmx else "", refused)
     form = ExperimentForm(request.POST, instance=experiment, user=request.user)
@@ -95,6 +96,16 @@ def _form(request: Request, experiment: Experiment) -> HttpResponse:
         if page := read_page(request.POST):
             forget_kept(request.user, page.key)
     return _launch(request, saved) if action == "launch" else redirect(saved)
+
+
+def _read_typed_values(data: QueryDict) -> dict[str, Any]:
+    """Return what was typed so far as initial values, for a form that does not judge it yet."""
+    several = {"workloads", "environments"}
+    return {
+        name: data.getlist(name) if name in several else data[name]
+        for name in [*ExperimentForm.base_fields, *list_sweep_names(data)]
+        if name in data
+    }
 
 
 def _open(request: Request, experiment: Experiment) -> HttpResponse:

@@ -10,7 +10,6 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Q
 from django.forms.models import ModelChoiceIteratorValue
-from django.http import QueryDict
 from django.utils import timezone
 from django.utils.choices import CallableChoiceIterator
 
@@ -25,7 +24,6 @@ from dashboard.planning.sweep_fields import (
     WorkloadOption,
     add_sweep_fields,
     list_options,
-    list_sweep_names,
     name_sweep_field,
     plan_variants,
     read_sweeps,
@@ -38,6 +36,7 @@ from dashboard.planning.training_fields import (
 )
 from dashboard.planning.workload_choices import choose_offered
 from dashboard.typed_requests import parse_whole_number
+from experiments.access.own_columns import OwnColumns
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.clusters import preflights
 from experiments.execution.limits import warn_of_gpu_hours
@@ -61,6 +60,7 @@ from experiments.planning.variants import list_chosen, store_sweeps
 
 
 class ExperimentForm(
+    OwnColumns,
     PlanProspects,
     PlanSuggestions,
     RejectionRules,
@@ -393,13 +393,3 @@ class ExperimentForm(
         for errors in self.errors.values():
             data = errors.as_data()
             errors.data = [error for error in data if error.code != "required"]
-
-
-def read_typed_values(form: type[ExperimentForm], data: QueryDict) -> dict[str, Any]:
-    """Return what was typed so far as initial values, for a form that does not judge it yet."""
-    several = {"workloads", "environments"}
-    return {
-        name: data.getlist(name) if name in several else data[name]
-        for name in [*form.base_fields, *list_sweep_names(data)]
-        if name in data
-    }

@@ -8,6 +8,7 @@ from dashboard.typed_requests import parse_whole_number
 from experiments.models import Cluster, Experiment, Partition, User
 from experiments.planning.estimands import explain_why_not_spread, propose_estimand
 from experiments.planning.scale_rules import suggest_scale
+from runners.interpreters import NO_PYTHON
 
 # What the form itself fills in, and so may change with the cluster.
 UNTOUCHED_SCALES: list[list[str]] = [[], ["1x1"], ["1x0"]]
@@ -31,6 +32,7 @@ class PlanSuggestions:
         """Fill in what follows from the cluster; what was typed for it already stays."""
         environments = self.offered_environments
         bare = [row for row in environments if row.is_bare_metal] or environments
+        bare.sort(key=lambda row: row.python == NO_PYTHON)  # most programs need Python
         known = {str(row.pk) for row in environments}
         self.initial["cluster"] = self.chosen_cluster and self.chosen_cluster.pk
         if str(self.initial.get("baseline")) not in known and bare:

@@ -6,7 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.models import SentFile
+from django.core.signing import Signer
+
+from experiments.models import SentFile, User
+from experiments.planning.closed_sums import find_closed_files
 from experiments.presets.commands import SENT
 from runners.workloads.given import MOST_FILES, why_no_file_name
 
@@ -20,14 +23,28 @@ class Sending:
     sha256: str
 
 
-def list_files_sent_before(data: Any) -> list[Sending]:
-    """Return the files that the form lists as sent before, without those to be dropped."""
+def list_files_sent_before(data: Any, user: User) -> list[Sending]:
+    """Return the files that the form lists as sent before, without those to be dropped.
+
+    A check sum alone opens no file of a workload that `user` may not view; the form's own keys do.
+    """
     pairs = [text.partition(" ") for text in data.getlist("kept")[: 2 * MOST_FILES]]
-    dropped = set(data.getlist("drop"))
-    files = {name: sha256 for sha256, _, name in pairs if name not in dropped}
+    dropped, shown = set(data.getlist("drop")), set(data.getlist("shown"))
+    files = {
+        name: sha256
+        for sha256, _, name in pairs
+        if name not in dropped and not why_no_file_name(name)
+    }
+    stated = {sha256 for sha256 in files.values() if make_key(sha256, user) not in shown}
+    closed = find_closed_files(stated - SENT.keys(), user)
     return list_known_files(
-        {name: sha256 for name, sha256 in files.items() if not why_no_file_name(name)}
+        {name: sha256 for name, sha256 in files.items() if sha256 not in closed}
     )
+
+
+def make_key(sha256: str, user: User) -> str:
+    """Return what a form that is sent back proves by that it has shown a file to `user`."""
+    return Signer(salt="sent file").signature(f"{user.pk} {sha256}")
 
 
 def list_known_files(files: Mapping[str, str]) -> list[Sending]:

@@ -116,7 +116,9 @@ def edit(request: Request, pk: int) -> HttpResponse:
 @require_POST
 def try_numbers(request: Request) -> HttpResponse:
     """Show what the metrics that are being typed would read in a pasted log."""
-    matches = try_patterns(read_typed_parameters(request.POST), request.POST.get("log", ""))
+    matches = try_patterns(
+        read_typed_parameters(request.POST, request.user), request.POST.get("log", "")
+    )
     return render(request, "planning/pattern_matches.html", {"matches": matches})
 
 

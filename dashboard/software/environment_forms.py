@@ -105,7 +105,7 @@ class EnvironmentForm(OwnColumns, VisibilityFields, Styled, forms.ModelForm):  #
         help_texts: ClassVar = {
             "name": "As it is called in forms and on plots, such as Apptainer or udocker F3.",
             "python": "Python 3.8 or later, which records runs inside. none: there is none; only "
-            "programs of yours run that are recorded outside.",
+            "what is recorded outside runs there.",
             "setup_lines": "Shell lines before the program starts, outside the container, such as "
             "module load python.",
         }

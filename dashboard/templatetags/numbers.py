@@ -29,6 +29,12 @@ register.filter("duration", numbers.duration)
 
 
 @register.filter
+def thousands(count: int) -> str:
+    """Write a count with a comma after each thousand, as in 20,000."""
+    return f"{count:,}"
+
+
+@register.filter
 def p(value: float | None) -> str:
     """Return a p value, in which no line breaks between "<" and the number."""
     return numbers.p_value(value).replace(" ", NO_BREAK)

@@ -47,7 +47,9 @@ def waits_for(operation: Operation) -> str:
     """Return what an operation waits for that is not running yet, "" for any other."""
     if operation.state == Operation.State.PLANNED:
         archive = "the image’s archive to be there, and " * (operation.kind == "stage")
-        return f"waits for {archive}the next visit to {operation.cluster}"
+        most = operation.cluster.max_live_jobs
+        limit = f"at most {most} job{'s' * (most != 1)} of Tare’s at once"
+        return f"waits for {archive}its turn on {operation.cluster}, which takes {limit}"
     if operation.state == Operation.State.QUEUED:
         reason = f": {operation.scheduler_words}" if operation.scheduler_words else ""
         return f"in the queue of {operation.cluster}{reason}"

@@ -20,6 +20,7 @@ from django.db.models import Count, Max, Q
 
 from experiments.access.machine_names import NODE_KEYS, compile_machine_pattern, number_machines
 from experiments.models import Credential, Event, Experiment, PublishedTable, User
+from runners.code_copies import COMMIT, REPOSITORY
 
 SHORT = 3
 """Names of up to so many characters are replaced as whole words only: they occur in other words."""
@@ -37,11 +38,16 @@ PEOPLES_DIRECTORIES = re.compile(
 class Anonymity:
     """Names and directories to hide. `hide(text)` does so in any text, `hide_in_page` in HTML.
 
-    `machines` are names of nodes, hosts, partitions and clusters, each with its replacement.
+    `machines` are names of nodes, hosts, partitions and clusters, each with its replacement, and
+    `sources` what tells where code comes from.
     """
 
     def __init__(
-        self, names: Iterable[str], paths: Iterable[str], machines: Mapping[str, str] | None = None
+        self,
+        names: Iterable[str],
+        paths: Iterable[str],
+        machines: Mapping[str, str] | None = None,
+        sources: Mapping[str, str] | None = None,
     ) -> None:
         self._hidden: dict[str, str] = {}
         self._patterns: dict[str, str] = {}
@@ -51,6 +57,9 @@ class Anonymity:
                 replacement = f"/{kind}-{number}" if kind == "directory" else f"{kind}-{number}"
                 for spelling in _spellings(text):
                     self._hidden.setdefault(spelling.casefold(), replacement)
+        for text in sorted(sources or {}, key=lambda text: (-len(text), text)):
+            for spelling in _spellings(text):
+                self._hidden.setdefault(spelling.casefold(), (sources or {})[text])
         for text in sorted(machines or {}, key=lambda text: (-len(text), text)):
             for folded in (spelling.casefold() for spelling in _spellings(text)):
                 if folded not in self._hidden:
@@ -132,7 +141,7 @@ def build_anonymity(
     experiments: Sequence[Experiment], tables: Sequence[PublishedTable] = ()
 ) -> Anonymity:
     """Return the `Anonymity` that hides who made these experiments and tables, and where."""
-    names, paths = set[str](), set[str]()
+    names, paths, code = set[str](), set[str](), set[tuple[str, str]]()
     machines: dict[str, str] = {}
     experiments = _add_reproduced(experiments)
     for number, experiment in enumerate(experiments, start=1):
@@ -153,13 +162,14 @@ def build_anonymity(
         )
         names, paths = names | accounts, paths | directories
         machines = number_machines(experiment, sorted(hosts), known=machines)
+        code |= _list_code(experiment)
     people = _list_people(experiments, tables)
     for person in people:
         names |= {person.username, person.get_full_name(), person.last_name, person.email}
         names.add(person.first_name)
     names_to_hide = {name for name in names if name and len(name) > 1 and name not in NOBODY}
     directories_to_hide = {path.rstrip("/") for path in paths} - COMMON_DIRECTORIES - {""}
-    return Anonymity(names_to_hide, directories_to_hide, machines)
+    return Anonymity(names_to_hide, directories_to_hide, machines, _number_sources(code))
 
 
 def _add_reproduced(experiments: Sequence[Experiment]) -> list[Experiment]:
@@ -221,6 +231,35 @@ def _list_data_paths(experiment: Experiment) -> set[str]:
     with connection.cursor() as cursor:
         cursor.execute(DATA_PATHS, [experiment.pk])
         return {text for (text,) in cursor.fetchall() if text and text.startswith("/")}
+
+
+CODE = """
+SELECT DISTINCT parameters ->> %s, parameters ->> %s
+FROM experiments_experiment, jsonb_path_query(plan, '$.workloads.*.parameters') AS parameters
+WHERE id = %s
+"""
+SHORT_COMMIT = 12
+"""Digits by which pages and job scripts name a commit."""
+
+
+def _list_code(experiment: Experiment) -> set[tuple[str, str]]:
+    """Return address and commit of each git repository that a frozen plan names."""
+    with connection.cursor() as cursor:
+        cursor.execute(CODE, [REPOSITORY, COMMIT, experiment.pk])
+        return {(address, commit) for address, commit in cursor.fetchall() if address and commit}
+
+
+def _number_sources(code: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return what tells where code comes from, each with its replacement.
+
+    A commit is found by search engines, with whoever has published it.
+    """
+    rows = sorted(code)
+    addresses = sorted({address for address, _ in rows})
+    sources = {text: f"repository-{number}" for number, text in enumerate(addresses, start=1)}
+    for number, commit in enumerate(sorted({commit for _, commit in rows}), start=1):
+        sources |= dict.fromkeys((commit, commit[:SHORT_COMMIT]), f"commit-{number}")
+    return sources
 
 
 def _list_accounts(experiment: Experiment) -> set[str]:

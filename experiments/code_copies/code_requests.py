@@ -5,12 +5,13 @@ Rows and rules; ticks do the work.
 
 from __future__ import annotations
 
-from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db import transaction
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from experiments.access import audit, permissions
 from experiments.code_copies.archives import find_kept
 from experiments.models import Cluster, CodeCopy, Experiment, Operation, User, Workload
+from experiments.models.code_copies import CodeCopyQuerySet
 from experiments.notify import enqueue_tick
 from runners.code_copies import CodeSource, find_source
 from runners.transports.by_hand import NO_OPERATIONS
@@ -71,8 +72,12 @@ def why_not_put(source: CodeSource, cluster: Cluster, by: User) -> str:
 def why_busy(row: CodeCopy) -> str:
     """Return why nothing can be done with a copy now; "" if something can."""
     if row.operations.exclude(state__in=Operation.FINAL).exists():
-        return f"{row} is being worked on already: wait for the end of that."
+        return _say_busy(row)
     return ""
+
+
+def _say_busy(row: CodeCopy) -> str:
+    return f"{row} is being worked on already: wait for the end of that."
 
 
 def _why_not_again(row: CodeCopy) -> str:
@@ -125,6 +130,25 @@ def why_not_remove(row: CodeCopy) -> str:
     return f"An experiment that has not ended reads {row}." if used.exists() else ""
 
 
+def list_visible_copies(user: User) -> CodeCopyQuerySet:
+    """Return the copies that `user` may view: also those that they may only remove."""
+    viewed = CodeCopy.objects.visible_to(user).values("pk")
+    removable = permissions.filter_changeable(user, CodeCopy.objects.all()).values("pk")
+    rows: CodeCopyQuerySet = CodeCopy.objects.filter(Q(pk__in=viewed) | Q(pk__in=removable))
+    return rows
+
+
+def list_unused_copies(copies: QuerySet[CodeCopy]) -> QuerySet[CodeCopy]:
+    """Return those of `copies` that may go: no workload names them, and nothing is done with them.
+
+    The largest come first.
+    """
+    alive = Operation.objects.exclude(state__in=Operation.FINAL).filter(code_copy=OuterRef("pk"))
+    unnamed = copies.filter(pk__in=CodeCopy.objects.unnamed().values("pk"))
+    unused = unnamed.exclude(state=State.REMOVING).filter(~Exists(alive))
+    return unused.order_by(F("size_bytes").desc(nulls_last=True), "pk")
+
+
 def list_workloads_of(source: CodeSource) -> QuerySet[Workload]:
     """Return all workloads whose code this is."""
     if source.commit:
@@ -133,10 +157,9 @@ def list_workloads_of(source: CodeSource) -> QuerySet[Workload]:
 
 
 def _create_operation(kind: str, row: CodeCopy, by: User) -> Operation:
-    operation = Operation(kind=kind, cluster=row.cluster, code_copy=row, owner=by)
-    try:
-        with transaction.atomic():
-            operation.save()
-    except IntegrityError:
-        raise NotDone(f"{row} is being worked on already: wait for the end of that.") from None
+    operation = Operation.objects.create_alone(
+        kind=kind, cluster=row.cluster, code_copy=row, owner=by
+    )
+    if operation is None:
+        raise NotDone(_say_busy(row))
     return operation

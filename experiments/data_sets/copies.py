@@ -93,12 +93,11 @@ def check(row: DataCopy, by: User, *, in_full: bool = False) -> Operation:
 
 
 def _create_operation(kind: str, row: DataCopy, by: User) -> Operation:
-    operation = Operation(kind=kind, cluster=row.cluster, data_copy=row, owner=by)
-    try:
-        with transaction.atomic():
-            operation.save()
-    except IntegrityError:
-        raise NotDone(f"{row} is being checked already: wait for its end.") from None
+    operation = Operation.objects.create_alone(
+        kind=kind, cluster=row.cluster, data_copy=row, owner=by
+    )
+    if operation is None:
+        raise NotDone(f"{row} is being checked already: wait for its end.")
     return operation
 
 

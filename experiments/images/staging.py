@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
@@ -253,14 +253,11 @@ def _create_operation(
 ) -> Operation:
     if row.cluster.is_by_hand:
         raise NotDone(f"{row.cluster}: {NO_OPERATIONS}")
-    operation = Operation(
+    operation = Operation.objects.create_alone(
         kind=kind, cluster=row.cluster, staged_image=row, partition=partition, owner=by
     )
-    try:
-        with transaction.atomic():
-            operation.save()
-    except IntegrityError:
-        raise NotDone(f"Something is being done with {row} already: wait for its end.") from None
+    if operation is None:
+        raise NotDone(f"Something is being done with {row} already: wait for its end.")
     return operation
 
 

@@ -17,15 +17,10 @@ from typing import BinaryIO
 
 from experiments.imports.problems import ImportProblem
 from experiments.imports.reading import DAMAGED, LIMITS, MEGABYTE, File, Limits, Meter
+from runners.payload.strict_tar import StrictTarInfo
 
 LONGEST_PATH = 500
 DEEPEST_PATH = 20
-MOST_EXTENDED_HEADER = 1 << 16
-"""Bytes of a tar's extended header: the tar reader takes it into memory whole."""
-EXTENDED_HEADERS = (
-    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
-    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
-)
 LARGEST_READ = 8 * MEGABYTE
 """Bytes: a zip's list of members is read at once; no list within the limits is larger."""
 
@@ -128,17 +123,14 @@ def _files_of_zip(stream: BinaryIO, meter: Meter) -> Iterator[File]:
                 yield File(member.filename, plain.read, meter)
 
 
-class _TarInfo(tarfile.TarInfo):
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _TarInfo:
-        """Read a header. Raises ImportProblem if the tar reader could not handle it safely."""
-        header = super().frombuf(buf, encoding, errors)
-        if header.type in EXTENDED_HEADERS:
-            if header.size > MOST_EXTENDED_HEADER:
-                raise ImportProblem("A header of the tar is larger than any name.")
-        elif header.type not in tarfile.SUPPORTED_TYPES or header.type == tarfile.GNUTYPE_SPARSE:
-            raise ImportProblem(f"{header.name!r} is neither a plain file nor a folder.")
-        return header
+def _refuse_header(why: str) -> ImportProblem:
+    is_sentence = why.startswith(("a ", "the "))  # else it begins with a file's name
+    return ImportProblem(f"{why[:1].upper() if is_sentence else why[:1]}{why[1:]}.")
+
+
+class _TarInfo(StrictTarInfo):
+    refusal = staticmethod(_refuse_header)
+    other_kind = "neither a plain file nor a folder"
 
 
 class _Metered:
@@ -171,8 +163,6 @@ def _files_of_tar(stream: BinaryIO | gzip.GzipFile, meter: Meter) -> Iterator[Fi
             _check_kind(
                 name, plain=member.isreg() or member.isdir(), link=member.islnk() or member.issym()
             )
-            if member.issparse():
-                raise ImportProblem(f"{name} is a sparse file.")
             if member.isdir():
                 if name:
                     _check_path(name)

@@ -8,7 +8,6 @@ from typing import Any
 
 from experiments.imports.problems import ImportProblem
 from runners.untrusted import (
-    Anything,
     Damaged,
     Number,
     Rows,
@@ -240,7 +239,6 @@ EVENT = Table(
 )
 LISTED = Rows(Table())
 FACTS = Table(others=Table(others=Text(100_000)))
-ANYTHING = Anything()
 
 
 def read_shape(name: str, content: Any, shape: Shape) -> Any:

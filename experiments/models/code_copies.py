@@ -42,23 +42,39 @@ class CodeArchive(models.Model):
         return self.name
 
 
+def filter_named_by(workloads: models.QuerySet[Workload]) -> models.Q:
+    """Return the rule for copies of the code that one of `workloads` names."""
+    commits, archives = (
+        workloads.exclude(**{f"parameters__{name}": ""})
+        .annotate(code_key=KT(f"parameters__{name}"))
+        .filter(code_key__isnull=False)
+        .values("code_key")
+        for name in (COMMIT, ARCHIVE)
+    )
+    return models.Q(commit__in=commits) | models.Q(archive__in=archives)
+
+
 class CodeCopyQuerySet(models.QuerySet["CodeCopy"]):
     """Copies of code, and which of them a person may see."""
 
     @compile_once
     def visible_to(self, user: User) -> CodeCopyQuerySet:
-        """Return the copies of code of workloads that `user` sees, on clusters that they see."""
-        workloads = Workload.objects.visible_to(user)
-        keys = [
-            workloads.exclude(**{f"parameters__{name}": ""})
-            .annotate(code_key=KT(f"parameters__{name}"))
-            .filter(code_key__isnull=False)
-            .values("code_key")
-            for name in (COMMIT, ARCHIVE)
-        ]
-        of_workloads = models.Q(commit__in=keys[0]) | models.Q(archive__in=keys[1])
+        """Return one's own, and those of workloads that `user` sees, on clusters that they see.
+
+        A workload of their own opens only what lies on clusters that they may use: anybody can name
+        a commit. Site administrators see all, also what no workload names any more.
+        """
+        if user.is_superuser:
+            return self
+        visible = Workload.objects.visible_to(user)
+        usable = models.Q(cluster__in=Cluster.objects.usable_by(user).values("pk"))
+        shown = filter_named_by(visible.exclude(owner=user)) | (filter_named_by(visible) & usable)
         clusters = Cluster.objects.visible_to(user).values("pk")
-        return self.filter(models.Q(owner=user) | of_workloads, cluster__in=clusters)
+        return self.filter(models.Q(owner=user) | shown, cluster__in=clusters)
+
+    def unnamed(self) -> CodeCopyQuerySet:
+        """Return the copies of code that no workload names any more."""
+        return self.exclude(filter_named_by(Workload.objects.all()))
 
     def of_source(self, source: CodeSource) -> CodeCopyQuerySet:
         """Return the copies of one commit, from whatever address, or of one archive."""

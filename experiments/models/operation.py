@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
-from django.db import models
+from django.db import IntegrityError, models, transaction
 
 from experiments.models.catalogue import Environment
 from experiments.models.cluster import Cluster
@@ -45,6 +45,19 @@ class OperationQuerySet(models.QuerySet["Operation"]):
         code = CodeCopy.objects.visible_to(user).values("pk")
         seen |= models.Q(code_copy__in=code)
         return self.filter(models.Q(owner=user) | (models.Q(cluster__in=clusters) & seen))
+
+    def create_alone(self, **columns: Any) -> Operation | None:
+        """Return a new operation; None where another one works on the same thing already.
+
+        What is worked on by one operation at a time, the constraints of the table say.
+        """
+        operation = Operation(**columns)
+        try:
+            with transaction.atomic():
+                operation.save()
+        except IntegrityError:
+            return None
+        return operation
 
 
 class Operation(Submission):

@@ -154,6 +154,47 @@ def list_refusals(
         workloads, primary_metric, further_metrics, goal=goal, looks=looks, paired=paired
     ):
         messages[name].append(message)
+    _check_analyses(
+        messages,
+        partition,
+        repeats=repeats,
+        looks=looks,
+        estimand=estimand,
+        spreads_nodes=spreads_nodes,
+    )
+    if spreads_nodes and (
+        problem := estimands.explain_why_not_spread(cluster, paired=paired)
+        or estimands.explain_why_same_node(partition)
+    ):
+        messages["spreads_nodes"].append(problem)
+    if find_warm_up:
+        _check_steps(messages, workloads, scales)
+    if not workloads:
+        messages["workloads"].append("Choose at least one workload.")
+    if partition and workloads and environments:
+        longest = forecast(
+            workloads=workloads,
+            environments=environments,
+            scales=scales,
+            repeats=repeats,
+            paired=paired,
+            cooldown_seconds=cooldown_seconds,
+        ).longest_job_seconds
+        if why := _explain_long_job(longest, partition):
+            messages["partition"].append(why)
+    return dict(messages)
+
+
+def _check_analyses(
+    messages: defaultdict[str, list[str]],
+    partition: Partition | None,
+    *,
+    repeats: int,
+    looks: int,
+    estimand: str,
+    spreads_nodes: bool,
+) -> None:
+    """Add why the data cannot be judged so often."""
     if looks > count_most_analyses(repeats):
         most = count_most_analyses(repeats)
         messages["looks"].append(
@@ -162,41 +203,26 @@ def list_refusals(
             f"{numbers.count(repeats, 'repeat')} "
             f"allow{'s' * (repeats == 1)} {most} interim analys{'i' if most == 1 else 'e'}s."
         )
-    if spreads_nodes and (
-        problem := estimands.explain_why_not_spread(cluster, paired=paired)
-        or estimands.explain_why_same_node(partition)
-    ):
-        messages["spreads_nodes"].append(problem)
     if looks > 1 and (
         problem := estimands.explain_why_one_analysis(
             estimand, partition, repeats=repeats, spreads=spreads_nodes
         )
     ):
         messages["looks"].append(problem)
-    if find_warm_up:
-        _check_steps(messages, workloads, scales)
-    if not workloads:
-        messages["workloads"].append("Choose at least one workload.")
-    if partition and workloads and environments:
-        limit = partition.time_limit_minutes
-        needed = forecast(
-            workloads=workloads,
-            environments=environments,
-            scales=scales,
-            repeats=repeats,
-            paired=paired,
-            cooldown_seconds=cooldown_seconds,
-        ).longest_job_seconds
-        if needed > 60 * limit:
-            job_time, time_limit = numbers.duration(needed), numbers.duration(60 * limit)
-            if job_time == time_limit:  # days are written without minutes
-                job_time = f"more than {time_limit}"
-            messages["partition"].append(
-                f"The longest job may take {job_time}; {partition.name} ends jobs after "
-                f"{time_limit}. Shorten a workload's time limit, or choose fewer environments or "
-                "the independent design."
-            )
-    return dict(messages)
+
+
+def _explain_long_job(seconds: float, partition: Partition) -> str:
+    """Return why the longest job is too long for its partition; "" if it is not."""
+    limit = 60 * partition.time_limit_minutes
+    if seconds <= limit:
+        return ""
+    job_time, time_limit = numbers.duration(seconds), numbers.duration(limit)
+    if job_time == time_limit:  # days are written without minutes
+        job_time = f"more than {time_limit}"
+    return (
+        f"The longest job may take {job_time}; {partition.name} ends jobs after {time_limit}. "
+        "Shorten a workload's time limit, or choose fewer environments or the independent design."
+    )
 
 
 def _list_unprepared(
@@ -226,8 +252,8 @@ def list_without_python(
     names = ", ".join(str(row) for row in needing)
     return [
         f"{environment} has no Python 3.8 or later (its interpreter is {NO_PYTHON!r}), which "
-        f"{names} need{'s' * (len(needing) == 1)}: choose another environment, or have "
-        "them recorded outside: command (without {python}), startup and files can be."
+        f"{names} need{'s' * (len(needing) == 1)}: choose another environment, or set "
+        "“Recorded” to outside in the workload (command without {python}, startup and files)."
         for environment in environments
         if needing and environment.python == NO_PYTHON
     ]

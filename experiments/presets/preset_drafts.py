@@ -22,6 +22,7 @@ from experiments.planning import rules
 from experiments.planning.free_names import find_free_name
 from experiments.presets.base import Preset, Size
 from experiments.software import inspections, parity
+from runners.interpreters import NO_PYTHON
 from runners.workloads import WORKLOADS
 
 ATTEMPTS = 3
@@ -68,6 +69,8 @@ def _why_not(environment: Environment, needs: Iterable[str], packages: set[str])
     staged = environment.staged_image
     if staged and staged.state != StagedImage.State.READY:
         return f"its image is {staged.state}"
+    if environment.python == NO_PYTHON and needs:
+        return "without Python 3.8 or later"
     missing = [need for need in needs if packages and not has_package(packages, need)]
     return f"without {' and '.join(missing)}" if missing else ""
 

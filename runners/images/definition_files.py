@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import re
 
-from runners.images.dockerfiles import BuildFileError, check_text, find_digest, require_one
+from runners.images.dockerfiles import (
+    BYTE_ORDER_MARK,
+    BuildFileError,
+    check_text,
+    find_digest,
+    require_one,
+)
 
 KEYS = {"bootstrap", "from", "stage"}
 ON_THE_NODE = ("%pre", "%setup")
@@ -29,8 +35,10 @@ def _read(text: str, agent: str, source: str) -> tuple[str, str]:
     digests: list[str] = []
     lines: list[str] = []
     in_header = False
-    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), start=1):
-        section = re.match(r"\s*(%\w+)", line)
+    text = text.removeprefix(BYTE_ORDER_MARK).replace("\r\n", "\n")
+    for number, line in enumerate(text.split("\n"), start=1):
+        # Apptainer reads %%setup as %setup.
+        section = re.match(r"\s*%*(%\w+)", line)
         # As Apptainer reads it: each such line begins a stage, wherever it stands.
         if re.match(r"bootstrap\s*:", line, re.IGNORECASE):
             in_header = True
@@ -49,7 +57,8 @@ def _read(text: str, agent: str, source: str) -> tuple[str, str]:
                 )
             lines.append(line)
             continue
-        key, _, value = (part.strip() for part in line.partition(":"))
+        # In these lines, and in no others, Apptainer leaves out what follows a #.
+        key, _, value = (part.strip() for part in line.partition("#")[0].partition(":"))
         if key.lower() not in KEYS:
             raise BuildFileError(
                 f"Line {number}: {key[:40]} cannot stand here. The base is named by Bootstrap: and "

@@ -7,13 +7,16 @@ Podman's to read: it pulls nothing, so an image that is named in another place f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 
 MOST_CHARACTERS = 200_000
 DIGEST = re.compile(r"(?:[^\s@]+@)?(sha256:[0-9a-f]{64})")
 FROM = re.compile(r"\s*from(?:\s+(?P<rest>.*))?", re.IGNORECASE | re.DOTALL)
 REST = re.compile(r"(?P<image>\S+)(?:\s+as\s+(?P<stage>\S+))?\s*", re.IGNORECASE)
 HEREDOC = re.compile(r"<<(?P<strip>-?)\s*(?P<quote>['\"]?)(?P<word>\w+)(?P=quote)")
+BYTE_ORDER_MARK = "\ufeff"
+"""What editors on Windows put before a text; Podman leaves it out as well."""
 ESCAPE = re.compile(r"#\s*escape\s*=\s*`", re.IGNORECASE)
 
 
@@ -104,7 +107,8 @@ def _is_from(instruction: str) -> bool:
 
 def _list_instructions(text: str) -> Iterator[tuple[int, str]]:
     """Yield each instruction or comment as it is written, with the number of its first line."""
-    lines = text.replace("\r\n", "\n").split("\n")
+    lines = text.removeprefix(BYTE_ORDER_MARK).replace("\r\n", "\n").split("\n")
+    ends = _list_heredoc_ends(lines)
     at = 0
     while at < len(lines):
         first = at
@@ -119,7 +123,7 @@ def _list_instructions(text: str) -> Iterator[tuple[int, str]]:
         head = "\n".join(lines[first:at])
         if re.match(r"\s*(run|copy|add)\s", head, re.IGNORECASE):
             for heredoc in HEREDOC.finditer(head):
-                at = _skip_heredoc(lines, at, heredoc)
+                at = _skip_heredoc(ends, at, heredoc)
         yield first + 1, "\n".join(lines[first:at])
 
 
@@ -127,10 +131,19 @@ def _is_comment(line: str) -> bool:
     return line.lstrip().startswith("#")
 
 
-def _skip_heredoc(lines: list[str], at: int, heredoc: re.Match[str]) -> int:
+def _list_heredoc_ends(lines: Sequence[str]) -> Mapping[tuple[str, str], list[int]]:
+    """Return the numbers of lines that can end a text, by its mark (`-` or not) and its word."""
+    ends: dict[tuple[str, str], list[int]] = {}
+    for number, line in enumerate(lines):
+        for mark, word in (("", line), ("-", line.lstrip("\t"))):
+            ends.setdefault((mark, word), []).append(number)
+    return ends
+
+
+def _skip_heredoc(
+    ends: Mapping[tuple[str, str], list[int]], at: int, heredoc: re.Match[str]
+) -> int:
     """Return the line after the end of a text that begins at line `at`; `at` if it has no end."""
-    for number in range(at, len(lines)):
-        line = lines[number].lstrip("\t") if heredoc["strip"] else lines[number]
-        if line == heredoc["word"]:
-            return number + 1
-    return at
+    numbers = ends.get((heredoc["strip"], heredoc["word"]), [])
+    next_end = bisect_left(numbers, at)
+    return numbers[next_end] + 1 if next_end < len(numbers) else at

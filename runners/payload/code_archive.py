@@ -16,6 +16,8 @@ import zlib
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple
 
 from .data_files import show
+from .strict_tar import StrictTarInfo
+from .xz_stream import XzStream, explain_memory
 
 try:
     import lzma
@@ -28,15 +30,11 @@ MOST_ENTRIES = 50_000
 LONGEST_PATH, LONGEST_NAME, MOST_DEPTH = 1000, 255, 40
 LONGEST_TARGET = 1000  # bytes of a link
 MOST_HOPS = 40  # links that one path may follow, as Linux has it
-MOST_HEADER = 1 << 16  # bytes of a tar's extended header, which is taken into memory whole
+MOST_STEPS = 4_000_000  # folders that are gone through to follow all links: some seconds
 LARGEST_READ = 1 << 24  # bytes of a zip's list of members
 CHUNK = 1 << 18
 FILE, PROGRAM, LINK, FOLDER = "file", "program", "link", "folder"
 """The kinds of entries: a program is a file that may be executed."""
-EXTENDED_HEADERS = (
-    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
-    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
-)
 DAMAGED = (
     *(tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError),
     *((lzma.LZMAError,) if lzma else ()),
@@ -137,8 +135,7 @@ def read_entries(file: BinaryIO) -> Iterator[Entry]:
         elif begin.startswith(b"\xfd7zXZ\0"):
             if lzma is None:
                 raise BadArchive("this Python cannot read xz: send a tar.gz")
-            with lzma.LZMAFile(file, "rb") as plain_xz:
-                yield from _read_tar(plain_xz, door)
+            yield from _read_tar(XzStream(file), door)
         elif begin[257:262] == b"ustar":
             yield from _read_tar(file, door)
         else:
@@ -154,6 +151,9 @@ def damaged(error: BaseException) -> BadArchive:
     """Return the refusal of an archive that the standard library cannot read."""
     if isinstance(error, RuntimeError) and "password" in str(error):
         return BadArchive("the archive is encrypted: send it without a password")
+    too_large = explain_memory(error)
+    if too_large:
+        return BadArchive(too_large)
     return BadArchive("the archive is damaged or cut off: %s" % (error or type(error).__name__))
 
 
@@ -164,11 +164,14 @@ class Door:
         self.kinds: Dict[bytes, str] = {}
         self.targets: Dict[bytes, bytes] = {}
         self.sizes: Dict[bytes, int] = {}
-        self.bytes = 0
+        self.bytes = self.entries = self.steps = 0
 
     def let_in(self, name: bytes, kind: str, size: int, target: bytes = b"") -> bytes:
         """Return the path of an entry, without a dot or slash too many. Raises BadArchive."""
         path = clean_path(name)
+        self.entries += 1
+        if self.entries > 2 * MOST_ENTRIES:
+            raise BadArchive("it has more than %d entries" % (2 * MOST_ENTRIES))
         if path == b"" and kind == FOLDER:
             return path
         if path == b"":
@@ -190,6 +193,8 @@ class Door:
             self.targets[path], self.sizes[path] = target, size
         if kind == LINK and (not target or len(target) > LONGEST_TARGET):
             raise BadArchive("%s is a link to nothing, or to too long a path" % show(path))
+        if b"\0" in target:
+            raise BadArchive("%s is a link to a path with a NUL in it" % show(path))
         return path
 
     def require_file(self, path: bytes, name: bytes) -> bytes:
@@ -215,6 +220,9 @@ class Door:
         hops = 0
         while waiting:
             part = waiting.pop()
+            self.steps += 1
+            if self.steps > MOST_STEPS:
+                raise BadArchive("it has too many links, or links through too many folders")
             if part in (b"", b"."):
                 continue
             if part == b"..":
@@ -223,6 +231,8 @@ class Door:
                 here.pop()
                 continue
             here.append(part)
+            if len(here) > MOST_DEPTH:
+                self._refuse_link(path, "leads through too many folders")
             name = b"/".join(here)
             if self.kinds.get(name) == LINK:
                 hops += 1
@@ -255,19 +265,8 @@ def clean_path(name: bytes) -> bytes:
     return path
 
 
-class _TarInfo(tarfile.TarInfo):
-    @classmethod
-    def frombuf(cls, buf: Any, encoding: str, errors: str) -> _TarInfo:
-        """Read a header. Raises BadArchive if the tar reader could not handle it safely."""
-        header = super().frombuf(buf, encoding, errors)
-        if header.type in EXTENDED_HEADERS:
-            if not 0 <= header.size <= MOST_HEADER:
-                raise BadArchive("a header of the tar is larger than any name")
-        elif header.type not in tarfile.SUPPORTED_TYPES or header.type == tarfile.GNUTYPE_SPARSE:
-            raise BadArchive(
-                "%s is neither a file, a folder nor a link" % show(_encode(header.name))
-            )
-        return header
+class _TarInfo(StrictTarInfo):
+    refusal = BadArchive
 
 
 class _Metered:
@@ -295,8 +294,6 @@ def _read_tar(stream: Any, door: Door) -> Iterator[Entry]:
         errors="surrogateescape",
     ) as archive:
         for member in archive:
-            if member.issparse():
-                raise BadArchive("%s is a sparse file: pack it as a usual one" % member.name[:99])
             yield _let_in_tar_member(archive, member, door)
             archive.members = []  # type: ignore[attr-defined]  # it keeps them all
     if metered.end != bytes(2 * tarfile.BLOCKSIZE):
@@ -355,6 +352,9 @@ def _read_zip(file: BinaryIO, door: Door) -> Iterator[Entry]:
                 continue
             if member.flag_bits & 1:
                 raise BadArchive("the archive is encrypted: send it without a password")
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                # Other methods are unpacked at once, whatever comes out of them.
+                raise BadArchive("%s is not packed by deflate, as zips usually are" % show(name))
             with archive.open(member) as content:
                 if stat.S_ISLNK(mode):
                     target = content.read(LONGEST_TARGET + 1)
@@ -372,11 +372,6 @@ def _read_nothing(size: int) -> bytes:
 
 def _encode(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
-
-
-def name_some(members: Dict[bytes, Member]) -> List[str]:
-    """Return the names of some files as people can read them."""
-    return [show(path) for path in sorted(members)[:20]]
 
 
 def place_below(folder: bytes, path: bytes) -> bytes:

@@ -108,13 +108,13 @@ def read_member(entry: os.DirEntry[bytes]) -> Member:
 
 def find_pointers(folder: bytes, members: Dict[bytes, Member]) -> List[str]:
     """Return the files that are only pointers of Git LFS."""
-    found = []
+    pointers = []
     for path, member in members.items():
         if member.kind == FILE and member.size < 1024:
             with open(place_below(folder, path), "rb") as file:
                 if file.read(len(LFS)) == LFS:
-                    found.append(show(path))
-    return sorted(found)
+                    pointers.append(show(path))
+    return sorted(pointers)
 
 
 def protect(folder: bytes) -> None:
@@ -217,19 +217,19 @@ def check(folder: bytes, expected: str) -> Dict[str, Any]:
     return {**described, "seconds": round(time.monotonic() - began, 3)}
 
 
-DEEDS = {"unpack": do_unpack, "fetch": do_fetch, "check": check, "prove": check}
+ACTIONS = {"unpack": do_unpack, "fetch": do_fetch, "check": check, "prove": check}
 
 
 def main(arguments: List[str]) -> int:
     """Do what the arguments say; return the exit code. What is wrong is printed, on one line."""
-    what, folder = arguments[0], os.fsencode(arguments[1])
-    if what == "remove":
+    action, folder = arguments[0], os.fsencode(arguments[1])
+    if action == "remove":
         remove(folder)
         return 0
     problem = ""
     result: Dict[str, Any] = {}
     try:
-        result = DEEDS[what](folder, *arguments[3:])  # type: ignore[operator]
+        result = ACTIONS[action](folder, *arguments[3:])  # type: ignore[operator]
     except (Unusable, BadArchive) as error:
         problem, state = str(error), getattr(error, "state", "failed")
     except OSError as error:
@@ -237,7 +237,7 @@ def main(arguments: List[str]) -> int:
     if problem:
         print(problem, file=sys.stderr)
         result = {"problem": problem, "state": state}
-    if not problem or what != "prove":
+    if not problem or action != "prove":
         with open(arguments[2] + ".new", "w", encoding="ascii") as file:
             json.dump(result, file)
         os.rename(arguments[2] + ".new", arguments[2])

@@ -19,6 +19,7 @@ from typing import IO, Any, BinaryIO, Callable, Iterator, List, Optional
 
 from .image_archive import MEMBER_LIMIT, Blob, Layer, Member, clean_name
 from .manifests import UNPACKED_LIMIT, BadImage, check_digest
+from .xz_stream import XzStream, explain_memory
 
 CHUNK = 1 << 20  # bytes
 RATIO_LIMIT = 250  # unpacked bytes for each packed one, once they are more than RATIO_FROM
@@ -74,7 +75,8 @@ class Unpacked(io.RawIOBase):
         try:
             data = self.source.read(len(buffer))
         except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-            raise BadImage("A layer cannot be unpacked: %s" % error) from None
+            why = explain_memory(error) or error
+            raise BadImage("A layer cannot be unpacked: %s" % why) from None
         self.hash.update(data)
         self.count(len(data))
         buffer[: len(data)] = data
@@ -101,8 +103,7 @@ def open_unpacked(stream: BinaryIO, magic: bytes) -> Iterator[BinaryIO]:
         with open_zstd(stream) as zstd:
             yield zstd
     elif magic.startswith(b"\xfd7zXZ"):
-        with lzma.LZMAFile(stream) as xz:
-            yield xz  # type: ignore[misc]
+        yield XzStream(stream)  # type: ignore[misc]
     else:
         yield stream
 

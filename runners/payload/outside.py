@@ -103,17 +103,26 @@ class Run:
             self.recorder.phase(main.CONTAINER_START)
             self.shell.start([*launcher, *inside_argv])
             try:
-                code = self.follow(tree)
+                code = self.follow(tree, start)
             except BaseException:
                 self.shell.stop()
                 raise
             finally:
-                self.shell.remove_pipes()
-                os.unlink(start)
+                self.remove_own(start)
         write_json(self.inside_path, self.facts, sync=False)
         return code
 
-    def follow(self, tree: Tree) -> int:
+    def remove_own(self, start: str) -> None:
+        """Remove the pipes and what the shell has read, where they are still there.
+
+        That is done before the program starts, which could take an order for its own, or wait for
+        ever at what it finds in its folder.
+        """
+        self.shell.remove_pipes()
+        with contextlib.suppress(OSError):
+            os.unlink(start)
+
+    def follow(self, tree: Tree, start: str) -> int:
         """Read the marks of the shell until all is over, and return the program's exit code."""
         known: Dict[str, List[str]] = {}
         began, code = 0.0, None
@@ -124,6 +133,7 @@ class Run:
                 self.recorder.phase("snapshot")
             elif name == "ready":
                 self.describe_environment(known)
+                self.remove_own(start)
                 self.begin(len(known.get("gpu", ())))
                 if not self.is_command:
                     tree.begin()

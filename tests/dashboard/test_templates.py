@@ -168,13 +168,17 @@ def test_a_run_that_is_finished_waits_for_the_rest_of_its_job() -> None:
 
 
 def test_an_operation_says_what_it_waits_for() -> None:
-    cluster = Cluster(name="alpha")
+    cluster = Cluster(name="alpha", max_live_jobs=1)
     row = Operation(cluster=cluster, kind=Operation.Kind.STAGE, state=Operation.State.PLANNED)
     assert text("{{ row|waits_for }}", row=row) == (
-        "waits for the image’s archive to be there, and the next visit to alpha"
+        "waits for the image’s archive to be there, and its turn on alpha, which takes at most "
+        "1 job of Tare’s at once"
     )
     row.kind = Operation.Kind.VERIFY
-    assert text("{{ row|waits_for }}", row=row) == "waits for the next visit to alpha"
+    cluster.max_live_jobs = 4
+    assert text("{{ row|waits_for }}", row=row) == (
+        "waits for its turn on alpha, which takes at most 4 jobs of Tare’s at once"
+    )
     row.state, row.scheduler_state = Operation.State.QUEUED, "Priority"
     assert row.scheduler_words
     assert text("{{ row|waits_for }}", row=row) == f"in the queue of alpha: {row.scheduler_words}"

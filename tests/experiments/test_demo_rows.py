@@ -73,6 +73,38 @@ def test_a_later_start_keeps_what_a_person_has_set(facts: dict[str, Any]) -> Non
     )
 
 
+def test_images_that_a_person_has_built_beside_the_demos_get_environments(
+    facts: dict[str, Any],
+) -> None:
+    """`lab/lab build torch`, and a later start of the demo."""
+    owner = AdminFactory()
+    cluster = demo.register_lab(facts, owner)
+
+    def build(package: str, digit: str) -> dict[str, Any]:
+        place, sha256 = f"/scratch/{package}", digit * 64
+        return {
+            "image": {
+                "digest": f"sha256:{sha256}",
+                "reference": f"tare/{package}:1",
+                "recipe": "",
+                "os": "Debian",
+                "python": "/opt/tare/bin/python",
+                "python_version": "3.13.5",
+                "packages": {package: "1.0"},
+                "bytes": 1,
+            },
+            "bare_metal": {"python": f"{place}/bin/python"},
+            "staged": [{"format": "sandbox", "path": place, "sha256": sha256, "bytes": 1}],
+        }
+
+    built = {"tensorflow": build("tensorflow-cpu", "1"), "torch": build("torch", "2")}
+    names = ["bare metal", "Apptainer sandbox", "Charliecloud"]
+    for _ in range(2):
+        rows = demo.register_images(cluster, built, owner)
+        assert [row.name for row in rows] == [*names, *(f"{name} (torch 1.0)" for name in names)]
+    assert Environment.objects.count() == 6
+
+
 def test_a_later_start_on_this_machine_keeps_limits_and_owners(tmp_path: Path) -> None:
     owner, other = AdminFactory(), AdminFactory()
     demo.register_here(tmp_path / "work", tmp_path / "python", {}, owner)

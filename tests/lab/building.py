@@ -15,12 +15,21 @@ from runners.payload import image_archive, layers, pack
 from tests.conftest import tick_until
 from tests.factories import ImageFactory
 
+BASE_PATH = "/scratch/base.archive"
+
 
 @pytest.fixture
 def base(lab: Lab, registered: Cluster) -> Image:
-    """Debian with Python and nothing else: the first layer of the lab's images, as an archive."""
+    """Debian with Python and nothing else, as an archive on the cluster and in the catalogue."""
+    row: Image = ImageFactory(reference="debian, with Python", digest=write_base_archive(lab))
+    StagedImage.objects.create(image=row, cluster=registered, format="archive", path=BASE_PATH)
+    return row
+
+
+def write_base_archive(lab: Lab) -> str:
+    """Write the first layer of the lab's images to BASE_PATH there; return the image's digest."""
     software = lab.images["numpy"].image.archive.removeprefix("/scratch/software/")
-    path = lab.directory / "scratch" / "base.archive"
+    path = lab.directory / BASE_PATH.removeprefix("/")
     with (
         (host.cache_folder() / "software" / software).open("rb") as source,
         path.open("w+b") as made,
@@ -35,12 +44,7 @@ def base(lab: Lab, registered: Cluster) -> Image:
             pack.CONFIG, pack.hashlib.sha256(config).hexdigest(), len(config)
         )
         manifest = {"schemaVersion": 2, "config": about, "layers": [descriptor]}
-        digest = writer.finish(pack.encode_json(manifest | {"mediaType": pack.MANIFEST}), config)
-    row: Image = ImageFactory(reference="debian, with Python", digest=digest)
-    StagedImage.objects.create(
-        image=row, cluster=registered, format="archive", path="/scratch/base.archive"
-    )
-    return row
+        return writer.finish(pack.encode_json(manifest | {"mediaType": pack.MANIFEST}), config)
 
 
 @pytest.fixture

@@ -103,23 +103,50 @@ def add_environments(
 
     `path` is where its program is on bare metal.
     """
+    image = import_from_cluster(person, cluster, archive, "small")
+    stage_image(person, cluster, image, containers)
+    image.refresh_from_db()
+    assert not image.python_version.startswith("3")
+    make_environments(person, cluster, image, path, containers, "small")
+
+
+def import_from_cluster(person: Person, cluster: Cluster, archive: str, title: str) -> Image:
+    """Import an image from a file on the cluster, by the form; return it."""
     page = person.get("image_new")
     form = next(form for form in page.forms.values() if "path" in form.fields)
     known = set(Image.objects.values_list("pk", flat=True))
-    form["cluster"], form["path"], form["title"] = str(cluster.pk), archive, "small"
+    form["cluster"], form["path"], form["title"] = str(cluster.pk), archive, title
     form.submit().maybe_follow()
     person.workers.work()
-    image = Image.objects.exclude(pk__in=known).get()
+    return Image.objects.exclude(pk__in=known).get()
+
+
+def stage_image(
+    person: Person, cluster: Cluster, image: Image, containers: Sequence[tuple[str, str, str]]
+) -> None:
+    """Stage the image in each form that the containers start, by its page."""
     for _, name, mode in containers:
         where = f"{cluster.pk} {name} {mode}"
         page = person.get("image", image.pk)
         person.send(page, reverse("image_stage", args=[image.pk]), where=where)
     finish_operations(cluster)
-    image.refresh_from_db()
-    assert not image.python_version.startswith("3")
+
+
+def make_environments(
+    person: Person,
+    cluster: Cluster,
+    image: Image,
+    path: str,
+    containers: Sequence[tuple[str, str, str]],
+    title: str,
+) -> None:
+    """Make bare metal with `path` and each container by the form; their names begin with `title`.
+
+    The interpreter of bare metal is none; that of containers is what the form suggests.
+    """
     page = person.get("environment_new", cluster=cluster.pk)
     lines = f"export PATH={path}:$PATH"
-    person.send(page, "", name="small bare", python="none", setup_lines=lines)
+    person.send(page, "", name=f"{title} bare", python="none", setup_lines=lines)
     for kind, name, mode in containers:
         staged = StagedImage.objects.get(image=image, format=name, mode=mode)
         runtime = cluster.runtimes.get(kind=kind)
@@ -127,7 +154,7 @@ def add_environments(
         page = person.get("environment_new", **query)
         # Charliecloud starts a squashfs file without the variables of its image.
         lacks = {"variables": "PATH=/opt/sorting/bin:/usr/bin:/bin"} if name == "squashfs" else {}
-        person.send(page, "", name=f"small {kind} {name} {mode}".strip(), **lacks)
+        person.send(page, "", name=f"{title} {kind} {name} {mode}".strip(), **lacks)
 
 
 def finish_operations(cluster: Cluster) -> None:
@@ -164,9 +191,9 @@ def compare(
     return made
 
 
-def add_program(person: Person, software: str) -> Workload:
+def add_program(person: Person, software: str, name: str = "small program") -> Workload:
     """Add the program of an image as a workload that is recorded outside."""
-    chosen = {"recorded": "outside", "name": "small program", "time_limit_seconds": "60"}
+    chosen = {"recorded": "outside", "name": name, "time_limit_seconds": "60"}
     if software == "sysbench":
         page = person.get("workload_new", ready="sysbench-cpu")
         argv = page.forms["parameters"]["argv"].value.replace("--time=10", "--time=1")
@@ -183,7 +210,7 @@ def add_program(person: Person, software: str) -> Workload:
             "uploads": uploads,
         }
     person.send(page, "?kind=command", **chosen)
-    return Workload.objects.get(name="small program")
+    return Workload.objects.get(name=name)
 
 
 def add_measure(person: Person, kind: str, software: str) -> Workload:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,7 @@ def test_a_definition_file_is_pointed_to_its_base() -> None:
         (f"{HEADER}MirrorURL: http://a\n", "Line 3: MirrorURL cannot stand here"),
         (f"{HEADER}%setup\n    rm -rf $HOME\n", "%setup runs on the node"),
         (f"{HEADER}%PRE\n    x\n", "%PRE runs on the node"),
+        (f"{HEADER}%post\n    true\n  %%setup\n    x\n", "Line 5: %setup runs on the node"),
         (f"{HEADER}\nBootstrap: docker\nFrom: {OTHER}\n", "names 2 bases"),
         (f"{HEADER}\0", "holds a NUL"),
     ],
@@ -108,6 +110,25 @@ def test_a_definition_file_is_pointed_to_its_base() -> None:
 def test_a_definition_file_that_names_no_one_digest_is_refused(text: str, problem: str) -> None:
     with pytest.raises(BuildFileError, match=problem):
         definition_files.read_base(text)
+
+
+def test_what_windows_and_apptainer_take_for_nothing_is_left_out() -> None:
+    mark = "\ufeff"
+    assert dockerfiles.read_base(f"{mark}FROM debian@{DIGEST}\r\n") == DIGEST
+    assert not dockerfiles.point_to(f"{mark}FROM debian@{DIGEST}\n", "x").startswith(mark)
+    text = f"{mark}Bootstrap: docker # from the catalogue\r\nFrom: debian@{DIGEST} # 13\r\n"
+    assert definition_files.read_base(text) == DIGEST
+    pointed = definition_files.point_to(text, "localimage", "/images/x")
+    assert pointed.startswith("Bootstrap: localimage\nFrom: /images/x\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["RUN <<A\n" * 24_000, "RUN " + "<<A " * 25_000 + "\n" + "x\n" * 49_000]
+)
+def test_texts_that_have_no_end_take_no_time(text: str) -> None:
+    began = time.process_time()
+    assert dockerfiles.read_base(f"FROM debian@{DIGEST}\n{text}") == DIGEST
+    assert time.process_time() - began < 5
 
 
 @given(st.text(max_size=200))

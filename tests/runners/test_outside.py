@@ -151,3 +151,18 @@ def test_packages_are_read_without_python(tmp_path: Path) -> None:
     assert (facts["python"], facts["packages"], facts["mark"]) == ({}, {}, "mark")
     if Path("/var/lib/dpkg/status").exists():
         assert "libc6" in facts["system_packages"]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "rm -rf ./* .[a-z]*",
+        "mkdir .start.sh .marks",
+        "printf '@half a mark' > .marks",
+        "if [ -p .orders ]; then head -n 1 .orders; fi",
+    ],
+)
+def test_a_program_that_disposes_of_its_folder_is_recorded(tmp_path: Path, script: str) -> None:
+    ran = Ran(tmp_path, clean("sh", "-c", script))
+    assert ran.wait() == 0
+    assert json.loads(ran.files["result.json"])["metrics"]["wall_time"]["value"] > 0

@@ -154,7 +154,10 @@ def test_a_run_that_cannot_be_cold_fails_with_the_reason_and_the_next_one_goes_o
 
 
 SIF = EnvironmentSpec(
-    "box", "apptainer", image_format="sif", image_path="/i.sif", binds=("/scratch:/data", "/home")
+    *("box", "apptainer"),
+    image_format="sif",
+    image_path="/i.sif",
+    binds=("/scratch:/data", "/home", "/fast:/data/fast"),
 )
 
 
@@ -163,6 +166,7 @@ SIF = EnvironmentSpec(
     [
         ("/data", ["/scratch"]),
         ("/data/mnist/small", ["/scratch/mnist/small"]),
+        ("/data/fast/mnist", ["/fast/mnist"]),  # a bind within a bind
         ("/database", []),  # of the image itself
         ("/home/ada", ["/home/ada"]),
         ("{data}", []),

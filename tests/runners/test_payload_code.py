@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import hashlib
 import io
 import json
+import lzma
 import os
 import stat
 import subprocess
 import sys
 import tarfile
+import tracemalloc
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +123,29 @@ def test_another_archive_than_was_sent_is_not_unpacked(place: Path) -> None:
     assert "the archive came with the sha256" in printed
 
 
+def pax_link(name: str, target: str) -> tarfile.TarInfo:
+    """Return a link whose target stands in an extended header, where it may hold anything."""
+    member = name_member(name, tarfile.SYMTYPE, "elsewhere")
+    member.pax_headers = {"linkpath": target}
+    return member
+
+
+def pack_header(records: dict[str, str], kind: bytes = tarfile.XHDTYPE) -> bytes:
+    """Return an extended header of a tar."""
+    made: bytes = tarfile.TarInfo._create_pax_generic_header(records, kind, "utf-8")  # type: ignore[attr-defined]
+    return made
+
+
+def make_sparse(holes: int) -> bytes:
+    """Return a tar with a file that has so many holes, whose table is packed well."""
+    records = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "1"}
+    table = b"%d\n" % holes + b"1\n" * 2 * holes
+    table += bytes(-len(table) % tarfile.BLOCKSIZE)
+    member = name_member("x")
+    member.size = len(table)
+    return gzip.compress(pack_header(records) + member.tobuf() + table + bytes(1024), 1)
+
+
 FIFO, DEVICE = tarfile.FIFOTYPE, tarfile.CHRTYPE
 BAD = {
     "absolute": (make_tar((name_member("/etc/x"), b"1")), "/etc/x is an absolute path"),
@@ -153,6 +180,19 @@ BAD = {
         make_tar(name_member("l", tarfile.LNKTYPE, "x")),
         "l is another name of x, which is no file before it",
     ),
+    "link with a NUL": (
+        make_tar(pax_link("l", "x\0y"), (name_member("b"), b"")),
+        "l is a link to a path with a NUL in it",
+    ),
+    "link with a NUL in a zip": (
+        make_zip([("l", b"x\0y", LINK), ("b", b"", REGULAR)]),
+        "l is a link to a path with a NUL in it",
+    ),
+    "link through too many folders": (
+        make_tar(name_member("l", tarfile.SYMTYPE, "x/" * 45), (name_member("b"), b"")),
+        "l is a link to x/x/x/",
+    ),
+    "sparse": (make_sparse(1), "is a sparse file"),
     "device": (make_tar(name_member("null", DEVICE)), "is a device or a pipe"),
     "pipe": (make_tar(name_member("pipe", FIFO)), "is a device or a pipe"),
     "pipe in a zip": (make_zip([("p", b"", stat.S_IFIFO | 0o644)]), "is a device or a pipe"),
@@ -206,6 +246,76 @@ def test_hard_links_count_with_their_size(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(code_archive, "MOST_BYTES", 200)
     with pytest.raises(BadArchive, match="unpacked it has more than"):
         read_members(io.BytesIO(make_tar((name_member("x"), b"x" * 10), *names)))
+
+
+def read_refusal(content: bytes) -> str:
+    """Return why an archive is refused, after it took little memory."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadArchive) as refusal:
+            read_members(io.BytesIO(content))
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+    return str(refusal.value)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_zip_that_is_unpacked_at_once_is_refused(method: int) -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        archive.writestr("x", bytes(50_000_000))
+    assert "x is not packed by deflate" in read_refusal(file.getvalue())
+
+
+def test_xz_that_asks_for_much_memory_is_refused() -> None:
+    filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 128 << 20}]
+    packed = lzma.LZMACompressor(filters=filters)
+    content = packed.compress(make_good_tar()) + packed.flush()
+    assert "pack it with xz -9 or less" in read_refusal(content)
+
+
+def test_xz_of_several_streams_with_zeros_between_is_read() -> None:
+    whole = make_good_tar()
+    parts = lzma.compress(whole[:700]), lzma.compress(whole[700:], preset=9)
+    members = read_members(io.BytesIO(bytes(8).join(parts) + bytes(4)))
+    assert members == read_members(io.BytesIO(whole))
+
+
+def test_the_table_of_a_sparse_file_takes_no_memory() -> None:
+    assert "sparse file" in read_refusal(make_sparse(2_000_000))
+
+
+def test_headers_for_all_files_do_not_pile_up() -> None:
+    content = b"".join(
+        pack_header({f"{number}-{key}": "v" * 20 for key in range(60)}, tarfile.XGLTYPE)
+        + name_member(f"{number}").tobuf()
+        for number in range(4)
+    )
+    assert "headers that are for all files" in read_refusal(content + bytes(1024))
+
+
+def test_a_number_of_thousands_of_digits_is_refused_before_it_is_read() -> None:
+    odd = pack_header({"comment": "1" * 60_000}) + name_member("x").tobuf() + bytes(1024)
+    assert "longer number than any" in read_refusal(odd)
+
+
+def test_one_folder_over_and_over_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code_archive, "MOST_ENTRIES", 10)
+    content = name_member("d", tarfile.DIRTYPE).tobuf() * 21 + bytes(1024)
+    assert read_refusal(content) == "it has more than 20 entries"
+
+
+def test_links_through_links_are_followed_for_some_seconds_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(code_archive, "MOST_STEPS", 10_000)
+    far = "/".join(["d/.."] * 190)
+    chain = [
+        name_member(f"{number}", tarfile.SYMTYPE, f"{far}/{number + 1}") for number in range(38)
+    ]
+    content = make_tar(*chain, (name_member("38"), b""), (name_member("d/x"), b""))
+    assert "too many links" in read_refusal(content)
 
 
 @given(st.binary(max_size=2000), st.integers(0, 5000), st.sampled_from(sorted(GOOD)))

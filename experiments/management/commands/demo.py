@@ -46,7 +46,7 @@ class Command(BaseCommand):
         cluster = demo.register_lab(wait_for_lab(folder), owner)
         self._build(folder, cluster)
         facts = json.loads((folder / "lab.json").read_text())
-        demo.register_image(cluster, facts["images"][IMAGE], owner)
+        demo.register_images(cluster, facts["images"], owner)
         self._inspect(cluster, demo.DEMO_ENVIRONMENTS, owner)
         demo.launch_demo(cluster, demo.DEMO_ENVIRONMENTS, owner)
         tell(cluster, "", None)

@@ -8,6 +8,7 @@ from django.urls import get_resolver, reverse
 from django.urls.exceptions import NoReverseMatch
 
 from dashboard.comparisons.panels import PANELS
+from experiments.access.anonymity import build_anonymity
 from experiments.citations import Author, save_citation
 from experiments.models import (
     Citation,
@@ -34,6 +35,11 @@ from tests.factories import (
 
 pytestmark = pytest.mark.django_db
 PATH = "/lustre/fs7/group-of-grete/digits"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+CODE = {
+    "code_repository": "ssh://git@git.example.org/tools-of-the-lab.git",
+    "code_commit": COMMIT,
+}
 PICTURES_AND_BUNDLES = ("application/zip", "application/pdf", "image/png")
 """What they say is tried by tests of their own."""
 SECRETS = (
@@ -41,6 +47,7 @@ SECRETS = (
     *("10.5281/zenodo.77", "0000-0002-1825-0097", "University of Zurich"),
     *("node-of-grete", "login7.hpc.example.org", "forhlr2", "/gpfs/grete", "group-of-grete"),
     *("secret neighbour", "other-cluster"),
+    *("git.example.org", "tools-of-the-lab", "0123456789ab"),
 )
 
 
@@ -67,12 +74,18 @@ def named() -> Experiment:
     plan = Experiment.objects.values_list("plan", flat=True).get(pk=row.pk) or {}
     for workload in plan["workloads"].values():
         workload["data_set"] = data
+        workload["parameters"] = {**workload.get("parameters", {}), **CODE}
+        workload["code"] = {
+            "source": f"commit {COMMIT[:12]}",
+            "path": f"/gpfs/grete/code/git-{COMMIT}",
+        }
     Experiment.objects.filter(pk=row.pk).update(plan=plan)
     log = f"grete@example.org read {PATH}/0 on node-of-grete, ab1234 Grete Hermann"
+    log += f" ran {CODE['code_repository']} at {COMMIT}"
     for run in Run.objects.all():
         spec = dict(run.spec)
         spec["workload"] = {**spec.get("workload", {}), "data_set": data}
-        spec["workload"]["parameters"] = {"data_directory": PATH}
+        spec["workload"]["parameters"] = {"data_directory": PATH, **CODE}
         content = {"inside": {"variables": {"USER": "ab1234", "TARE_DATA": PATH}, "note": log}}
         Run.objects.filter(pk=run.pk).update(
             spec=spec,
@@ -142,3 +155,9 @@ def test_without_a_link_no_address_tells_anything(named: Experiment) -> None:
         Experiment.objects.filter(pk=named.pk).update(visibility=visibility)
         assert find_names(Client(), named) == {}
     assert not ShareLink.objects.exists()
+
+
+def test_where_code_comes_from_is_hidden_in_whatever_form_it_stands(named: Experiment) -> None:
+    hide = build_anonymity([named]).hide
+    assert hide(f"git clone {CODE['code_repository']}") == "git clone repository-1"
+    assert hide(f"{COMMIT} git-{COMMIT[:12]}") == "commit-1 git-commit-1"

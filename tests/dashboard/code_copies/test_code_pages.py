@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
+from experiments.code_copies.archives import keep_archive
 from experiments.images import store
-from experiments.models import CodeArchive, CodeCopy, Operation, User, Workload
+from experiments.models import CodeArchive, CodeCopy, Operation, SentFile, User, Workload
 from runners.workloads import WORKLOADS, ParameterError
 from runners.workloads.code_parameters import explain_no_address
 from tests.dashboard.api.requests_by_token import get, log_in
@@ -107,6 +109,62 @@ def test_a_path_that_the_archive_does_not_have_is_named(client: Client) -> None:
     text = page.content.decode()
     assert "names {code}/tf_cnn_benchmarks.py, which the archive does not have; there is" in text
     assert "benchmarks/scripts/tf_cnn_benchmarks/tf_cnn_benchmarks.py" in text
+
+
+def test_a_check_sum_opens_no_archive_of_a_workload_that_one_may_not_view(client: Client) -> None:
+    content = make_tf_cnn_tar()  # each has its own check sum, by the clock
+    owner = UserFactory(role="researcher")
+    theirs = Client()
+    theirs.force_login(owner)
+    argv = f"{{python}} {SCRIPT}"
+    assert post(theirs, argv=argv, code_file=send(content=content)).status_code == 302
+    sha256 = CodeArchive.objects.get().sha256
+    closed = "No archive with this sha256 is on this site"
+    page = post(client, argv="{python} {code}/x", code_archive=sha256).content.decode()
+    assert closed in page
+    assert "tf_cnn_benchmarks.py" not in page  # nor is told what is in it
+    assert post(client, argv=argv, code_file=send(content=content), name="mine").status_code == 302
+    assert post(client, argv=argv, code_archive=sha256, name="again").status_code == 302
+    Workload.objects.exclude(owner=owner).delete()
+    Workload.objects.update(visibility="members")
+    assert post(client, argv=argv, code_archive=sha256, name="seen").status_code == 302
+
+
+def test_by_the_api_a_check_sum_opens_nothing_either(client: Client, researcher: User) -> None:
+    archive = keep_archive([make_tf_cnn_tar()], "tf.tar.gz")
+    file = SentFile.objects.keep(b"a secret")
+    parameters = {"argv": ["x"], "code_archive": archive.sha256, "files": {"x": file.sha256}}
+    Workload.objects.create(
+        name="w", kind="command", parameters=parameters, owner=UserFactory(), visibility="private"
+    )
+    for own in ({"code_archive": archive.sha256}, {"files": {"x": file.sha256}}):
+        named = {"argv": ["{python}", "x"], "read": "nothing", **own}
+        body = {"name": "mine", "kind": "command", "parameters": named}
+        refused = write(client, researcher, "post", "workloads", body, 422)
+        assert "on this site" in str(refused) or "sent to this site before" in str(refused)
+
+
+def test_a_check_sum_opens_no_file_of_a_workload_that_one_may_not_view(
+    client: Client, researcher: User
+) -> None:
+    file = SentFile.objects.keep(b"a secret")
+    parameters = {"argv": ["x"], "files": {"x": file.sha256}}
+    theirs = Workload.objects.create(
+        name="w", kind="command", parameters=parameters, owner=UserFactory(), visibility="private"
+    )
+    post(client, argv="{python} x", kept=f"{file.sha256} x", name="guessed")
+    assert Workload.objects.exclude(pk=theirs.pk).get().parameters["files"] == {}
+    shown = post(client, argv="", uploads=SimpleUploadedFile("x", b"a secret"))
+    key = re.search(r'name="shown" value="(\S+)"', shown.content.decode())
+    assert key
+    again = {"argv": "{python} x", "kept": f"{file.sha256} x", "shown": key[1]}
+    post(client, **again, name="sent")
+    assert Workload.objects.get(name="sent").parameters["files"] == {"x": file.sha256}
+    Workload.objects.get(name="sent").delete()
+    other = Client()
+    other.force_login(UserFactory(role="researcher"))
+    post(other, **again, name="stolen")
+    assert Workload.objects.get(name="stolen").parameters["files"] == {}
 
 
 def test_an_archive_of_which_only_the_check_sum_is_known_is_no_archive(client: Client) -> None:
@@ -255,3 +313,59 @@ def test_an_archive_of_more_than_64_mb_is_refused(client: Client, monkeypatch: A
     content = make_tar((name_member("x"), io.BytesIO(b"1" * 2000).getvalue()))
     text = post(client, argv="{code}/x", code_file=send("x.tar", content)).content.decode()
     assert "The archive has more than 0 MB" in text
+
+
+def test_site_administrators_see_copies_that_no_workload_names(researcher: User) -> None:
+    copy = CodeCopyFactory()
+    administrator = UserFactory(role="site_administrator")
+    assert list(CodeCopy.objects.visible_to(administrator)) == [copy]
+    assert not CodeCopy.objects.visible_to(researcher).exists()
+
+
+def test_unused_code_is_listed_with_its_size_and_removed_on_the_page_of_its_cluster(
+    client: Client, researcher: User
+) -> None:
+    owner = UserFactory(role="cluster_administrator")
+    key = CredentialFactory(owner=owner)
+    cluster = ClusterFactory(owner=owner, credential=key, transport="ssh", host="a.example")
+    ready = {"state": "ready", "digest": "sha256:" + "a" * 64, "files": 2}
+    unused = CodeCopyFactory(cluster=cluster, commit="b" * 40, size_bytes=3 * 10**6, **ready)
+    named = CodeCopyFactory(cluster=cluster, commit=COMMIT, size_bytes=5 * 10**6, **ready)
+    parameters = {"argv": ["x"], "code_commit": COMMIT, "code_repository": "https://a.org/b"}
+    Workload.objects.create(name="w", kind="command", parameters=parameters, owner=named.owner)
+    page = reverse("cluster", args=[cluster.pk])
+
+    assert "Code that no workload names" not in client.get(page).content.decode()
+    client.force_login(owner)
+    text = client.get(page).content.decode()
+    assert "1 copy, 3.00 MB together" in text
+    assert unused.path in text
+    assert named.path not in text
+
+    answer = client.post(reverse("code_copy_remove", args=[unused.pk]))
+    assert answer["Location"] == page
+    operation = Operation.objects.get()
+    assert (operation.kind, operation.code_copy) == ("drop_code", unused)
+    assert "Code that no workload names" not in client.get(page).content.decode()
+    client.force_login(researcher)
+    assert client.post(reverse("code_copy_remove", args=[unused.pk])).status_code == 404
+
+
+def test_naming_a_commit_shows_nothing_on_clusters_that_one_may_not_use(
+    client: Client, researcher: User
+) -> None:
+    """Anybody can name a commit: only their jobs' account decides who may read what it fetched."""
+    private = CodeCopyFactory(commit=COMMIT, cluster__users=[])
+    private.left_out = {"submodules": ["secret/part"]}
+    private.save()
+    post(client, argv="{code}/x", code_repository="https://elsewhere.org/b", code_commit=COMMIT)
+    page = reverse("workload", args=[Workload.objects.get().pk])
+    assert not CodeCopy.objects.visible_to(researcher).exists()
+    text = client.get(page).content.decode()
+    assert "secret/part" not in text
+    assert private.digest not in text
+    assert client.post(reverse("code_copy_check", args=[private.pk])).status_code == 404
+
+    private.cluster.users.add(researcher)
+    assert list(CodeCopy.objects.visible_to(researcher)) == [private]
+    assert "secret/part" in client.get(page).content.decode()

@@ -12,6 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from dashboard.comparisons.paired_facts import MOST_OPEN
 from experiments.comparisons import keep_comparison
 from experiments.models import Cluster, Environment, Experiment, Run, Snapshot
 from tests.dashboard.conftest import People, Site, measured
@@ -307,3 +308,26 @@ def test_it_takes_as_many_statements_for_many_runs_and_facts(
     assert counts[0] == counts[1]
     assert counts[1] <= 45
     assert sizes[1] < 200_000
+
+
+def test_packages_come_last_and_what_is_beyond_the_first_facts_is_folded(
+    client: Client, people: People, two: tuple[Experiment, Experiment]
+) -> None:
+    for row, version in zip(two, ("1.0", "2.0"), strict=True):
+        for snapshot in Snapshot.objects.filter(runs__experiment=row).distinct():
+            packages = {f"package p{number:02}": version for number in range(60)}
+            Snapshot.objects.filter(pk=snapshot.pk).update(facts=snapshot.facts | packages)
+    client.force_login(people.owner)
+
+    tables = show(client, *two).select("#facts-found table")
+    shown, folded = tables[0], tables[1]
+    names = [cell.text for table in (shown, folded) for cell in table.select("tbody th")]
+    assert len(shown.select("tbody tr")) == MOST_OPEN
+    summary = folded.find_parent("details").summary.text
+    assert summary == f"{len(names) - MOST_OPEN} more that differ"
+    are_packages = ["package " in name for name in names]
+    assert are_packages == sorted(are_packages), "packages come last"
+    assert sum(are_packages) == 60
+
+    found = show(client, *two, "?find=package+p").select("#facts-found table")
+    assert len(found[0].select("tbody tr")) == 60, "all that was searched for is shown"

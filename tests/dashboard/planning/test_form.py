@@ -17,6 +17,7 @@ from dashboard.planning.scales_field import ScalesField
 from experiments.execution import lifecycle
 from experiments.execution.gpu_hours import find_month
 from experiments.models import Cluster, Experiment, GPUMonth, Run, StagedImage
+from runners.interpreters import NO_PYTHON
 from tests.dashboard.conftest import People, Site
 from tests.factories import (
     ClusterFactory,
@@ -24,6 +25,7 @@ from tests.factories import (
     CredentialFactory,
     EnvironmentFactory,
     ExperimentFactory,
+    LaunchedFactory,
     PartitionFactory,
     WorkloadFactory,
 )
@@ -351,11 +353,30 @@ def test_the_form_begins_with_the_workload_that_one_comes_from(
 
 
 def test_the_way_to_a_program_of_ones_own_stands_below_the_workloads_and_on_the_first_page(
-    as_owner: Client, site: Site
+    as_owner: Client, site: Site, people: People
 ) -> None:
     way = '<a href="/catalogue/workloads/new/?kind=command">a program of yours</a>'
     assert way in as_owner.get(NEW).content.decode()
     assert way in as_owner.get("/").content.decode()
+    LaunchedFactory(owner=people.owner)  # as the demo does, before anybody has seen the page
+    page = as_owner.get("/").content.decode()
+    assert not is_first_page(page)
+    assert way in page
+
+
+def is_first_page(page: str) -> bool:
+    """Return whether the overview stands as on a site without any experiment."""
+    return "Its verdict will stand here." in page
+
+
+def test_the_baseline_proposed_is_bare_metal_with_python(as_owner: Client, site: Site) -> None:
+    """Of two on bare metal, the one for programs without Python comes first by its name."""
+    EnvironmentFactory(cluster=site.cluster, name="a program alone", python=NO_PYTHON)
+    form = as_owner.get(NEW).context["form"]
+    assert form["baseline"].value() == site.bare.pk
+    site.bare.delete()
+    form = as_owner.get(NEW).context["form"]
+    assert form["baseline"].value() == site.cluster.environments.get(python=NO_PYTHON).pk
 
 
 def test_the_form_suggests_a_scale_that_the_cluster_has(as_owner: Client, site: Site) -> None:

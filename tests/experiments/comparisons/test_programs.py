@@ -120,4 +120,4 @@ def test_a_program_of_the_environment_s_own_is_inspected_and_compared(
     if same:
         assert pair.software.endswith("is the same on both sides: measure.")
     else:
-        assert pair.software.endswith("another one on both sides: program measure differ.")
+        assert pair.software.endswith("another one on both sides: program measure differs.")

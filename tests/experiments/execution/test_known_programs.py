@@ -123,7 +123,9 @@ def test_a_program_that_says_it_failed_and_ends_with_0_is_not_sane(
     )
     made = launched(here, bare, WorkloadFactory(kind="command", parameters=parameters))
     finish(made)
-    for run in made.runs.all():
+    runs = list(made.runs.all())
+    assert runs
+    for run in runs:
         assert run.state == "failed"
         assert "line 2 of output.txt matches the failure pattern" in run.message
         assert run.message.endswith("2 errors")
@@ -161,6 +163,8 @@ def test_without_keras_2_it_fails_with_what_it_prints(
     ready = place_in_folder(COMMANDS["tf-cnn-benchmarks-on-cpu"], str(program_folder))
     made = launched(here, bare, make_workload(ready))
     finish(made)
-    for run in made.runs.all():
+    runs = list(made.runs.all())
+    assert runs
+    for run in runs:
         assert run.state == "failed"
         assert "No module named 'tf_keras'" in run.message

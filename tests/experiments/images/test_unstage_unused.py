@@ -11,17 +11,19 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from experiments.images import store
-from experiments.models import Cluster, Operation, StagedImage
+from experiments.models import Cluster, CodeArchive, Operation, StagedImage
 from experiments.models.images import ARCHIVE
 from tests.factories import (
     AdminFactory,
     ClusterFactory,
+    CodeCopyFactory,
     ContainerFactory,
     EnvironmentFactory,
     ImageFactory,
     ImageImportFactory,
     LaunchedFactory,
     StagedImageFactory,
+    WorkloadFactory,
 )
 
 pytestmark = pytest.mark.django_db
@@ -144,3 +146,30 @@ def test_somebody_has_to_ask() -> None:
     with pytest.raises(CommandError, match="Nobody is called Ann"):
         said("--owner", "Ann")
     assert "would go" in said("--dry-run")
+
+
+def test_code_that_no_workload_names_is_asked_to_go_and_other_code_stays(cluster: Cluster) -> None:
+    gone = CodeCopyFactory(cluster=cluster, commit="a" * 40, state="ready", size_bytes=10**6)
+    kept = CodeCopyFactory(cluster=cluster, commit="b" * 40, state="ready")
+    sent = CodeArchive.objects.create(
+        sha256="d" * 64,
+        name="x.tar",
+        size_bytes=9,
+        digest="sha256:" + "e" * 64,
+        files=1,
+        unpacked_bytes=9,
+    )
+    CodeCopyFactory(cluster=cluster, commit="", repository="", archive=sent, state="ready")
+    parameters = {"argv": ["x"], "read": "nothing"}
+    commit = {"code_commit": kept.commit, "code_repository": "https://a.org/b"}
+    WorkloadFactory(kind="command", parameters=parameters | commit)
+    WorkloadFactory(kind="command", parameters=parameters | {"code_archive": sent.sha256})
+    CodeCopyFactory(commit="c" * 40, state="ready")  # on another cluster
+
+    assert f"would go  {gone}: no workload names it, 1.00 MB" in said("--dry-run")
+    words = said("--cluster", "lab")
+    assert f"asked  {gone}: no workload names it, 1.00 MB, {gone.path}" in words
+    assert "1 to remove" in words
+    operation = Operation.objects.get()
+    assert (operation.kind, operation.code_copy) == (Operation.Kind.DROP_CODE, gone)
+    assert "Nothing to remove" in said("--cluster", "lab")

@@ -14,6 +14,7 @@ from experiments.presets.preset_drafts import (
     make_draft,
     select_ready,
 )
+from runners.interpreters import NO_PYTHON
 from runners.payload.training import made_images
 from runners.workloads import WORKLOADS
 from tests.factories import (
@@ -166,6 +167,7 @@ def test_environments_that_are_ready_are_chosen_and_one_bare_metal(person: User)
 
     bare = EnvironmentFactory(name="bare metal", cluster=cluster)
     EnvironmentFactory(name="bare metal, another", cluster=cluster)
+    EnvironmentFactory(name="a program alone", cluster=cluster, python=NO_PYTHON)
     cpu = container("cpu", {"numpy": "2", "tensorflow-cpu": "2"})
     container("numpy", {"numpy": "2"})
     container("waiting", {"tensorflow": "2"}, state="staging")
@@ -174,6 +176,7 @@ def test_environments_that_are_ready_are_chosen_and_one_bare_metal(person: User)
     said = {one.environment.name: one.why_not for one in found}
     assert said["waiting"] == "its image is staging"
     assert said["numpy"] == "without tensorflow"
+    assert said["a program alone"] == "without Python 3.8 or later"
     chosen, baseline = select_ready(found)
     assert (set(chosen), baseline) == ({bare, cpu, unseen}, bare)
 
