@@ -130,6 +130,7 @@ def _list_live_parts(own: dict[str, list[Any]]) -> Iterator[Address]:
         reverse("operations"),
     ):
         yield Address(path, "live", live)
+    yield Address(reverse("operations"), "page", live | {"hx-target": "operations-details"})
 
 
 def _make_rows(person: User) -> dict[str, list[Any]]:

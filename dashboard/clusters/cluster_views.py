@@ -105,7 +105,7 @@ def cluster(request: Request, pk: int) -> HttpResponse:
         "host_key": preflights.find_host_key(row),
         "pinned": compute_fingerprint(row.host_key),
         "pauses": [
-            (pause, pause.jobs.count())
+            (pause, _count_held_jobs(row, pause))
             for pause in row.pauses.all()
             if pause.experiment_id is None or visible.filter(pk=pause.experiment_id).exists()
         ],
@@ -129,6 +129,12 @@ def cluster(request: Request, pk: int) -> HttpResponse:
         context["retention"] = summarize(row)
     template = "clusters/detail.html" + ("#live" if request.htmx else "")
     return render(request, template, context)
+
+
+def _count_held_jobs(cluster: Any, pause: Pause) -> int:
+    """Return how many jobs a pause keeps waiting: one of the whole cluster, all that wait there."""
+    is_of_all = pause.partition_id is None and pause.experiment_id is None
+    return int(cluster.waiting_jobs) if is_of_all else pause.jobs.count()
 
 
 def _refresh_seconds(context: dict[str, Any]) -> int:

@@ -121,7 +121,8 @@ def prepare_history(image: Image, reader: User) -> dict[str, Any]:
         output_field=TextField(),
     )
     both = rows.filter(~Q(state__in=Operation.FINAL) | Q(pk__in=ended_rows))
-    alive, ended = [], []
+    alive, ended = list[Operation](), list[Operation]()
+    row: Any
     for row in both.defer(*LARGE).annotate(tail=tail):
         row.output_tail = row.tail
         (ended if row.is_final else alive).append(row)

@@ -87,7 +87,7 @@ def test_says_that_all_runs(as_admin: Client, all_run: None) -> None:
     assert "250 ms" in row_of(soup, "near")
     assert "set to 1 min" in row_of(soup, "near")
     headings = [text(heading) for heading in soup.select("h2")]
-    assert headings == ["Services", "Visits to clusters", "Queues", "Database", "Image store"]
+    assert headings == ["Services", "Queues", "Visits to clusters", "Database", "Image store"]
 
 
 def test_says_what_is_missing_since_when_what_follows_and_what_to_do(
@@ -223,7 +223,11 @@ def test_fetches_its_own_news_and_works_without_javascript(as_admin: Client, all
     assert (live["hx-get"], live["hx-swap"]) == (ADDRESS, "outerHTML")
     fragment = read(as_admin, **{"HX-Request": "true"})
     assert fragment.find("html") is None
-    assert fragment.select_one("#live")
+    assert [part["id"] for part in fragment.select("[hx-get]")] == ["live"]
+    assert "Visits to clusters" not in text(fragment), "a part of its own, fetched less often"
+    details = read(as_admin, **{"HX-Request": "true", "HX-Target": "operations-details"})
+    assert [part["id"] for part in details.select("[hx-get]")] == ["operations-details"]
+    assert "Visits to clusters" in text(details)
     assert as_admin.post(ADDRESS).status_code == 405
 
 
