@@ -6,7 +6,7 @@ once on each cluster, in a folder that nobody may write to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,32 @@ def find_source(parameters: Mapping[str, Any]) -> CodeSource | None:
         commit=str(parameters.get(COMMIT) or ""),
     )
     return source if source.key else None
+
+
+def explain_missing_path(argv: Iterable[str], paths: Collection[str], label: str) -> str:
+    """Return which path below {code} its files do not have; "" if they have all of them.
+
+    `paths` are its files, and its links with a "/" behind: what lies below a link is not known, and
+    counts as there. The text goes on after the name of what has the command.
+    """
+    links = tuple(path for path in paths if path.endswith("/"))
+    known = {path.rstrip("/") for path in paths}
+    for word in argv:
+        path = word.removeprefix(f"{PLACEHOLDER}/").rstrip("/")
+        if not word.startswith(f"{PLACEHOLDER}/") or path in known or path.startswith(links):
+            continue
+        if any(other.startswith(f"{path}/") for other in known):
+            continue
+        name = path.rpartition("/")[2]
+        near = sorted(other for other in known if other.rpartition("/")[2] == name)
+        hint = f"there is {near[0]}" if near else _describe_top(known)
+        return f"names {word}, which {label} does not have; {hint}"
+    return ""
+
+
+def _describe_top(paths: Iterable[str]) -> str:
+    tops = sorted({path.partition("/")[0] for path in paths})
+    return f"at its top there are {', '.join(tops[:5])}"
 
 
 def make_code_spec(frozen: Mapping[str, Any]) -> CodeSpec:

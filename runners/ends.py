@@ -228,6 +228,11 @@ ENDS: dict[str, End] = {
         "Its time was nearly over before its last step; a checkpoint lies in its directory.",
         "A further job goes on by itself, as often as the workload allows.",
     ),
+    "no checkpoint": End(
+        "program",
+        "The program of a run over several jobs has left no checkpoint from which to go on.",
+        "Let it write into $TARE_CHECKPOINTS before it ends with exit code 75 or by the signal.",
+    ),
     "not sane": End(
         "program",
         "The program ended well, but its numbers are missing or make no sense.",

@@ -111,12 +111,16 @@ SEGMENT = Table(
         "saving_seconds": Number(0, LATEST),
         "restoring_seconds": Number(0, LATEST),
         "checkpoint_bytes": Whole(),
+        "checkpoint_files": Whole(),
+        "changed_at": Number(0, LATEST),
+        "start_phases": Table(others=Number(0, LATEST)),
         "passed_over": Rows(Text(1000)),
         "ended": Text(20),
     },
     needed=("number", "first_step", "steps", "of_steps", "ended"),
 )
-"""What one job did of a run that may take several: payload/training/checkpoints.py."""
+"""What one job did of a run that may take several: payload/training/checkpoints.py, and
+payload/own_checkpoints.py, which knows of no steps."""
 
 SURVEY = Table(
     {
@@ -200,6 +204,7 @@ CODE_TREE = Table(
         "bytes": Whole(),
         "submodules": Rows(Text(400)),
         "pointers": Rows(Text(400)),
+        "paths": Rows(Text(5000)),
         "state": Text(pattern="(missing|changed|failed)?"),
         "problem": Text(5000),
     }

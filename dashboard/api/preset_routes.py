@@ -19,24 +19,34 @@ from dashboard.api.experiment_routes import (
     describe_experiments,
     find_experiment,
 )
-from dashboard.api.form_bodies import StrictBody, require_offered_groups, require_valid
+from dashboard.api.file_contents import FileContent, make_uploads
+from dashboard.api.form_bodies import (
+    INVALID,
+    StrictBody,
+    require_offered_groups,
+    require_valid,
+)
 from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
-from dashboard.api.problems import Problem, ProblemSchema, refuse
+from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refuse
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import EXPERIMENTS, READ
 from dashboard.api.visibility_changes import VisibilityChange, choose_visibility
 from dashboard.presets.own_preset_forms import OwnPresetForm, save_preset
 from dashboard.presets.preset_forms import PresetForm
+from dashboard.presets.script_fields import CODE_FILE, put_code
+from dashboard.presets.script_fields import NAMES as SCRIPT_NAMES
 from experiments.access import audit
 from experiments.access.permissions import why_not_add, why_not_change
 from experiments.models import Experiment, OwnPreset
 from experiments.presets import LAPTOP, PRESETS, Preset
 from experiments.presets.experiment_copies import OF_OTHERS
 from experiments.presets.own_presets import CannotBeUsed, describe_definition, make_draft
+from experiments.presets.program_checks import describe_missing_programs
 
 router = Router(tags=["Presets"])
+NO_SCRIPT = "This preset starts no script of others."
 PresetKey = Annotated[
     str, Path(max_length=100, pattern="^[-a-z0-9_]+$", description="The key of a preset.")
 ]
@@ -73,6 +83,7 @@ class PresetSchema(PresetItemSchema):
     then: str
     now: str
     needs: list[str]
+    script: str = Field(description="The script of others that it starts; empty: none.")
     cluster: int | None
     environments: list[PresetEnvironment]
 
@@ -92,6 +103,17 @@ class PresetUse(StrictBody):
     baseline: RowKey = Field(description="One of the environments.")
     size: str = LAPTOP
     folder: str = Field("", description="Of the data set, where a size reads one.")
+    script_folder: str = Field(
+        "",
+        description="Where the preset’s script lies: a path in every environment, or one within "
+        "its code.",
+    )
+    code_repository: str = Field("", description="From where the cluster fetches its code.")
+    code_commit: str = Field("", description="All 40 digits.")
+    code_archive: str = Field("", description="The sha256 of an archive that was sent before.")
+    code_file: FileContent | None = Field(
+        None, description="An archive (tar, tar.gz, tar.xz or zip) in base64."
+    )
 
 
 class OwnPresetSchema(Schema):
@@ -153,6 +175,7 @@ def describe_preset(
         then=preset.then,
         now=preset.now,
         needs=list(preset.needs),
+        script=preset.script,
         cluster=form.chosen_cluster.pk if form.chosen_cluster else None,
         environments=[
             PresetEnvironment(id=row.environment.pk, name=row.environment.name, why_not=row.why_not)
@@ -180,7 +203,13 @@ def use_preset(request: ApiRequest, key: PresetKey, choices: PresetUse) -> HttpR
     """Make a draft of a preset."""
     refuse(why_not_add(request.user, Experiment))
     preset = _find_preset(key)
-    form = PresetForm(_Data(choices.model_dump()), preset=preset, user=request.user)
+    sent = choices.model_dump(exclude={CODE_FILE})
+    files = make_uploads({}, {CODE_FILE: choices.code_file})
+    form = PresetForm(_Data(sent), files, preset=preset, user=request.user)
+    asked = [name for name in SCRIPT_NAMES if getattr(choices, name)]
+    if asked and not preset.script:
+        problems = [FieldProblem(name, NO_SCRIPT) for name in asked]
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, INVALID, problems)
     require_valid(form)
     draft = form.save()
     if draft is None:
@@ -190,7 +219,9 @@ def use_preset(request: ApiRequest, key: PresetKey, choices: PresetUse) -> HttpR
     warnings = form.refusals(
         preset.sizes[chosen["size"]], list(chosen["environments"]), chosen["baseline"]
     )
-    return _send_draft(request, draft, warnings)
+    _, why_not = put_code(draft, request.user)
+    missing = describe_missing_programs(draft.workloads.all(), list(chosen["environments"]))
+    return _send_draft(request, draft, [*filter(None, [why_not]), *missing, *warnings])
 
 
 class _Data(dict[str, Any]):

@@ -49,6 +49,7 @@ from runners.workloads.given import (
     why_no_running_rate,
 )
 from runners.workloads.page_cache import PAGE_CACHE
+from runners.workloads.several_jobs import SEVERAL_JOBS
 
 PARTS = ("name", "unit", "better", "find", "take")
 FEWEST_ROWS, SPARE_ROWS = 3, 2
@@ -261,6 +262,10 @@ class CommandForm(WorkloadForm):
         return [self[name] for name in (REPOSITORY, COMMIT, ARCHIVE)]
 
     @property
+    def job_fields(self) -> list[BoundField]:
+        return [self[parameter.name] for parameter in SEVERAL_JOBS]
+
+    @property
     def ready_groups(self) -> list[tuple[str, list[tuple[str, Ready]]]]:
         """Return the known programs that the form can begin with, by what they measure."""
         return list(group_commands())
@@ -301,11 +306,13 @@ def read_typed_parameters(data: Mapping[str, Any], user: User) -> dict[str, Any]
     ]
     plain = (
         *(ARCHIVE, REPOSITORY, COMMIT, "argv", "file", "primary", "batch", "processes"),
-        *("success_pattern", "failure_pattern", "recorded", PAGE_CACHE),
+        *("success_pattern", "failure_pattern", "recorded", "notice_signal", PAGE_CACHE),
     )
     burn_in = data.get("burn_in", "")
+    numbers = {name: data.get(name, "") for name in ("segments", "notice_seconds")}
     return {
         **{name: data[name] for name in plain if name in data},
+        **{name: int(text) for name, text in numbers.items() if re.fullmatch(r"\d{1,4}", text)},
         "read": data.get("read") or "recorder",
         "burn_in": int(burn_in) if re.fullmatch(r"\d{1,6}", burn_in) else 0,
         "files": {file.name: file.sha256 for file in list_files_sent_before(data, user)},

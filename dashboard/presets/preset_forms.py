@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.forms import BoundField
 
 from dashboard.form_styles import Styled
 from dashboard.planning.plan_suggestions import choose_cluster
+from dashboard.presets.script_fields import CODE_FILE, SCRIPT_FOLDER, ScriptFields
 from dashboard.typed_requests import parse_whole_number
+from experiments.code_copies.archives import ARCHIVE, COMMIT, REPOSITORY
 from experiments.models import Cluster, Environment, Experiment, User, Workload
 from experiments.presets import LAPTOP, Preset, Size
 from experiments.presets.preset_drafts import (
@@ -22,7 +25,7 @@ from runners.workloads import ParameterError
 LABELS = {"full": "Full, as published", "laptop": "Laptop, scaled down"}
 
 
-class PresetForm(Styled, forms.Form):
+class PresetForm(ScriptFields, Styled, forms.Form):
     """The form that turns a preset into a draft: cluster, size, environments, baseline."""
 
     cluster = forms.ModelChoiceField(Cluster.objects.none(), empty_label=None)
@@ -36,14 +39,21 @@ class PresetForm(Styled, forms.Form):
     )
 
     def __init__(
-        self, data: Any = None, *, preset: Preset, user: User, cluster: object = None
+        self,
+        data: Any = None,
+        files: Any = None,
+        *,
+        preset: Preset,
+        user: User,
+        cluster: object = None,
     ) -> None:
-        super().__init__(data)
+        super().__init__(data, files)
         self.preset, self.user = preset, user
         self.chosen_cluster = choose_cluster(user, data.get("cluster") if data else cluster)
         self._field("cluster").queryset = Cluster.objects.usable_by(user)
         self._field("size").choices = [(name, LABELS[name]) for name in preset.sizes]
         self._ask_for_data()
+        self.ask_for_script()
         self.candidates = (
             list_candidates(preset, self.chosen_cluster, user) if self.chosen_cluster else []
         )
@@ -121,7 +131,14 @@ class PresetForm(Styled, forms.Form):
         baseline = cleaned.get("baseline")
         if baseline and baseline not in cleaned.get("environments", ()):
             self.add_error("baseline", "The baseline is one of the environments to be run.")
+        self.script_place = self.read_script(cleaned)
         return cleaned
+
+    @property
+    def script_fields(self) -> list[BoundField]:
+        """Return where the script of others lies; nothing where the preset starts none."""
+        names = (REPOSITORY, COMMIT, CODE_FILE, ARCHIVE)
+        return [self[name] for name in names] if SCRIPT_FOLDER in self.fields else []
 
     def save(self) -> Experiment | None:
         """Create the draft; None, with an error at the form, if a kind refuses its parameters."""
@@ -136,6 +153,7 @@ class PresetForm(Styled, forms.Form):
                 baseline=asked["baseline"],
                 owner=self.user,
                 folder=asked.get("folder", "") if size.data else "",
+                script=self.script_place,
             )
         except ParameterError as error:
             for name, message in error.messages.items():

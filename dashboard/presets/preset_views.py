@@ -9,11 +9,13 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from dashboard.access.rights import require_maker_of
 from dashboard.presets.preset_forms import PresetForm
+from dashboard.presets.script_fields import put_code
 from dashboard.typed_requests import Request
 from experiments.access.permissions import list_changeable_keys
 from experiments.models import Experiment, OwnPreset
 from experiments.presets import PRESETS
 from experiments.presets.commands import FOLDER, group_commands
+from experiments.presets.program_checks import describe_missing_programs
 
 
 @require_GET
@@ -38,9 +40,8 @@ def preset(request: Request, key: str) -> HttpResponse:
     chosen = PRESETS.get(key)
     if chosen is None:
         raise Http404
-    form = PresetForm(
-        request.POST or None, preset=chosen, user=request.user, cluster=request.GET.get("cluster")
-    )
+    sent = (request.POST, request.FILES) if request.method == "POST" else ()
+    form = PresetForm(*sent, preset=chosen, user=request.user, cluster=request.GET.get("cluster"))
     if request.method == "POST" and form.is_valid() and (draft := form.save()):
         size, asked = chosen.sizes[form.cleaned_data["size"]], form.cleaned_data
         messages.success(
@@ -48,6 +49,12 @@ def preset(request: Request, key: str) -> HttpResponse:
             f"A draft of “{chosen.title}”. Look it through, and launch it below. What it is made "
             f"for is on its comparison page: {chosen.ends_in}.",
         )
+        done, why_not = put_code(draft, request.user)
+        if done:
+            messages.info(request, done)
+        missing = describe_missing_programs(draft.workloads.all(), list(asked["environments"]))
+        for warning in filter(None, [why_not, *missing]):
+            messages.warning(request, warning)
         for refusal in form.refusals(size, list(asked["environments"]), asked["baseline"]):
             messages.warning(request, f"Not launchable here as it is. {refusal}")
         return redirect("experiment_edit", pk=draft.pk)

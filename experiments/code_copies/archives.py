@@ -9,7 +9,7 @@ from pathlib import Path
 from experiments.images import store
 from experiments.models import CodeArchive
 from runners import code_copies
-from runners.payload import code_archive
+from runners.payload import code_archive, code_tree
 from runners.payload.code_archive import BadArchive, Member
 
 LONGEST_NAME = 200
@@ -87,32 +87,22 @@ def find_kept(sha256: str) -> CodeArchive | None:
     return CodeArchive.objects.filter(pk=sha256).first()
 
 
+def list_paths(sha256: str) -> list[str]:
+    """Return the paths of an archive that is here, links with a "/" behind; else nothing."""
+    if find_kept(sha256) is None:
+        return []
+    try:
+        members = read_members(store.get_path(sha256))
+    except (NotKept, OSError):
+        return []
+    return code_tree.list_all_paths(members)
+
+
 def explain_missing_file(argv: Iterable[str], sha256: str) -> str:
     """Return which path below {code} the archive does not have; "" if it has all, or is not here.
 
     The text goes on after the field's label.
     """
-    words = [word for word in argv if word.startswith("{code}/")]
-    if not words or find_kept(sha256) is None:
-        return ""
-    try:
-        members = read_members(store.get_path(sha256))
-    except (NotKept, OSError):
-        return ""
-    paths = {path.decode("utf-8", "surrogateescape") for path in members}
-    links = {path for path in members if members[path].kind == code_archive.LINK}
-    if links:
-        return ""  # what lies behind a link, only a file system tells
-    for word in words:
-        path = word.removeprefix("{code}/").rstrip("/")
-        if path not in paths and not any(known.startswith(f"{path}/") for known in paths):
-            name = path.rpartition("/")[2]
-            near = sorted(known for known in paths if known.rpartition("/")[2] == name)
-            hint = f"; there is {near[0]}" if near else _describe_top(paths)
-            return f"names {word}, which the archive does not have{hint}"
-    return ""
-
-
-def _describe_top(paths: Iterable[str]) -> str:
-    tops = sorted({path.partition("/")[0] for path in paths})
-    return f"; at its top there are {', '.join(tops[:5])}"
+    words = [word for word in argv if word.startswith(f"{code_copies.PLACEHOLDER}/")]
+    paths = list_paths(sha256) if words else []
+    return code_copies.explain_missing_path(words, paths, "the archive") if paths else ""

@@ -59,6 +59,7 @@ class FetchCode(OperationKind):
             files=result["files"],
             size_bytes=result["bytes"],
             left_out=left_out,
+            paths=result.get("paths") or None,
             read_at=timezone.now(),
         )
 

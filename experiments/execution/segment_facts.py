@@ -35,4 +35,6 @@ def explain_unfinished(run: Run, run_record: RunRecord) -> str:
     facts = read_segment_facts(run_record)
     if run_record.exit_code != UNFINISHED or facts.get("ended") != "unfinished":
         return ""
+    if not facts["of_steps"]:
+        return "Its program stopped at a checkpoint of its own when its time was nearly over."
     return f"{facts['steps']} of {facts['of_steps']} steps were done when its time was nearly over."

@@ -195,4 +195,4 @@ def _may_go_on(run: Run) -> bool:
 
 
 def _has_checkpoint(run: Run) -> bool:
-    return any(segment.steps for segment in run.segments.all())
+    return any(segment.has_checkpoint for segment in run.segments.all())

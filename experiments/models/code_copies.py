@@ -111,6 +111,11 @@ class CodeCopy(models.Model):
     left_out = models.JSONField(
         default=dict, blank=True, help_text="Submodules and files of Git LFS, which stayed away."
     )
+    paths = models.JSONField(
+        null=True,
+        blank=True,
+        help_text="Its files, links with a / behind; empty where they are too many to be kept.",
+    )
     state = models.CharField(max_length=10, choices=State.choices, default=State.STAGING)
     message = models.TextField(blank=True, help_text="Why it is not ready.")
     read_at = models.DateTimeField(

@@ -64,8 +64,23 @@ class Segment(models.Model):
         return int(self.get_number("steps") or 0)
 
     @property
-    def steps_lost(self) -> int:
-        """Return how many steps it had reported that no checkpoint holds: they were done again."""
+    def knows_steps(self) -> bool:
+        """Return whether its checkpoints count steps: those of a program of one's own do not."""
+        return bool(self.facts.get("of_steps") != 0)
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Return whether another job can go on from what it left."""
+        return bool(self.steps or (not self.knows_steps and self.get_number("checkpoint_files")))
+
+    @property
+    def steps_lost(self) -> int | None:
+        """Return how many steps it had reported that no checkpoint holds: they were done again.
+
+        None where its checkpoints count no steps.
+        """
+        if not self.knows_steps:
+            return None
         return max(0, (self.reported_steps or 0) - self.steps) if self.reason else 0
 
     @property
@@ -80,7 +95,7 @@ class Segment(models.Model):
         return {name: self.get_number(name) for name in SECONDS}
 
     def describe(self) -> dict[str, Any]:
-        """Return what files say of it, as JSON; seconds that are not known are null."""
+        """Return what files say of it, as JSON; what is not known is null."""
         return {
             "number": self.number,
             "job": self.job.uid,
@@ -88,8 +103,8 @@ class Segment(models.Model):
             "ended": self.reason or "at the last step",
             "began_at": self.began_at.isoformat() if self.began_at else None,
             "ended_at": self.ended_at.isoformat() if self.ended_at else None,
-            "first_step": self.first_step,
-            "steps": self.steps,
+            "first_step": self.first_step if self.knows_steps else None,
+            "steps": self.steps if self.knows_steps else None,
             "steps_lost": self.steps_lost,
             "queue_seconds": self.queue_seconds,
             **self.seconds,
@@ -104,10 +119,11 @@ def add_up_segments(segments: Iterable[Segment]) -> dict[str, Any]:
     """Return the columns of files on a run that took several jobs: their number, and sums."""
     rows = list(segments)
     queued = [row.queue_seconds for row in rows]
+    lost = [row.steps_lost for row in rows]
     return {
         "segments": len(rows),
         "segments_queue_seconds": None if None in queued else sum(filter(None, queued)),
         "segments_saving_seconds": sum(row.get_number("saving_seconds") or 0 for row in rows),
         "segments_restoring_seconds": sum(row.get_number("restoring_seconds") or 0 for row in rows),
-        "segments_steps_lost": sum(row.steps_lost for row in rows),
+        "segments_steps_lost": None if None in lost else sum(filter(None, lost)),
     }

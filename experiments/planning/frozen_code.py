@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import Q
 
 from experiments.models import Cluster, CodeCopy, Experiment, User, Workload
-from runners.code_copies import ARCHIVE, CodeSource, find_source
+from runners.code_copies import ARCHIVE, CodeSource, explain_missing_path, find_source
 
 PROOF_SECONDS = 70
 """For how long a job may read all files of its code: 50,000 of them, by 1,000 a second, and more.
@@ -81,11 +81,13 @@ def describe_unready_code(workloads: Sequence[Workload], cluster: Cluster) -> li
     return [
         f"{row}: {problem}"
         for row, source in sources
-        if (problem := _explain_unready(source, copies.get(source.key), cluster))
+        if (problem := _explain_unready(row, source, copies.get(source.key), cluster))
     ]
 
 
-def _explain_unready(source: CodeSource, copy: CodeCopy | None, cluster: Cluster) -> str:
+def _explain_unready(
+    workload: Workload, source: CodeSource, copy: CodeCopy | None, cluster: Cluster
+) -> str:
     """Return why code cannot be run on a cluster, with how to go on; "" if it can."""
     if copy is None or copy.state == CodeCopy.State.REMOVING:
         return (
@@ -99,4 +101,8 @@ def _explain_unready(source: CodeSource, copy: CodeCopy | None, cluster: Cluster
             f"its code on {cluster}, {copy.path}, is {copy.state}. {copy.message} Put it there "
             "again on the page of the workload."
         )
+    if copy.paths and (
+        missing := explain_missing_path(workload.parameters["argv"], copy.paths, source.label)
+    ):
+        return f"its command {missing}. Copy the workload and change its command."
     return ""

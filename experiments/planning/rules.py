@@ -25,6 +25,7 @@ from runners.schedulers import SCHEDULERS
 from runners.workloads import WORKLOADS
 from runners.workloads.page_cache import is_prepared
 from runners.workloads.run_metrics import OF_JOB
+from runners.workloads.several_jobs import explain_short_limit
 
 # Time that a job needs beside its runs: start, snapshots, check sums.
 JOB_OVERHEAD_SECONDS = 60
@@ -169,6 +170,9 @@ def list_refusals(
         messages["spreads_nodes"].append(problem)
     if find_warm_up:
         _check_steps(messages, workloads, scales)
+    for workload in workloads:
+        if why := explain_short_limit(workload.parameters, workload.time_limit_seconds):
+            messages["workloads"].append(f"{workload} {why}")
     if not workloads:
         messages["workloads"].append("Choose at least one workload.")
     if partition and workloads and environments:

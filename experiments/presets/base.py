@@ -63,6 +63,11 @@ class Preset:
     ends_in: str
     """The part of the comparison page that shows the published table or figure."""
     sizes: Mapping[str, Size] = field(default_factory=dict)
+    script: str = ""
+    """The script of others that its workloads start: a person says in which folder it lies, and
+    whether Tare puts its code on the cluster. "" where they start none."""
+    usual_folder: str = ""
+    """Where that script lies in the repository of its authors."""
     margin: float = 0.02
     warm_up: str = "fixed"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from experiments.presets.base import Piece
 from experiments.presets.benchmarks import BENCHMARKS
@@ -15,7 +16,10 @@ from experiments.presets.programs import GROUPS, NUMBER, Ready, compute_sha256
 
 FOLDER = "/benchmarks"
 """Where programs lie that have a folder, as in the image of Grupp et al."""
-SCRIPT = f"{FOLDER}/tf_cnn_benchmarks.py"
+SCRIPT_NAME = "tf_cnn_benchmarks.py"
+SCRIPT = f"{FOLDER}/{SCRIPT_NAME}"
+FOLDER_OF_AUTHORS = "scripts/tf_cnn_benchmarks"
+"""Where the script lies in its repository, github.com/tensorflow/benchmarks."""
 NUMBERS = (
     {
         "name": "wall_images_per_second",
@@ -135,6 +139,11 @@ def group_commands() -> Iterator[tuple[str, list[tuple[str, Ready]]]]:
 
 def place_in_folder(ready: Ready, folder: str) -> Ready:
     """Return the known program with its code in another folder, a path without a last slash."""
-    argv = [word.replace(f"{FOLDER}/", f"{folder}/", 1) for word in ready.piece.parameters["argv"]]
-    parameters = {**ready.piece.parameters, "argv": argv}
+    parameters = place_script(ready.piece.parameters, folder)
     return replace(ready, piece=replace(ready.piece, parameters=parameters))
+
+
+def place_script(parameters: Mapping[str, Any], folder: str) -> dict[str, Any]:
+    """Return the parameters of a command whose script lies in `folder` and not in FOLDER."""
+    argv = [word.replace(f"{FOLDER}/", f"{folder}/", 1) for word in parameters["argv"]]
+    return {**parameters, "argv": argv}

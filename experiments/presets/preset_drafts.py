@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from django.db import IntegrityError, transaction
 
@@ -21,6 +21,7 @@ from experiments.models import (
 from experiments.planning import rules
 from experiments.planning.free_names import find_free_name
 from experiments.presets.base import Preset, Size
+from experiments.presets.commands import place_script
 from experiments.software import inspections, parity
 from runners.workloads import WORKLOADS
 
@@ -104,11 +105,23 @@ def choose_partition(size: Size, cluster: Cluster) -> Partition | None:
     return max(partitions, key=lambda row: (row.gpus_per_node, row.nodes), default=None)
 
 
-def make_workloads(size: Size, owner: User, *, folder: str = "") -> list[Workload]:
+@dataclass(frozen=True)
+class ScriptPlace:
+    """Where the script of others lies that a preset starts."""
+
+    folder: str
+    """A path in every environment, or one below {code}; without a last slash."""
+    code: Mapping[str, str] = field(default_factory=dict)
+    """The parameters of `command` that name its code, where Tare puts that on the cluster."""
+
+
+def make_workloads(
+    size: Size, owner: User, *, folder: str = "", script: ScriptPlace | None = None
+) -> list[Workload]:
     """Return the workloads of a size: those that `owner` has already, else new ones, not saved.
 
     `folder` is where the data set lies on the cluster. Raises ParameterError where a kind refuses
-    what the preset or `folder` says.
+    what the preset, `folder` or `script` says.
     """
     workloads: list[Workload] = []
     for piece in size.workloads:
@@ -116,6 +129,8 @@ def make_workloads(size: Size, owner: User, *, folder: str = "") -> list[Workloa
         declared = {parameter.name for parameter in WORKLOADS[piece.kind].parameters}
         if folder and piece.reads_data and "data_directory" in declared:
             parameters |= {"data_directory": folder, **size.with_data}
+        if script:
+            parameters = place_script(parameters, script.folder) | script.code
         same = {
             "kind": piece.kind,
             "parameters": WORKLOADS[piece.kind].clean(parameters),
@@ -166,6 +181,7 @@ def make_draft(
     baseline: Environment,
     owner: User,
     folder: str = "",
+    script: ScriptPlace | None = None,
 ) -> Experiment:
     """Create the missing workloads and a draft experiment with them, in one transaction.
 
@@ -174,7 +190,7 @@ def make_draft(
     for attempt in range(1, ATTEMPTS + 1):
         try:
             with transaction.atomic():
-                workloads = make_workloads(size, owner, folder=folder)
+                workloads = make_workloads(size, owner, folder=folder, script=script)
                 for row in workloads:
                     if row.pk is None:
                         with audit.log_change(owner, row, why=f"preset {preset.title}"):

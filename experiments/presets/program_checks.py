@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from experiments.models import Environment, Workload
+from experiments.planning.frozen_code import Copies, find_code_copies
 from experiments.presets.commands import COMMANDS
 from experiments.presets.preset_drafts import has_package, list_known_packages
 from experiments.software import inspections, parity
+from runners.code_copies import PLACEHOLDER, find_source
 
 MOST_WORDS, LONGEST_WORD = 100, 300
 """Of what one inspection looks for: all words stand in one command."""
@@ -26,6 +28,8 @@ SETTING = re.compile(r"(?:--?)?[A-Za-z_][\w-]*=")
 """The beginning of a variable for `env`, or of an option with its value."""
 NAME = re.compile(r"[A-Za-z0-9_][\w.+-]*")
 SCRIPT = re.compile(r"/[^:]*\.(?:py|sh|pl|R|jl)")
+CODE = f"{PLACEHOLDER}/"
+CODE_SCRIPT = re.compile(re.escape(CODE) + r"[^:]*\.py")
 PYTHON = "{python}"
 LEGACY_KERAS = "TF_USE_LEGACY_KERAS=1"
 KERAS_3_SINCE = (2, 16)
@@ -69,6 +73,7 @@ def list_needs(parameters: Mapping[str, Any]) -> Needs:
             words.append(word)
     known = [word for word in words if len(word) <= LONGEST_WORD and "{" not in word]
     scripts = [word for word in known if SCRIPT.fullmatch(word)]
+    scripts += [word for word in argv if CODE_SCRIPT.fullmatch(word)]
     keras = f"{scripts[0].rpartition('/')[0]}/tf_keras" if LEGACY_KERAS in argv and scripts else ""
     return Needs(tuple(dict.fromkeys(known)), tuple(packages), keras)
 
@@ -89,7 +94,9 @@ def list_words_to_look_for() -> list[str]:
     words = sorted(KNOWN)
     for parameters in rows.values_list("parameters", flat=True)[:MOST_WORKLOADS]:
         needs = list_needs(parameters)
-        words += [*needs.words, *filter(None, [needs.keras_folder])]
+        words += needs.words
+        if needs.keras_folder and not needs.keras_folder.startswith(CODE):
+            words.append(needs.keras_folder)
     return list(dict.fromkeys(words))[:MOST_WORDS]
 
 
@@ -107,7 +114,8 @@ def describe_missing_programs(
 ) -> list[str]:
     """Return sentences on what the workloads start and environments lack, or may lack.
 
-    No query if no workload is a command that starts anything by name; else five.
+    No query if no workload is a command that starts anything by name; else five, and one more
+    where Tare puts the code of any there.
     """
     needs = [(row, list_needs(row.parameters)) for row in workloads if row.kind == "command"]
     needs = [(row, need) for row, need in needs if need.words or need.packages]
@@ -117,12 +125,30 @@ def describe_missing_programs(
     rows = related.in_bulk([environment.pk for environment in environments])
     chosen = [rows[environment.pk] for environment in environments if environment.pk in rows]
     software = inspections.find_known_software(chosen)
+    copies = find_code_copies([row for row, _ in needs], chosen[0].cluster) if chosen else {}
     sentences = [
         sentence
         for row, need in needs
-        for sentence in _describe_workload(row, need, chosen, software)
+        for sentence in _describe_workload(
+            row, _look_into_code(row, need, copies), chosen, software
+        )
     ]
     return list(dict.fromkeys(sentences))
+
+
+def _look_into_code(row: Workload, needs: Needs, copies: Copies) -> Needs:
+    """Return the needs without tf_keras, where that is known to lie in the code beside the script.
+
+    Where the files of the code are not known yet, nothing is said of it.
+    """
+    source = find_source(row.parameters)
+    if source is None or not needs.keras_folder.startswith(CODE):
+        return needs
+    paths = copies[source.key].paths if source.key in copies else None
+    inner = needs.keras_folder.removeprefix(CODE)
+    if not paths or any(f"{path.rstrip('/')}/".startswith(f"{inner}/") for path in paths):
+        return replace(needs, keras_folder="")
+    return needs
 
 
 def _describe_workload(
@@ -161,7 +187,9 @@ def _find_missing(needs: Needs, known: inspections.KnownSoftware) -> tuple[list[
     packages = list_known_packages(known.environment, known)
     missing = [word for word in needs.words if paths.get(word) == ""]
     missing += [f"the package {name}" for name in needs.packages if not has_package(packages, name)]
-    if needs.keras_folder and paths.get(needs.keras_folder) == "" and _lacks_keras_2(known):
+    is_in_code = needs.keras_folder.startswith(CODE)
+    is_looked_for = is_in_code or paths.get(needs.keras_folder) == ""
+    if needs.keras_folder and is_looked_for and _lacks_keras_2(known):
         missing.append(f"{needs.keras_folder} or the package tf_keras")
     return missing, [word for word in needs.words if word not in paths]
 

@@ -6,7 +6,7 @@ Figures and settings are the project's, texts and code are Tare's.
 from __future__ import annotations
 
 from experiments.presets.base import FULL, LAPTOP, Piece, Preset, Size, make_cnn, make_timed
-from experiments.presets.commands import make_tf_cnn
+from experiments.presets.commands import FOLDER_OF_AUTHORS, SCRIPT_NAME, make_tf_cnn
 from experiments.presets.papers import BENCHMARKING
 
 MULTI_GPU = Preset(
@@ -178,11 +178,14 @@ TF_CNN = Preset(
     question="How many images per second does tf_cnn_benchmarks itself train on 1, 2 and 4 GPUs?",
     then="The same figures as in the multi-GPU runs: this is the program that they were made with, "
     "from an image for TensorFlow 1.10.",
-    now="A program of yours like any other: it has to lie in each environment as "
-    "/benchmarks/tf_cnn_benchmarks.py, as in that image; another place is written into the "
-    "command. On bare metal it lies there too, or the container with another runtime is the "
-    "baseline. From TensorFlow 2.16 on it needs tf_keras, installed or unpacked beside it.",
+    now="The program as it is. It lies in one folder in every environment, /benchmarks as in that "
+    "image unless you name another, or Tare puts its code on the cluster: a git commit, or an "
+    "archive that you send. It runs on TensorFlow 2.21 too: from 2.16 on it needs tf_keras, "
+    "installed or unpacked beside it; the command sets TF_USE_LEGACY_KERAS=1. A draft "
+    "names the environments that are known to lack the script or tf_keras.",
     needs=("tensorflow",),
+    script=SCRIPT_NAME,
+    usual_folder=FOLDER_OF_AUTHORS,
     metric="wall_images_per_second",
     ends_in="Weak scaling: images per second by GPUs with the speed-up, a column for each "
     "environment",

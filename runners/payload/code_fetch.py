@@ -14,7 +14,7 @@ from typing import Dict, List, Tuple
 
 from .data_files import show
 
-FETCH_SECONDS = 1200
+FETCH_SECONDS, CONNECT_SECONDS = 1200, 30
 LARGEST_PACK = 2 * 10**9  # bytes of any file that git writes
 MOST_NAMED = 20
 KEPT = ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH")
@@ -26,7 +26,37 @@ NO_NETWORK = (
     *("could not resolve host", "network is unreachable", "failed to connect", "timed out"),
     *("couldn't connect", "connection refused", "no route to host", "name resolution"),
 )
-CAUSES = ("fatal:", "error:", "ssh:", "permission denied", "host key verification")
+CAUSES = ("fatal:", "error:", "ssh:")
+ANSWERS = (
+    (
+        ("remote host identification has changed",),
+        "the host of the repository has another key than the cluster’s account knows of it: ask "
+        "whoever runs that host, and correct ~/.ssh/known_hosts of the account",
+    ),
+    (
+        ("host key verification failed",),
+        "the cluster’s account does not know the host of the repository: log in as that account "
+        "once, run ssh to the host and compare its key, or add it to ~/.ssh/known_hosts",
+    ),
+    (
+        ("permission denied (", "too many authentication failures"),
+        "the host of the repository takes no key of the cluster’s account: give the account a key "
+        "without a passphrase (ssh-keygen), and enter its public part there, as a deploy key that "
+        "may only read",
+    ),
+    (
+        ("cannot run ssh",),
+        "there is no ssh on this node's PATH: a set-up line of the cluster may bring it, or send "
+        "an archive instead",
+    ),
+    (
+        ("dubious ownership",),
+        "the repository belongs to another account than the one that reads it, which git refuses: "
+        "use https:// or ssh:// of a server, a copy of your own (git clone --bare), or an archive",
+    ),
+)
+"""What git and ssh print, in small letters -> what it means, and what to do."""
+LAST_WORDS = "could not read from remote repository"
 
 
 class NotFetched(Exception):
@@ -90,7 +120,9 @@ class Git:
             "GIT_ALLOW_PROTOCOL": scheme,
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_ASKPASS": "true",
-            "GIT_SSH_COMMAND": "ssh -o BatchMode=yes -o ConnectTimeout=30",
+            # A host that says nothing any more is given up after a minute, also within a fetch.
+            "GIT_SSH_COMMAND": "ssh -o BatchMode=yes -o ConnectTimeout=%d"
+            " -o ServerAliveInterval=15 -o ServerAliveCountMax=4" % CONNECT_SECONDS,
             "LC_ALL": "C",
         }
 
@@ -128,10 +160,18 @@ def explain(what: str, printed: bytes, code: int) -> str:
     """Return why git has failed, on one line, with what to do where that is known."""
     lines = [line.strip() for line in printed.decode("utf-8", "replace").splitlines()]
     lines = [line for line in lines if line]
-    causes = [line for line in lines if line.lower().startswith(CAUSES)] or lines[-1:]
+    lower = " ".join(lines).lower()
+    for patterns, answer in ANSWERS:
+        said = [line for line in lines if any(words in line.lower() for words in patterns)]
+        if said:
+            return "%s (git: %s)" % (answer, show(said[0].strip("@ ").encode("utf-8", "replace")))
+    causes = [line for line in lines if line.lower().startswith(CAUSES)]
+    telling = [line for line in causes if LAST_WORDS not in line.lower()]
+    if causes and not telling:  # what ssh prints of a connection stands before git's own words
+        telling = lines[:1]
+    causes = telling or lines[-1:]
     text = "; ".join(causes[:2]) or "it ended with exit code %d" % code
     text = show(text.encode("utf-8", "replace"))
-    lower = " ".join(lines).lower()
     if any(words in lower for words in NO_SUCH_COMMIT):
         return "the repository has no such commit that it gives out (git: %s)" % text
     if any(words in lower for words in NO_NETWORK):

@@ -30,6 +30,7 @@ from . import code_archive, code_fetch
 from .code_archive import FILE, FOLDER, LINK, PROGRAM, BadArchive, Member, place_below
 from .data_files import show
 
+MOST_PATHS, LONGEST_PATHS = 5_000, 300_000  # entries, and letters of all together
 LFS = b"version https://git-lfs.github.com/spec/"
 """How a file of Git LFS begins that was not fetched: a pointer to it."""
 
@@ -148,12 +149,31 @@ def describe(members: Dict[bytes, Member]) -> Dict[str, Any]:
     }
 
 
+def list_all_paths(members: Dict[bytes, Member]) -> List[str]:
+    """Return the paths of files, and of links with a "/" behind.
+
+    What lies below a link only the file system knows.
+    """
+    return sorted(
+        path.decode("utf-8", "surrogateescape") + ("/" if member.kind == LINK else "")
+        for path, member in members.items()
+    )
+
+
+def list_paths(members: Dict[bytes, Member]) -> List[str]:
+    """Return all paths where they are few enough to be told; else nothing."""
+    paths = list_all_paths(members)
+    is_short = len(paths) <= MOST_PATHS and sum(map(len, paths)) <= LONGEST_PATHS
+    return paths if is_short else []
+
+
 def keep(partial: bytes, folder: bytes, expected: str) -> Dict[str, Any]:
     """Move what was unpacked to its place, if it is as expected. Raises Unusable."""
     members = read_tree(partial)
     described = describe(members)
     require_digest(described, expected)
     described["pointers"] = find_pointers(partial, members)[:20]
+    described["paths"] = list_paths(members)
     protect(partial)
     remove(folder)
     os.rename(partial, folder)

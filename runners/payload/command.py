@@ -13,16 +13,19 @@ import signal
 import subprocess
 import sys
 from time import perf_counter
-from typing import Any, Dict, List, Mapping
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional
 
 from .elf import read_elf
 from .executables import find_executable
-from .frameworks import Failure
+from .frameworks import Failure, StartError, Unfinished
 from .loaded import Readings
 from .memory import Tree
 from .place import RunProcess
 from .programs import OwnFiles, inspect, split_first_line
 from .recorder import Recorder
+
+if TYPE_CHECKING:
+    from .own_checkpoints import OwnCheckpoints
 
 QUIET = True
 """The payload itself prints nothing: patterns may search the program's output."""
@@ -42,8 +45,11 @@ def run(parameters: dict[str, Any], recorder: Recorder, process: RunProcess) -> 
     Raises Failure if the program cannot be started, ProgramFailed with its code if it fails.
     """
     files = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "files")
+    checkpoints = open_checkpoints(parameters, recorder, process)
     variables = make_variables(parameters, files, process)
-    argv = expand_placeholders(parameters, files, process)
+    if checkpoints:
+        variables["TARE_CHECKPOINTS"] = checkpoints.folder
+    argv = expand_placeholders(parameters, files, process, variables=variables)
     let_be_executed(parameters, argv)
     program = find_executable(argv[0], path=variables.get("PATH"))
     if program is None:
@@ -52,8 +58,16 @@ def run(parameters: dict[str, Any], recorder: Recorder, process: RunProcess) -> 
     recorder.phase("program")
     began = perf_counter()
     tree = Tree()
-    code = wait_for(argv, program, variables, process, tree)
-    recorder.metric("wall_time", perf_counter() - began, "s")
+    watch = checkpoints.watch if checkpoints else None
+    code = wait_for(argv, program, variables, process, tree, watch)
+    seconds = perf_counter() - began
+    if checkpoints:
+        try:
+            seconds = checkpoints.finish(code)
+        except (Failure, Unfinished) as error:
+            error.facts = {"argv": argv, "readings": tree.loaded}  # type: ignore[union-attr]
+            raise
+    recorder.metric("wall_time", seconds, "s")
     recorder.phase("record")
     if code:
         raise ProgramFailed(code if code > 0 else 128 - code, argv, tree.loaded)
@@ -70,6 +84,19 @@ def run(parameters: dict[str, Any], recorder: Recorder, process: RunProcess) -> 
         ),
         "together": tree.describe(),
     }
+
+
+def open_checkpoints(
+    parameters: Dict[str, Any], recorder: Recorder, process: RunProcess
+) -> Optional[OwnCheckpoints]:
+    """Return the checkpoints of a program that may take several jobs; None where it has one."""
+    if not process.segment:
+        return None
+    if process.size > 1 or process.instances > 1:
+        raise StartError("a run over several jobs has one process: choose segments=1")
+    from .own_checkpoints import OwnCheckpoints  # not above: few runs need it
+
+    return OwnCheckpoints(parameters, process, process.segment, recorder)
 
 
 def let_be_executed(parameters: dict[str, Any], argv: List[str]) -> None:
@@ -99,6 +126,7 @@ def expand_placeholders(
         "{nodes}": str(process.nodes),
         "{data}": variables.get("TARE_DATA", "{data}"),
         "{code}": variables.get("TARE_CODE", "{code}"),
+        "{checkpoints}": variables.get("TARE_CHECKPOINTS", "{checkpoints}"),
     }
     argv = []
     for argument in parameters["argv"]:
@@ -134,11 +162,16 @@ def name_places(parameters: dict[str, Any], files: str, process: RunProcess) -> 
 
 
 def wait_for(
-    argv: List[str], program: str, variables: Dict[str, str], process: RunProcess, tree: Tree
+    argv: List[str],
+    program: str,
+    variables: Dict[str, str],
+    process: RunProcess,
+    tree: Tree,
+    watch: Optional[Callable[[subprocess.Popen[bytes]], None]] = None,
 ) -> int:
     """Run the program and return its exit code; -n if signal n ended it. `tree` samples it.
 
-    SIGTERM and SIGINT are passed on to it.
+    SIGTERM and SIGINT are passed on to it. `watch` gets it once it has started.
     """
     started: List[subprocess.Popen[bytes]] = []
     early: List[int] = []  # signals that arrive before it has started
@@ -172,6 +205,8 @@ def wait_for(
     for early_signal in early:
         started[0].send_signal(early_signal)
     tree.begin()
+    if watch:
+        watch(started[0])
     return started[0].wait()
 
 

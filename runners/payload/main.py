@@ -129,7 +129,7 @@ def measure(spec: dict[str, Any], process: place.RunProcess, recorder: Recorder)
     recorder.facts.update(workload=spec["workload"], parameters=spec["parameters"])
     if recorder.has_steps:
         report_steps(recorder)
-    phases = getattr(recorder, "first_phases", recorder.phases)()
+    phases = recorder.first_phases()
     if CONTAINER_START in phases:
         recorder.metric("container_start", phases[CONTAINER_START], "s")
     if "import" in phases:

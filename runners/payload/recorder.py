@@ -14,6 +14,9 @@ Nothing is written inside a step. Between steps, at most every two seconds, new 
 to `tare-result.jsonl`, a JSON object a line, so that a program that is killed leaves the numbers
 until then; `write` writes all of them to `tare-result.json`, atomically, and removes that file.
 $TARE_RESULT names another file.
+
+A program that goes on in another process from a checkpoint of its own keeps `recorder.export()` in
+it, and gives that to `restore` there: all numbers until then are the run's.
 """
 
 from __future__ import annotations
@@ -28,6 +31,9 @@ from contextlib import contextmanager
 from typing import Any, Iterable, Iterator, Optional, Union
 
 STEP_TIME = "step_time"
+RESUMED_STEP_TIME = "resumed_step_time"
+"""The series of steps that no mean counts because the program had just been resumed."""
+AFTER_RESUME = "warm-up after resume"
 SAVE_SECONDS = 2.0
 """The least time between two appends of new numbers."""
 
@@ -37,7 +43,14 @@ class ResultError(ValueError):
 
 
 class Recorder:
-    """The numbers that one program reports, and the file that they are written to."""
+    """The numbers that one program reports, and the file that they are written to.
+
+    After a resume as many steps as the warm-up has are kept in a series of their own, and not in
+    `step_time`: caches are cold again, and kernels are chosen anew.
+    """
+
+    _resumed_at = 0  # steps that were done before this process; 0: it began with none
+    _before: dict[str, Any] = {}  # what `restore` was given
 
     def __init__(
         self,
@@ -128,16 +141,25 @@ class Recorder:
         if self._is_awaited or self._has_saved:
             self.save()
 
+    def _list_resumed(self) -> list[Any]:
+        return self._values[RESUMED_STEP_TIME] if self._resumed_at else []
+
+    def _is_after_resume(self, number: int) -> bool:
+        return 0 < self._resumed_at <= number < self._resumed_at + self._burn_in
+
     def _count_steps(self) -> int:
-        return len(self._times)
+        return len(self._times) + len(self._list_resumed())
 
     def _list_phase_starts(self) -> set[int]:
-        return {0, 1, self._burn_in}
+        return {0, 1, self._burn_in, self._resumed_at + self._burn_in}
 
     def _keep_step(self, seconds: float) -> None:
-        self._times.append(seconds)
+        is_warm_up = self._is_after_resume(self._count_steps())
+        (self._list_resumed() if is_warm_up else self._times).append(seconds)
 
     def _choose_phase(self, number: int) -> str:
+        if self._is_after_resume(number):
+            return AFTER_RESUME
         if number >= self._burn_in:
             return "steady state"
         return "burn-in" if number else "first step"
@@ -222,13 +244,54 @@ class Recorder:
     def _list_counted(self, name: str) -> list[float]:
         return [_convert_to_float(name, value) for value in self._values[name][self._burn_in :]]
 
+    def age(self) -> float:
+        """Return the seconds since this process was launched."""
+        return time.perf_counter() - self._started
+
     def time_in_steps(self) -> float:
-        """Return the seconds that all steps until now took together."""
-        return math.fsum(self._values[STEP_TIME])
+        """Return the seconds that all steps until now took together, of earlier processes too."""
+        return math.fsum([*self._times, *self._list_resumed()])
 
     def time_to_first_step(self) -> float:
-        """Return the seconds from the start of the process to the end of its first step."""
+        """Return the seconds from the start of the process to the end of its first step.
+
+        Of a program that was resumed, those of its first process.
+        """
+        if self._before.get("time_to_first_step") is not None:
+            return float(self._before["time_to_first_step"])
         return self._steps_began - self._started + float(self._times[0])
+
+    def export(self) -> dict[str, Any]:
+        """Return all that was reported until now, for `restore` in another process: plain JSON."""
+        return {
+            "metrics": dict(self._metrics),
+            "units": dict(self._units),
+            "values": {
+                name: [float(value) for value in self._values[name]] for name in self._values
+            },
+            "phases": self.phases(),
+            "first_phases": self.first_phases(),
+            "time_to_first_step": self.time_to_first_step() if self._times else None,
+        }
+
+    def restore(self, exported: dict[str, Any]) -> None:
+        """Go on where another process was when it exported this; before the first step of this one.
+
+        Phases of both are added: their sum is the age of all processes.
+        """
+        self._metrics.update(exported["metrics"])
+        self._units.update(exported["units"])
+        for name, values in exported["values"].items():
+            self._values[name][:] = values
+        self.series(RESUMED_STEP_TIME, "s")
+        self._before = exported
+        self._resumed_at = len(self._times) + len(self._values[RESUMED_STEP_TIME])
+        for name, seconds in exported["phases"].items():
+            self._phases[name] = self._phases.get(name, 0.0) + seconds
+
+    def first_phases(self) -> dict[str, float]:
+        """Return the phases of the first process alone, until its first checkpoint at least."""
+        return dict(self._before["first_phases"]) if self._before else self.phases()
 
     def document(self) -> dict[str, Any]:
         """Return everything that was reported, as `write` writes it."""

@@ -80,11 +80,16 @@ class Cnn(Workload):
         reasons += why_no_schedule(settings)
         if settings["segments"] > 1 and settings["mode"] != "training":
             reasons.append("mode=forward leaves nothing to go on from: choose segments=1")
-        elif settings["segments"] > 1 and processes > 1:
-            reasons.append(
-                "a run over several jobs has one process: choose segments=1, or a scale with one"
-            )
+        else:
+            reasons += why_not_over_several_jobs(settings, processes)
         return [f"{reason}." for reason in reasons] + why_not_on_replicas(settings, replicas)
+
+
+def why_not_over_several_jobs(settings: Mapping[str, Any], processes: int) -> list[str]:
+    """Return why a run with so many processes cannot go over several jobs; each with its cure."""
+    if settings["segments"] == 1 or processes <= 1:
+        return []
+    return ["a run over several jobs has one process: choose segments=1, or a scale with one"]
 
 
 def why_no_schedule(settings: Mapping[str, Any]) -> list[str]:

@@ -22,6 +22,7 @@ from runners.workloads.parameters import Parameter, ParameterError, Value
 from runners.workloads.reading import FIRST_STEP, READERS, REPORT, list_units
 from runners.workloads.reports import STEP_TIME, read_partial_series
 from runners.workloads.results import Metric, Result, SanityError, read_result
+from runners.workloads.several_jobs import SEVERAL_JOBS, find_job_problems
 
 WALL_TIME = Metric("wall_time", "s", "lower", "From the program's start to its end")
 CONTAINER_START = next(metric for metric in TIMES if metric.name == "container_start")
@@ -51,9 +52,10 @@ class Command(Workload):
             longest=4000,
             group="The program",
             help="The program and its arguments. No shell reads them. A word that is the name of a "
-            "file below stands for that file; {python}, {files}, {code}, {run}, {data}, {gpus} and "
-            "{nodes} stand for the environment’s Python, the files’ folder, the folder of its "
-            "code, the run’s folder, the data set’s path, and the GPUs and nodes that it may use.",
+            "file below stands for that file; {python}, {files}, {code}, {run}, {checkpoints}, "
+            "{data}, {gpus} and {nodes} stand for the environment’s Python, the files’ folder, the "
+            "folder of its code, the run’s folder, that of its checkpoints, the data set’s path, "
+            "and the GPUs and nodes that it may use.",
         ),
         FilesParameter(
             name="files",
@@ -156,6 +158,7 @@ class Command(Workload):
             help="How many are started: one, one a node, or one a GPU. $TARE_RANK and $TARE_SIZE "
             "say which one it is; the first one’s numbers are the run’s.",
         ),
+        *SEVERAL_JOBS,
         PREPARED,
     )
     metrics = (*BY_STEPS, *ALWAYS)
@@ -194,7 +197,11 @@ class Command(Workload):
     @classmethod
     def clean(cls, parameters: Mapping[str, object]) -> dict[str, Value]:
         cleaned: dict[str, Any] = super().clean(parameters)
-        messages = given.find_problems(cleaned) | find_code_problems(cleaned, cleaned["argv"])
+        messages = (
+            given.find_problems(cleaned)
+            | find_code_problems(cleaned, cleaned["argv"])
+            | find_job_problems(cleaned)
+        )
         known = [metric.name for metric in cls.list_metrics(cleaned)]
         if cleaned["primary"] and cleaned["primary"] not in known:
             messages["primary"] = f"must be one of {', '.join(known)}; got {cleaned['primary']!r}"
@@ -210,7 +217,8 @@ class Command(Workload):
         result = READERS[parameters["read"]](run_files, parameters)
         values = {**frame.measurements, **result.measurements}
         if FIRST_STEP in result.facts:  # the program counts from its own start
-            before = math.fsum(part for name, part in frame.phases.items() if name in BEFORE)
+            started = frame.facts.get("start_phases") or frame.phases  # of the first job
+            before = math.fsum(part for name, part in started.items() if name in BEFORE)
             values.setdefault(FIRST_STEP, (before + result.facts[FIRST_STEP], "s"))
         primary = cls.choose_primary_metric(parameters)
         if primary in result.unknown:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from runners.payload.training.tiles import STRIDE
 from runners.workloads.base import TIMES, Batch, Processes, Workload
-from runners.workloads.cnn import Cnn, why_not_on_replicas
+from runners.workloads.cnn import Cnn, why_not_on_replicas, why_not_over_several_jobs
 from runners.workloads.cnn_parameters import BATCH, LENGTH
 from runners.workloads.page_cache import PREPARED
 from runners.workloads.parameters import Parameter
@@ -160,6 +160,14 @@ class Segmentation(Workload):
             help="Height and width of a larger image to use the network on after the training, in "
             "windows that overlap by half; put together from held-out tiles. 0: none.",
         ),
+        replace(CNN_PARAMETERS["segments"], when=None),
+        replace(
+            CNN_PARAMETERS["checkpoint_every"],
+            when=None,
+            unit="epochs",
+            help="From one checkpoint to the next, for jobs that are killed; 0: only before the "
+            "time limit. Needs more than one job.",
+        ),
         *(
             CNN_PARAMETERS[name]
             for name in ("framework", "parallel", "deterministic", "threads", "seed", "seeds")
@@ -206,6 +214,7 @@ class Segmentation(Workload):
             parameters
         )
         reasons = why_not_on_replicas(settings, max(nodes * gpus, processes, 1))
+        reasons += [f"{reason}." for reason in why_not_over_several_jobs(settings, processes)]
         if settings["data"] == "hdf5" and not settings["data_directory"]:
             reasons.append("data=hdf5 needs a data_directory.")
         if settings["data"] == "made":

@@ -62,6 +62,24 @@ def bring(cluster: Cluster, path: str, content: bytes) -> None:
         runner.transport.write(path, content)
 
 
+def bring_repository(cluster: Cluster, place: str, repository: bytes) -> None:
+    """Unpack the tar of a repository in a new folder of the cluster."""
+    run_there(cluster, 'rm -rf "$1" && mkdir -p "$1/bin"', place)
+    bring(cluster, f"{place}/project.tar", repository)
+    run_there(cluster, 'cd "$1" && tar -xf project.tar', place)
+
+
+def bring_git(cluster: Cluster, place: str) -> None:
+    """Bring this machine's git into a folder of the cluster, and a set-up line that finds it."""
+    found = shutil.which("git")
+    assert found
+    bring(cluster, f"{place}/bin/git", Path(found).read_bytes())
+    script = 'cd "$1/bin" && chmod 755 git && ln -s git git-upload-pack && ./git --version'
+    run_there(cluster, script, place)
+    Cluster.objects.update(setup_lines=f"{cluster.setup_lines}\nPATH={place}/bin:$PATH")
+    cluster.refresh_from_db()
+
+
 def add_workload(person: Person, name: str, **code: object) -> Workload:
     """Make the known program with its code, by the form."""
     page = person.get("workload_new", ready=KEY, folder=SCRIPTS)
@@ -84,10 +102,7 @@ def test_code_of_an_archive_and_of_a_commit_is_measured_up_to_verdicts(
 ) -> None:
     repository, commit = make_repository(tmp_path)
     place = f"{registered.work_directory}-code"
-    run_there(registered, 'rm -rf "$1" && mkdir -p "$1/bin"', place)
-    bring(registered, f"{place}/project.tar", repository)
-    run_there(registered, 'cd "$1" && tar -xf project.tar', place)
-
+    bring_repository(registered, place, repository)
     archived = add_workload(
         researcher, "archive", code_file=Upload("benchmarks.tar.gz", make_tf_cnn_tar())
     )
@@ -99,13 +114,7 @@ def test_code_of_an_archive_and_of_a_commit_is_measured_up_to_verdicts(
         "failed",
         True,
     )
-    found = shutil.which("git")
-    assert found
-    bring(registered, f"{place}/bin/git", Path(found).read_bytes())
-    script = 'cd "$1/bin" && chmod 755 git && ln -s git git-upload-pack && ./git --version'
-    run_there(registered, script, place)
-    Cluster.objects.update(setup_lines=f"{registered.setup_lines}\nPATH={place}/bin:$PATH")
-    registered.refresh_from_db()
+    bring_git(registered, place)
     assert put(researcher, fetched, registered).message == ""
     copies = {row.archive_id or row.commit: row for row in CodeCopy.objects.all()}
     assert len({row.digest for row in copies.values()}) == 1, "they hold the same files"

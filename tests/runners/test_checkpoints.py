@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runners.payload.place import RunProcess, find_process
-from runners.payload.recorder import Recorder
-from runners.payload.resumed import AFTER_RESUME, RESUMED_STEP_TIME, ResumableRecorder
+from runners.payload.recorder import AFTER_RESUME, RESUMED_STEP_TIME, Recorder
+from runners.payload.resumed import ResumableRecorder
 from runners.payload.training.checkpoints import (
     FOLDER,
     SEGMENT_FILE,

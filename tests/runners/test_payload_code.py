@@ -9,6 +9,7 @@ import io
 import json
 import lzma
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -22,6 +23,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runners import code_copies
 from runners.payload import code_archive, code_fetch, code_tree
 from runners.payload.code_archive import BadArchive, read_members
 from tests.runners.code_archives import (
@@ -357,6 +359,47 @@ def test_a_proof_is_only_left_of_good_code(place: Path) -> None:
     assert "its digest is" in printed
 
 
+def test_paths_are_named_unless_they_are_too_many(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, kept, _ = unpack(place, GOOD["tar"])
+    assert {"a/b/deep.txt", "a/run.sh", "folder-link/", "a/to-deep/"} <= set(kept["paths"])
+    members = code_tree.read_tree(os.fsencode(place / "code"))
+    for limit in ("MOST_PATHS", "LONGEST_PATHS"):
+        with monkeypatch.context() as patched:
+            patched.setattr(code_tree, limit, 3)
+            assert code_tree.list_paths(members) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "problem"),
+    [
+        ("{code}/a/b/deep.txt", ""),
+        ("{code}/a/b", ""),
+        ("{code}/a/b/", ""),
+        ("{code}/link", ""),
+        ("{code}/link/anything/below", ""),
+        ("--data={code}/none", ""),
+        ("/none", ""),
+        ("{code}/ü", ""),
+        (
+            "{code}/deep.txt",
+            "names {code}/deep.txt, which commit x does not have; there is a/b/dee",
+        ),
+        (
+            "{code}/a/c",
+            "names {code}/a/c, which commit x does not have; at its top there are a, li",
+        ),
+        ("{code}/linked", "names {code}/linked, "),
+    ],
+)
+def test_a_path_that_code_does_not_have_is_named(word: str, problem: str) -> None:
+    paths = ["a/b/deep.txt", "link/", "ü"]
+    said = code_copies.explain_missing_path(["x", word], paths, "commit x")
+    assert said.startswith(problem)
+    assert bool(said) == bool(problem)
+
+
 # Git
 
 
@@ -411,6 +454,9 @@ def test_a_commit_is_fetched_as_a_checkout_has_it(place: Path, repository: Path)
     assert os.access(folder / "scripts/run.sh", os.X_OK)
     assert result["submodules"] == ["third/party"], "which are not fetched"
     assert result["pointers"] == ["big"]
+    assert result["paths"] == sorted(
+        names - {"link", "scripts", "third", "third/party"} | {"link/"}
+    )
     assert not (place / "code.git-partial").exists()
     assert fetch(place, f"file://{repository}", first, result["digest"])[0] == 0
 
@@ -440,6 +486,73 @@ def test_without_a_network_an_archive_is_recommended(place: Path) -> None:
     assert code == 1
     assert "this node does not reach the repository" in printed
     assert "send an archive instead" in printed
+
+
+LAST = """\
+fatal: Could not read from remote repository.
+
+Please make sure you have the correct access rights
+and the repository exists.
+"""
+
+
+@pytest.mark.parametrize(
+    ("printed", "message"),
+    [
+        (
+            f"Host key verification failed.\n{LAST}",
+            "the cluster’s account does not know the host of the repository: log in",
+        ),
+        (
+            "@@@@@@@@@@@@\n@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\n@@@@@@@@@\n"
+            f"Someone could be eavesdropping on you!\nHost key verification failed.\n{LAST}",
+            "the host of the repository has another key than the cluster’s account knows of it: ",
+        ),
+        (
+            f"git@a.org: Permission denied (publickey).\r\n{LAST}",
+            "the host of the repository takes no key of the cluster’s account: give the account",
+        ),
+        (
+            "error: cannot run ssh: No such file or directory\nfatal: unable to fork\n",
+            "there is no ssh on this node's PATH",
+        ),
+        (
+            f"fatal: '/x.git' does not appear to be a git repository\n{LAST}",
+            "git fetch: fatal: '/x.git' does not appear to be a git repository",
+        ),
+        (
+            "Connection timed out during banner exchange\r\nConnection to 127.0.0.1 port 2 timed "
+            f"out\r\n{LAST}",
+            "this node does not reach the repository (git: Connection timed out during banner exch",
+        ),
+        (
+            f"ssh: Could not resolve hostname x: Name or service not known\r\n{LAST}",
+            "this node does not reach the repository (git: ssh: Could not resolve hostname x",
+        ),
+        (
+            "fatal: detected dubious ownership in repository at '/x/y.git'\nTo add an exception "
+            f"for this directory, call:\n{LAST}",
+            "the repository belongs to another account than the one that reads it",
+        ),
+        (LAST, "git fetch: fatal: Could not read from remote repository."),
+        ("", "git fetch: it ended with exit code 128"),
+        ("\x1b[31m\n", "git fetch: \\x1b[31m"),
+    ],
+)
+def test_what_git_and_ssh_print_becomes_a_sentence(printed: str, message: str) -> None:
+    said = code_fetch.explain("fetch", printed.encode(), 128)
+    assert said.startswith(message)
+    assert "\n" not in said
+
+
+def test_a_host_that_says_nothing_is_given_up(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code_fetch, "CONNECT_SECONDS", 1)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = f"ssh://git@127.0.0.1:{silent.getsockname()[1]}/x.git"
+        with pytest.raises(code_fetch.NotFetched, match="this node does not reach the repository"):
+            code_fetch.fetch(str(place / "repository"), address, "1" * 40)
 
 
 def test_without_git_it_says_so(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,14 @@
 """`segmentation` as the cluster runs it, with JAX on the CPU: trained, measured, and refused."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from runners.payload.training.tiles import Labelled, Tiles
 from runners.workloads import WORKLOADS
 from tests.runners.data_files import write_tiles
 from tests.runners.payload_runs import IN_A_HURRY, left, run_payload
@@ -103,3 +107,36 @@ def test_what_is_reported_depends_on_what_was_asked() -> None:
     assert names(predict_size=128) - names() == {"prediction_time", "prediction_accuracy"}
     assert SEGMENTATION.choose_batch({}) == "total"
     assert SEGMENTATION.choose_batch({"batch_per": "GPU"}) == "per GPU"
+
+
+@settings(deadline=None)
+@given(
+    tiles=st.integers(2, 12),
+    batch=st.integers(1, 2),
+    replicas=st.integers(1, 2),
+    first=st.integers(0, 40),
+)
+def test_the_order_of_tiles_goes_on_where_it_stopped(
+    tiles: int, batch: int, replicas: int, first: int
+) -> None:
+    """As a run over several jobs needs it."""
+    images = np.arange(tiles * 12, dtype="uint8").reshape(tiles, 2, 2, 3)
+    labelled = Labelled(images, images[..., 0])
+    data = Tiles(labelled, labelled, "made")
+    backend = SimpleNamespace(
+        replica_batch=batch, replicas=replicas, local_replicas=replicas, rank=0
+    )
+    whole, rest = data.make_readings(backend, 7), data.make_readings(backend, 7, first)
+    for _ in range(first * replicas):
+        next(whole)
+    for _ in range(3 * tiles):
+        for one, other in zip(next(whole), next(rest), strict=True):
+            assert one.tolist() == other.tolist()
+
+
+def test_several_jobs_for_several_processes_are_refused_before_the_launch() -> None:
+    parameters = SEGMENTATION.clean({"segments": 3, "parallel": "ddp", "framework": "pytorch"})
+    reasons = SEGMENTATION.list_refusals(parameters, nodes=1, gpus=2, processes=2)
+    assert "a run over several jobs has one process" in " ".join(reasons)
+    parameters = SEGMENTATION.clean({"segments": 3})
+    assert SEGMENTATION.list_refusals(parameters, nodes=1, gpus=1, processes=1) == []

@@ -18,8 +18,8 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from ..frameworks import Failure, Unfinished, load
 from ..place import Segment
-from ..recorder import write_json
-from ..resumed import AFTER_RESUME, ResumableRecorder
+from ..recorder import AFTER_RESUME, write_json
+from ..resumed import ResumableRecorder
 from .backends import Backend
 from .loop import Schedule
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, Iterable, Iterator
+from typing import Any, Callable, Dict, Iterable, Iterator, List
 
 from ..frameworks import StartError, load
 from ..place import RunProcess, find_interface, meet
-from .backends import Backend, Batch, Loss, Step, require_devices
+from .backends import Backend, Batch, Loss, Step, require_devices, require_shapes
 
 
 def open_backend(parameters: Dict[str, Any], process: RunProcess) -> Backend:
@@ -101,6 +101,26 @@ class OnPyTorch(Backend):
 
     def set_learning_rate(self, rate: float) -> None:
         self.optimizer.learning_rate = rate
+
+    def read_state(self, model: Any) -> List[Any]:
+        """Also what the generators of PyTorch are at: layers such as dropout draw from them."""
+        return [*super().read_state(model), *self._read_generators()]
+
+    def write_state(self, model: Any, arrays: List[Any]) -> None:
+        generators = self._read_generators()
+        count = len(arrays) - len(generators)
+        require_shapes([array.shape for array in generators], arrays[count:])
+        super().write_state(model, arrays[:count])
+        states = [self.torch.from_numpy(array) for array in arrays[count:]]
+        self.torch.set_rng_state(states[0])
+        if self.on_gpu:
+            self.torch.cuda.set_rng_state(states[1])
+
+    def _read_generators(self) -> List[Any]:
+        states = [self.torch.get_rng_state()]
+        if self.on_gpu:
+            states.append(self.torch.cuda.get_rng_state())
+        return [state.numpy().copy() for state in states]
 
     def repeat(self, draw: Callable[[int, int], Batch]) -> Iterator[Batch]:
         batch = draw(self.rank, self.replica_batch)

@@ -12,8 +12,9 @@ from typing import Any, Callable, Dict
 from ..frameworks import StartError, load
 from ..place import RunProcess
 from ..recorder import Recorder
+from ..resumed import ResumableRecorder
 from .backends import Backend, explain_out_of_memory, open_backend
-from .cnn import make_loss
+from .cnn import make_loss, open_checkpoints
 from .datasets import feed_batches
 from .fcn import build_resnet50_fcn
 from .loop import Accuracy, Epochs, Schedule, report, train
@@ -39,7 +40,7 @@ def run(parameters: Dict[str, Any], recorder: Recorder, process: RunProcess) -> 
         optimizer = keras.optimizers.Adam(float(parameters["learning_rate"]))
         step = backend.compile(model, make_loss(keras), optimizer)
         predict = backend.make_predictor(model)
-        loss = train_epochs(step, predict, parameters, recorder, backend, tiles)
+        loss = train_epochs(step, predict, model, parameters, recorder, backend, tiles, process)
         report(recorder, loss, backend.job_batch, "tiles")
         if parameters["predict_size"]:
             predict_scene(predict, tiles, parameters["predict_size"], recorder)
@@ -61,23 +62,39 @@ def require_scene(side: int, tile: int) -> None:
 def train_epochs(
     step: Any,
     predict: Callable[[Any], Any],
+    model: Any,
     parameters: Dict[str, Any],
     recorder: Recorder,
     backend: Backend,
     tiles: Tiles,
+    process: RunProcess,
 ) -> float:
-    """Train all epochs, with the evaluations between them; return the last loss."""
+    """Train all epochs, with the evaluations between them; return the last loss.
+
+    Of a run over several jobs: those that are left, from the last checkpoint on.
+    """
     planned = plan_epochs(parameters, tiles.samples // backend.job_batch)
     epochs = Epochs(planned, recorder)
     accuracy = Accuracy(lambda: measure(predict, tiles), planned, 0, recorder)
-    batches = feed_batches(tiles, backend, parameters["seed"])
+    callbacks = [epochs.record_epoch, accuracy.evaluate_if_due]
+    first = 0
+    checkpoints = open_checkpoints(parameters, planned, backend, model, recorder, process)
+    if checkpoints and isinstance(recorder, ResumableRecorder):
+        first = checkpoints.go_on()
+        for part in (epochs, accuracy) if first else ():
+            part.go_on(recorder)
+        callbacks.append(checkpoints.save_if_due)
+    batches = feed_batches(tiles, backend, parameters["seed"], first)
 
     def run_callbacks(done: int) -> None:
-        epochs.record_epoch(done)
-        accuracy.evaluate_if_due(done)
+        for callback in callbacks:
+            callback(done)
 
     train_batch = lambda: step(next(batches))  # noqa: E731
-    return train(train_batch, planned.steps, planned.warm_up_steps, recorder, run_callbacks)
+    loss = train(train_batch, planned.steps, planned.warm_up_steps, recorder, run_callbacks, first)
+    if checkpoints:
+        checkpoints.finish()
+    return loss
 
 
 def plan_epochs(parameters: Dict[str, Any], epoch: int) -> Schedule:

@@ -61,21 +61,24 @@ class Tiles:
         """Raise DataUnusable if a batch of the whole job needs more tiles than there are."""
         require_images(batch, self.samples, "an epoch of the tiles and their turned copies")
 
-    def make_readings(self, backend: Any, seed: int) -> Iterator[Batch]:
+    def make_readings(self, backend: Any, seed: int, first_step: int = 0) -> Iterator[Batch]:
         """Yield images and labels for this process's replicas in turn, endlessly.
 
         One order is divided among all replicas: the job trains on the same batches on any
-        number of GPUs. The last samples of an epoch are left out if they fill no batch.
+        number of GPUs. The last samples of an epoch are left out if they fill no batch. The steps
+        before `first_step` are passed over.
         """
         numpy, tiles = load("numpy", "NumPy"), len(self.train.images)
         batch, replicas = backend.replica_batch, backend.replicas
         first = backend.rank * backend.local_replicas
-        for epoch in range(1 << 31):
+        batches = self.samples // (batch * replicas)
+        done, passed = divmod(first_step, batches)
+        for epoch in range(done, 1 << 31):
             draw = make_random_stream(seed, epoch)
             order = draw.permutation(self.samples)
             # A turn for each sample; the first half of them stays as it is.
             turns = numpy.concatenate([numpy.zeros(tiles, int), draw.randint(0, 8, tiles)])
-            for number in range(self.samples // (batch * replicas)):
+            for number in range(passed if epoch == done else 0, batches):
                 for replica in range(first, first + backend.local_replicas):
                     samples = order[(number * replicas + replica) * batch :][:batch]
                     tile_numbers, tile_turns = samples % tiles, turns[samples]

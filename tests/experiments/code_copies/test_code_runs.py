@@ -165,6 +165,21 @@ def test_a_commit_is_fetched_once_and_its_program_runs(
     require_good_runs(drafted(workload, bare), row.digest)
 
 
+def test_a_script_that_the_commit_does_not_have_is_refused_before_the_launch(
+    cluster: Cluster, bare: Environment, repository: tuple[str, str]
+) -> None:
+    address, commit = repository
+    argv = ["{python}", "{code}/scripts/run.py"]
+    workload = make_workload(cluster.owner, argv=argv, code_repository=address, code_commit=commit)
+    code_requests.put(workload, cluster, cluster.owner)
+    wait_for_end(cluster)
+    made = drafted(workload, bare)
+    with pytest.raises(lifecycle.NotLaunchable, match=r"does not have; there is project/scripts/r"):
+        lifecycle.launch(made, made.owner)
+    CodeCopy.objects.update(paths=None)  # of so many files that they are not kept
+    lifecycle.launch(made, made.owner)
+
+
 def test_code_that_changed_ends_runs_and_is_put_there_again(
     cluster: Cluster, bare: Environment
 ) -> None:

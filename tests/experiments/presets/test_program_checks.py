@@ -21,6 +21,7 @@ from experiments.software import inspections
 from runners.workloads import WORKLOADS
 from tests.factories import (
     ClusterFactory,
+    CodeCopyFactory,
     EnvironmentFactory,
     WorkloadFactory,
 )
@@ -37,6 +38,10 @@ from tests.factories import (
         (
             ["env", "TF_USE_LEGACY_KERAS=1", "{python}", "/b/tf.py"],
             Needs(("env", "/b/tf.py"), (), "/b/tf_keras"),
+        ),
+        (
+            ["env", "TF_USE_LEGACY_KERAS=1", "{python}", "{code}/b/tf.py"],
+            Needs(("env",), (), "{code}/b/tf_keras"),
         ),
         (["env", "A=/x/y.py", "fio", "--name=x"], Needs(("env", "fio"))),
         (["{python}", "-m", "pyperf", "timeit"], Needs((), ("pyperf",))),
@@ -72,8 +77,8 @@ def environments(db: None) -> list[Environment]:
     return [EnvironmentFactory(name=name, cluster=cluster) for name in ("bare", "box")]
 
 
-def command(*argv: str, **columns: Any) -> Workload:
-    parameters = WORKLOADS["command"].clean({"argv": list(argv), "read": "nothing"})
+def command(*argv: str, code: Any = (), **columns: Any) -> Workload:
+    parameters = WORKLOADS["command"].clean({"argv": list(argv), "read": "nothing", **dict(code)})
     name = columns.pop("name", " ".join(["mine", *argv])[:60])
     made: Workload = WorkloadFactory(name=name, kind="command", parameters=parameters, **columns)
     return made
@@ -148,6 +153,34 @@ def test_keras_2_is_beside_the_script_or_installed_from_tensorflow_2_16_on(
     sentences = describe_missing_programs([workload], environments)
     assert len(sentences) == 2 * is_missing
     assert all("/b/tf_keras or the package tf_keras" in sentence for sentence in sentences)
+
+
+@pytest.mark.parametrize(
+    ("paths", "is_missing"),
+    [
+        (["b/tf.py"], True),
+        (["b/tf.py", "b/tf_keras/__init__.py"], False),
+        (["b/tf.py", "b/tf_keras/"], False),
+        (["b/tf.py", "tf_keras/__init__.py", "b/tf_keras2.py"], True),
+        (None, False),
+    ],
+)
+def test_keras_2_may_lie_in_the_code(
+    paths: list[str] | None, is_missing: bool, environments: list[Environment]
+) -> None:
+    facts = {"packages": {"tensorflow": "2.21.0"}, "programs": {"env": "/usr/bin/env"}}
+    for row in environments:
+        inspections.keep_inspection(row, facts, inspections.compute_fingerprint(row))
+    argv = ("env", "TF_USE_LEGACY_KERAS=1", "{python}", "{code}/b/tf.py")
+    commit = "1" * 40
+    code = {"code_repository": "https://a.org/b", "code_commit": commit}
+    workload = command(*argv, name="mine", code=code)
+    assert describe_missing_programs([workload], environments) == [], "it is not there yet"
+    CodeCopyFactory(cluster=environments[0].cluster, commit=commit, paths=paths)
+    sentences = describe_missing_programs([workload], environments)
+    assert len(sentences) == 2 * is_missing
+    assert all("{code}/b/tf_keras or the package tf_keras" in text for text in sentences)
+    assert "{code}/b/tf_keras" not in list_words_to_look_for()
 
 
 def test_all_there_or_nothing_by_name_says_nothing(
