@@ -5,12 +5,11 @@ No I/O: paths in, steps out. Like recipes they work in a folder of their own.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from runners.images.scripts import BUILD_SIF, UNTAR
 from runners.images.staging_steps import Source
 from runners.jobs import Step
-from runners.recipes import make_clearing_step, make_step, make_survey_step, name_work_folder
+from runners.recipes import Place, make_clearing_step, make_step, make_survey_step
 
 BUILD_FILE = "build.file"
 """The name of the Dockerfile or definition file among an operation's files."""
@@ -45,19 +44,6 @@ rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb /var/cache/apt/*.bin /
 rm -f /var/log/dpkg.log /var/log/alternatives.log /var/cache/ldconfig/aux-cache
 rm -f /var/cache/debconf/*-old /var/lib/dpkg/*-old
 """
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a build works."""
-
-    directory: str  # of the operation's job
-    folder: str  # of images
-    name: str  # the build's own in that folder
-
-    @property
-    def work(self) -> str:
-        return name_work_folder(self.folder, self.name)
 
 
 def write_debian_file(packages: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ it is complete; if a step ends early, it removes that folder, or else the next o
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from runners.images.scripts import BESIDE, UNTAR
 from runners.images.staging_steps import Source
@@ -70,56 +70,102 @@ exit "$code"
 """
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a build works."""
+
+    directory: str  # of the operation's job
+    folder: str  # of images
+    name: str  # the build's own in that folder
+
+    @property
+    def work(self) -> str:
+        return name_work_folder(self.folder, self.name)
+
+    @property
+    def root(self) -> str:
+        """The files of the base, and at the end those of the image."""
+        return f"{self.work}/root"
+
+    @property
+    def made(self) -> str:
+        """What becomes `PREFIX` of the image."""
+        return f"{self.work}/made"
+
+    @property
+    def settings(self) -> str:
+        """How pip reaches its index on this node."""
+        return f"{self.work}/settings"
+
+
 def build(
     base: Source,
     starter: EnvironmentSpec,
-    directory: str,
-    folder: str,
-    name: str,
+    place: Place,
     labels: Sequence[str],
     before: Sequence[Step] = (),
 ) -> tuple[Step, ...]:
     """Return the steps of a `build`; its result.json has digest, sha256, bytes, path and survey.
 
-    `starter` is a runtime of the cluster without an image; `folder` is the folder of images, and
-    `name` this recipe's own in it. The lock file is among the operation's files. `before` are steps
-    that make the base; they work in `name_work_folder(folder, name)`.
+    `starter` is a runtime of the cluster without an image. The lock file is among the operation's
+    files. `before` are steps that make the base; they work in `place.work`.
     """
-    work = name_work_folder(folder, name)
-    root, made, settings = f"{work}/root", f"{work}/made", f"{work}/settings"
+    install = [f"{place.directory}/payload/install.py", "install", f"/{PREFIX}"]
+    install += [f"{place.directory}/{LOCK}", place.settings]
+    program = ["sh", "-c", START, starter.python, *install]
+    installing = start_inside("Installing what the lock names", starter, place, program)
+    return lay_over(base, place, labels, before, (installing,))
+
+
+def start_inside(
+    doing: str, starter: EnvironmentSpec, place: Place, program: Sequence[str]
+) -> Step:
+    """Return the step that runs a program in the base, with the layer in its place."""
+    inside = replace(
+        starter,
+        image_format="sandbox",
+        image_path=place.root,
+        binds=(f"{place.made}:/{PREFIX}", place.settings),
+        variables=(),
+    )
+    return make_step(doing, place.work, *wrap_program(inside, place.directory, program))
+
+
+def lay_over(
+    base: Source,
+    place: Place,
+    labels: Sequence[str],
+    before: Sequence[Step],
+    installing: Sequence[Step],
+    lock: str = "",
+) -> tuple[Step, ...]:
+    """Return all steps of a build that lays one folder, made by `installing`, over a base.
+
+    `lock` is the file in that folder that says what was installed; result.json then has it.
+    """
+    work, root, made, settings = place.work, place.root, place.made, place.settings
     if base.kind == "rootfs":
         unpack: tuple[str, ...] = ("sh", "-c", UNTAR, "untar", base.path, root)
     else:
         unpack = ("python3", "payload/unpack.py", base.path, root)
-    inside = replace(
-        starter,
-        image_format="sandbox",
-        image_path=root,
-        binds=(f"{made}:/{PREFIX}", settings),
-        variables=(),
-    )
-    install = [f"{directory}/payload/install.py", "install", f"/{PREFIX}", f"{directory}/{LOCK}"]
-    program = ["sh", "-c", START, starter.python, *install, settings]
-    extend = ["python3", "payload/extend.py", root, PREFIX, "--folder", folder]
-    extend += ["--result", f"{directory}/result.json", "--survey", f"{directory}/survey.json"]
+    extend = ["python3", "payload/extend.py", root, PREFIX, "--folder", place.folder]
+    extend += ["--result", f"{place.directory}/result.json"]
+    extend += ["--survey", f"{place.directory}/survey.json"]
     extend += [argument for label in labels for argument in ("--label", label)]
+    extend += ["--lock", f"{root}/{PREFIX}/{lock}"] if lock else []
     if base.kind != "rootfs":
         extend += ["--base", base.path]
     return (
         make_clearing_step(work),
         *before,
         make_step("Unpacking the base", work, *unpack),
-        make_step("Reading how pip reaches its index", work, *_read_settings_command(settings)),
+        make_step("Reading how pip reaches its index", work, *read_settings_command(settings)),
         make_step("Making room", work, "sh", "-c", LEND, "lend", made, root, PREFIX),
-        make_step(
-            "Installing what the lock names",
-            work,
-            *wrap_program(inside, directory, program),
-        ),
+        *installing,
         make_step(
             "Putting it into the base", work, "sh", "-c", PUT, "put", made, root, PREFIX, settings
         ),
-        make_survey_step(work, directory),
+        make_survey_step(work, place.directory),
         make_step("Packing the image", work, *extend),
         make_clearing_step(work, "Clearing up"),
     )
@@ -131,14 +177,15 @@ def match(version: str, directory: str, place: str) -> tuple[Step, ...]:
     command = ("sh", "-c", MATCH, "match", place, version, settings, f"{directory}/{LOCK}")
     environment = EnvironmentSpec("", "bare_metal", python=f"{place}/bin/python")
     return (
-        make_step("Reading how pip reaches its index", settings, *_read_settings_command(settings)),
+        make_step("Reading how pip reaches its index", settings, *read_settings_command(settings)),
         make_step("Installing what the lock names", settings, *command, f"{directory}/payload"),
         make_clearing_step(settings, "Clearing up"),
         *inspect_software(environment, directory, "match"),
     )
 
 
-def _read_settings_command(folder: str) -> tuple[str, ...]:
+def read_settings_command(folder: str) -> tuple[str, ...]:
+    """Return the command that writes down how pip reaches its index on this node."""
     return ("python3", "payload/install.py", "settings", folder)
 
 

@@ -163,6 +163,7 @@ BUILD = Table(
         "bytes": Whole(),
         "path": Text(500, pattern=r"/.*"),
         "survey": SURVEY,
+        "lock": Text(2_000_000),
     },
     needed=("digest", "sha256", "bytes", "path", "survey"),
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from runners.interpreters import NO_PYTHON
+from runners.interpreters import has_python
 from runners.jobs import EnvironmentSpec, Step
 from runners.runtimes import RUNTIMES
 from runners.scripts import wrap_program
@@ -12,7 +12,12 @@ LOOK = '"$@" >/dev/null && exit; echo "On $(hostname) there is no $0."; exit 1'
 
 
 def inspect_software(
-    environment: EnvironmentSpec, directory: str, mark: str, *, look_for: Sequence[str] = ()
+    environment: EnvironmentSpec,
+    directory: str,
+    mark: str,
+    *,
+    look_for: Sequence[str] = (),
+    root: str = "/",
 ) -> tuple[Step, ...]:
     """Return the steps that write the result.json of payload/software.py, with `mark` in it.
 
@@ -20,11 +25,12 @@ def inspect_software(
 
     It is written into `directory`, the operation's. The environment's set-up lines must be the
     job's. `look_for` are programs and absolute paths of which it says whether they are there.
+    Without Python the lists of packages below `root` are read.
     """
     payload = f"{directory}/payload"
     output = [f"--mark={mark}", f"--output={directory}/result.json"]
-    if environment.python == NO_PYTHON:
-        shell = ["/bin/sh", f"{payload}/software.sh", f"{directory}/inside", *look_for]
+    if not has_python(environment.python):
+        shell = ["/bin/sh", f"{payload}/software.sh", f"{directory}/inside", root, *look_for]
         reading = ["python3", f"{payload}/software_files.py", f"{directory}/inside", *output]
         inspection: tuple[Step, ...] = (
             Step(

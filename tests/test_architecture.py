@@ -45,6 +45,7 @@ MAY_IMPORT = {
         "django",
         "prometheus_client",
     },
+    "experiments.software.conda_files": {"experiments.definitions", "runners", "packaging"},
     "experiments.images.advisories": {"experiments", "runners", "django", "packaging"},
     "experiments.imports": {
         "experiments.imports",
@@ -170,7 +171,8 @@ ROOMS = {
         "software": "interpreters jobs runtimes scripts",
         "recipes": "images jobs scripts software",
         "file_builds": "images jobs recipes",
-        "own_trees": "images jobs recipes software",
+        "conda_builds": "images jobs recipes software",
+        "own_trees": "images interpreters jobs recipes software",
         "removals": "jobs untrusted",
         "submissions": "errors jobs payload schedulers scripts transports",
         "unknown_nodes": "errors jobs schedulers transports",
@@ -211,8 +213,8 @@ ROOMS = {
         "images": "access clusters models notify",
         "data_sets": "access models notify",
         "code_copies": "access images models notify",
-        "software": "access confounder_table design images models notify planning",
         "definitions": "access models planning",
+        "software": "access confounder_table definitions design images models notify planning",
         "presets": "access design models planning software",
         "comparisons": "design fact_comparison models notify planning program_files software "
         "statistics",
@@ -311,7 +313,7 @@ MIRRORS = (
     "standalone.",
 )
 # The payload imports what it measures inside the function that measures it.
-NOT_AT_THE_TOP = {"runners.payload": {"numpy", "tensorflow", "keras", "jax", "torch"}}
+NOT_AT_THE_TOP = {"runners.payload": {"numpy", "tensorflow", "keras", "jax", "torch", "rattler"}}
 
 
 def rule(table: dict[str, set[str]], name: str) -> set[str]:

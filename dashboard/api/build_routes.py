@@ -48,6 +48,9 @@ class NewRecipe(StrictBody):
         "", description="Debian packages, one a line: NAME or NAME=VERSION. Podman installs them."
     )
     lock: str = Field("", description="The text of a lock file of Python packages with hashes.")
+    conda_file: str = Field(
+        "", description="In place of a lock: the text of an environment file of conda."
+    )
     cluster: RowKey = Field(description="The one that builds it.")
     partition: RowKey | None = None
 
@@ -76,7 +79,7 @@ class ClusterChoice(StrictBody):
 @router.post("images/recipes", auth=CATALOGUE, throttle=HEAVY, response=REQUESTED)
 @idempotent
 def build_image(request: ApiRequest, new: NewRecipe) -> HttpResponse:
-    """Have a cluster build an image of a base, Debian packages and those of a lock file."""
+    """Have a cluster build an image of a base, Debian packages and those of a lock or of conda."""
     refuse(why_not_add(request.user, Image))
     form = fill_in(
         lambda *bound: RecipeForm(*bound, user=request.user), new.model_dump(mode="json")

@@ -143,7 +143,8 @@ def describe_staged_image(row: StagedImage) -> StagedImageSchema:
 
 def select_image_imports(user: Any) -> QuerySet[Any]:
     """Return the imports that a person's list shows."""
-    return ImageImport.objects.listed_for(user).defer("lock").prefetch_related("operations")
+    rows = ImageImport.objects.listed_for(user).defer("lock", "conda_file")
+    return rows.prefetch_related("operations")
 
 
 def describe_image_import(row: ImageImport) -> ImageImportSchema:

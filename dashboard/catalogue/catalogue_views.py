@@ -66,7 +66,8 @@ def catalogue(request: Request) -> HttpResponse:
             "cluster", "image", "owner"
         )
         builds = Prefetch("operations", Operation.objects.only("state", "doing", "image_import_id"))
-        context["image_imports"] = list(image_imports.defer("lock").prefetch_related(builds))
+        image_imports = image_imports.defer("lock", "conda_file")
+        context["image_imports"] = list(image_imports.prefetch_related(builds))
         keys = (row.image_id for row in context["image_imports"])
         context["readable_images"] = filter_readable_keys(request.user, Image, keys)
         context["arriving"] = any(not row.is_over for row in context["image_imports"])

@@ -10,7 +10,7 @@ from experiments.images.architectures import read_architecture
 from experiments.models import Image, StagedImage
 from experiments.statistics import numbers
 
-SOURCES = {"python": "Python", "conda": "conda", "system": "system"}
+SOURCES = {"python": "Python", "conda": "conda", "spack": "Spack", "system": "system"}
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Package:
     name: str
     version: str
     source: str
-    """Whose package it is: Python's, conda's, the system's."""
+    """Whose package it is: Python's, conda's, Spack's, the system's."""
 
 
 @dataclass(frozen=True)

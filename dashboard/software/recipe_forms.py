@@ -11,7 +11,7 @@ from django.core.files.uploadedfile import UploadedFile
 from dashboard.form_styles import Styled
 from experiments.images.staging import NotDone
 from experiments.models import Cluster, Image, ImageImport, Partition, User
-from experiments.software import building
+from experiments.software import building, conda_files
 from experiments.software.lock_files import MOST_CHARACTERS, LockError
 
 
@@ -53,6 +53,21 @@ class RecipeForm(Styled, forms.Form):
     file = forms.FileField(
         label="or as a file", required=False, help_text="Such as requirements.lock."
     )
+    conda_file = forms.CharField(
+        label="Environment file of conda",
+        required=False,
+        strip=False,
+        max_length=conda_files.MOST_CHARACTERS,
+        widget=forms.Textarea(
+            attrs={"rows": 8, "class": "form-control text", "spellcheck": "false"}
+        ),
+        help_text="In place of a lock file: environment.yml, with channels, dependencies and a "
+        "list pip. They are installed at /opt/tare, and the image keeps the address and check sum "
+        "of each package.",
+    )
+    conda_upload = forms.FileField(
+        label="or as a file", required=False, help_text="Such as environment.yml."
+    )
     cluster = forms.ModelChoiceField(
         Cluster.objects,
         empty_label="choose one",
@@ -81,25 +96,55 @@ class RecipeForm(Styled, forms.Form):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        file: UploadedFile[Any] | None = cleaned.get("file")
-        where = "lock"
-        if file and (cleaned.get("lock") or "").strip():
-            self.add_error("file", "Paste the lock or choose a file, not both.")
-        elif file:
-            where, cleaned["lock"] = "file", read_text(file)
+        where = self._take_file(cleaned, "lock", "file", "a lock")
+        conda_where = self._take_file(
+            cleaned,
+            "conda_file",
+            "conda_upload",
+            "an environment file",
+            conda_files.MOST_CHARACTERS,
+        )
         packages: list[str] = []
         try:
             packages = building.clean_packages(cleaned.get("packages") or "")
         except NotDone as problem:
             self.add_error("packages", str(problem))
         try:
-            cleaned["lock"] = building.clean_lock(cleaned.get("lock") or "", is_needed=not packages)
+            cleaned["conda_file"] = building.clean_conda_file(cleaned.get("conda_file") or "")
+        except NotDone as problem:
+            self.add_error(conda_where, str(problem))
+        others = packages or self.errors.get(conda_where) or cleaned.get("conda_file")
+        try:
+            cleaned["lock"] = building.clean_lock(cleaned.get("lock") or "", is_needed=not others)
         except LockError as problem:
             self.add_error(where, str(problem))
+        if cleaned.get("conda_file") and cleaned.get("lock"):
+            self.add_error(conda_where, building.NOT_BOTH)
         partition, cluster = cleaned.get("partition"), cleaned.get("cluster")
         if partition and cluster and partition.cluster_id != cluster.pk:
             self.add_error("partition", f"This is a partition of {partition.cluster}.")
         return cleaned
+
+    def _take_file(
+        self,
+        cleaned: dict[str, Any],
+        text: str,
+        upload: str,
+        what: str,
+        most: int = MOST_CHARACTERS,
+    ) -> str:
+        """Take the text of an uploaded file, if there is one; return the field it came from."""
+        file: UploadedFile[Any] | None = cleaned.get(upload)
+        if not file:
+            return text
+        if (cleaned.get(text) or "").strip():
+            self.add_error(upload, f"Paste {what} or choose a file, not both.")
+            return upload
+        try:
+            cleaned[text] = read_text(file, most, what, field=upload)
+        except ValidationError as problem:
+            self.add_error(None, problem)
+        return upload
 
     def request_build_if_valid(self) -> ImageImport | None:
         """Request the build; a refusal is shown at its field."""
@@ -114,6 +159,7 @@ class RecipeForm(Styled, forms.Form):
                 self.user,
                 title=cleaned["title"],
                 packages=cleaned["packages"],
+                conda_file=cleaned["conda_file"],
                 partition=cleaned["partition"],
             )
         except NotDone as refusal:
@@ -121,11 +167,17 @@ class RecipeForm(Styled, forms.Form):
             return None
 
 
-def read_text(file: UploadedFile[Any], most: int = MOST_CHARACTERS, what: str = "a lock") -> str:
-    """Return the text of an uploaded file. Raises ValidationError for the field `file`."""
+def read_text(
+    file: UploadedFile[Any],
+    most: int = MOST_CHARACTERS,
+    what: str = "a lock",
+    *,
+    field: str = "file",
+) -> str:
+    """Return the text of an uploaded file. Raises ValidationError for its field."""
     if (file.size or 0) > most:
-        raise ValidationError({"file": f"{file.name} is too large to be {what}."})
+        raise ValidationError({field: f"{file.name} is too large to be {what}."})
     try:
         return str(file.read().decode())
     except UnicodeDecodeError:
-        raise ValidationError({"file": f"{file.name} is no text."}) from None
+        raise ValidationError({field: f"{file.name} is no text."}) from None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from experiments.execution.operations import (
     KINDS,
@@ -25,12 +27,12 @@ from experiments.models import (
     SentFile,
     StagedImage,
 )
-from experiments.software import build_files, inspections, own_trees, recipes
+from experiments.software import build_files, conda_files, inspections, own_trees, recipes
+from runners import conda_builds
 from runners.file_builds import (
     BUILD_FILE,
     LOCAL_BASE,
     SENT,
-    Place,
     add_debian_packages,
     build_definition,
     build_dockerfile,
@@ -43,7 +45,7 @@ from runners.images import definition_files, dockerfiles
 from runners.images.staging_steps import Source
 from runners.jobs import EnvironmentSpec, Step
 from runners.own_trees import MARK, lay_out_tree
-from runners.recipes import LOCK, build, match
+from runners.recipes import LOCK, Place, build, match
 from runners.records import Record
 from runners.runtimes import RUNTIMES
 from runners.shapes import BUILD, SOFTWARE
@@ -90,6 +92,7 @@ class Build(OperationKind):
 def _make_place(operation: Operation, row: ImageImport) -> Place:
     """Return where a build works: of the same base and files it is the same folder."""
     of = [row.kind, row.base.digest if row.base else "", row.lock, row.packages, row.build_file]
+    of += [row.conda_file] if row.conda_file else []
     name = recipes.compute_sha256(json.dumps([*of, row.sent_files], sort_keys=True))[:16]
     directory = operation.directory or name_operation_directory(operation)
     return Place(directory, operation.cluster.images_folder, f"build-{name}")
@@ -110,7 +113,10 @@ def _work_by_recipe(operation: Operation, row: ImageImport, base: Source, image:
         before = (*before, *adding)
         files.append((BUILD_FILE, write_debian_file(packages).encode()))
         setup_lines = split_lines(podman.setup_lines)
-    if not row.lock:
+    if row.conda_file:
+        wanted = conda_files.read_environment(row.conda_file)
+        files += _make_conda_files({"pip": wanted.pip}, wanted.channels, wanted.specs)
+    if not row.lock and not row.conda_file:
         return Work(keep_archive(base, place, before), tuple(files), setup_lines)
     runtime = recipes.find_starter(operation.cluster)
     if runtime is None:
@@ -122,8 +128,20 @@ def _work_by_recipe(operation: Operation, row: ImageImport, base: Source, image:
         options=tuple(runtime.options),
         python=recipes.find_python(image, has_packages=bool(packages)),
     )
-    steps = build(base, starter, place.directory, place.folder, place.name, labels, before)
+    make_steps = conda_builds.build_conda if row.conda_file else build
+    steps = make_steps(base, starter, place, labels, before)
     return Work(steps, tuple(files), (*setup_lines, *split_lines(runtime.setup_lines)))
+
+
+def _make_conda_files(
+    more: Mapping[str, Any], channels: Sequence[str], specs: Sequence[str]
+) -> list[tuple[str, bytes]]:
+    """Return the files by which a node installs packages of conda."""
+    wanted = {"channels": channels, "specs": specs, **more}
+    return [
+        (conda_builds.ENVIRONMENT, json.dumps(wanted).encode()),
+        (conda_builds.TOOL_LOCK, conda_builds.write_tool_lock().encode()),
+    ]
 
 
 def _work_by_file(operation: Operation, row: ImageImport, base: Source) -> Work:
@@ -180,6 +198,11 @@ class Match(OperationKind):
             raise NotPossible("The image is gone.")
         folder = recipes.name_twin_folder(image, operation.cluster)
         directory = operation.directory or name_operation_directory(operation)
+        if conda_lock := recipes.conda_lock_of(image):
+            exact = conda_files.read_lock(conda_lock)
+            more = {"exact": True, "pip_lock": exact.pip}
+            files = _make_conda_files(more, exact.channels, exact.specs)
+            return Work(conda_builds.match_conda(directory, folder), tuple(files))
         lock = recipes.lock_of(image).encode()
         return Work(match(image.python_version, directory, folder), ((LOCK, lock),))
 
@@ -214,6 +237,7 @@ class Tree(OperationKind):
             operation.directory or name_operation_directory(operation),
             own_trees.name_tree_folder(image, cluster),
             find_interpreter(image.facts),
+            interpreter=own_trees.name_interpreter(image, cluster),
             tree="" if is_sif else image.tree,
             apptainer=_name_program(_find_builder(cluster, Kind.DEFINITION)) if is_sif else "",
         )

@@ -14,7 +14,7 @@ from experiments.execution.specs import make_environment_spec
 from experiments.models import Operation
 from experiments.planning.freeze import freeze_environment
 from experiments.presets.program_checks import list_words_to_look_for
-from experiments.software import inspections
+from experiments.software import inspections, own_trees
 from runners.records import Record
 from runners.shapes import SOFTWARE
 from runners.software import inspect_software
@@ -33,7 +33,9 @@ class Inspect(OperationKind):
         directory = operation.directory or name_operation_directory(operation)
         words = list_words_to_look_for()
         mark = inspections.compute_fingerprint(row)
-        steps = inspect_software(spec, directory, mark, look_for=words)
+        tree = row.tree_of and own_trees.name_tree_folder(row.tree_of, row.cluster)
+        root = f"{tree}/root" if tree else "/"
+        steps = inspect_software(spec, directory, mark, look_for=words, root=root)
         return Work(steps, setup_lines=spec.setup_lines, seconds=INSPECTION_SECONDS)
 
     def finish(self, operation: Operation, problem: str, record: Record) -> str:

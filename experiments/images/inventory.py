@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from runners.interpreters import NO_PYTHON
+from runners.interpreters import NO_PYTHON, has_python
 from runners.shapes import SURVEY
 from runners.untrusted import clean_text, validate
 
@@ -29,7 +29,9 @@ def make_columns(survey: Mapping[str, Any]) -> dict[str, Any]:
         "cuda_version": _cut(survey.get("cuda"), 30),
         "cudnn_version": _cut(survey.get("cudnn"), 30),
         "mpi": _cut(_pairs(survey.get("mpi") or {}), 60),
-        "packages": (packages.get("python") or {}) | (packages.get("conda") or {}),
+        "packages": (packages.get("spack") or {})
+        | (packages.get("python") or {})
+        | (packages.get("conda") or {}),
         "facts": {name: value for name, value in survey.items() if name != "schema"},
     }
 
@@ -59,6 +61,14 @@ def find_interpreter(facts: Mapping[str, Any]) -> str:
     pythons = [row for row in facts.get("pythons") or () if _is_new_enough(row)]
     path = _python({"pythons": pythons}).get("path", "")
     return f"/{path.lstrip('/')}" if path else NO_PYTHON
+
+
+def find_older_interpreter(facts: Mapping[str, Any]) -> str:
+    """Return the path of the image's Python before 3, the one with most packages; or NO_PYTHON."""
+    pythons = [row for row in facts.get("pythons") or () if not _is_new_enough(row)]
+    path = _python({"pythons": pythons}).get("path", "")
+    interpreter = f"/{path.lstrip('/')}"
+    return interpreter if path and not has_python(interpreter) else NO_PYTHON
 
 
 def _is_new_enough(python: Mapping[str, Any]) -> bool:

@@ -262,6 +262,9 @@ class ImageImport(models.Model):
     packages = models.TextField(
         blank=True, default="", db_default="", help_text="A recipe's Debian packages, one a line."
     )
+    conda_file = models.TextField(
+        blank=True, default="", db_default="", help_text="A recipe's environment file of conda."
+    )
     build_file = models.TextField(
         blank=True, default="", db_default="", help_text="The Dockerfile or definition file."
     )

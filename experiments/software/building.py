@@ -22,11 +22,21 @@ from experiments.models import (
     User,
 )
 from experiments.notify import enqueue_send, enqueue_tick
-from experiments.software import build_files
+from experiments.software import build_files, conda_files
 from experiments.software.lock_files import LockError, read_lock
-from experiments.software.recipes import find_starter, find_twin, lock_of, name_twin_python
+from experiments.software.recipes import (
+    any_lock_of,
+    conda_lock_of,
+    find_starter,
+    find_twin,
+    name_twin_python,
+)
 from runners.images import debian_packages
 
+NOT_BOTH = (
+    "Give a lock file or an environment file of conda, not both: packages of pip stand in the list "
+    "pip: of the environment file."
+)
 LONGEST_PACKAGE_LIST = debian_packages.MOST_CHARACTERS
 
 WITHOUT_STARTER = (
@@ -43,12 +53,13 @@ def request_build(
     *,
     title: str,
     packages: str = "",
+    conda_file: str = "",
     partition: Partition | None = None,
 ) -> ImageImport:
     """Request an image built on `cluster` of `base` and the packages of `lock`. Raises NotDone.
 
-    `packages` are Debian packages that are installed before those of the lock; one of both may be
-    empty.
+    `packages` are Debian packages that are installed before all others, `conda_file` an environment
+    file of conda in place of a lock. One of the three has to be there.
     """
     for problem in (
         permissions.why_not_add(by, Image),
@@ -58,14 +69,19 @@ def request_build(
         if problem:
             raise NotDone(problem)
     debian = clean_packages(packages)
+    conda_file = clean_conda_file(conda_file)
+    if conda_file and lock.strip():
+        raise NotDone(NOT_BOTH)
     try:
-        lock = clean_lock(lock, is_needed=not debian)
+        lock = clean_lock(lock, is_needed=not (debian or conda_file))
     except LockError as problem:
         raise NotDone(str(problem)) from None
     if debian:
         build_files.require_builder(base, cluster, ImageImport.Kind.DOCKERFILE, partition)
     if lock:
-        _require_lockable(base, cluster, has_packages=bool(debian))
+        _require_python(base, has_packages=bool(debian))
+    if lock or conda_file:
+        _require_room(base, cluster)
     build_files.require_sif_opener(base, cluster)
     if mismatch := explain_mismatch(base, cluster, partition):
         raise NotDone(mismatch)
@@ -73,12 +89,13 @@ def request_build(
         archive = staging.get_or_request_archive(base, cluster)
         row = ImageImport.objects.create(
             kind=ImageImport.Kind.RECIPE,
-            reference=_describe_recipe(base, lock, debian),
+            reference=_describe_recipe(base, lock, debian, conda_file),
             title=title.strip() or f"{base}, with more",
             cluster=cluster,
             base=base,
             lock=lock,
             packages="\n".join(debian),
+            conda_file=conda_file,
             owner=by,
             state=ImageImport.State.UNDER_WAY,
         )
@@ -113,20 +130,38 @@ def clean_lock(lock: str, *, is_needed: bool = True) -> str:
     return f"{lock}\n"
 
 
-def _require_lockable(base: Image, cluster: Cluster, *, has_packages: bool) -> None:
-    """Raise NotDone where no lock file can be installed into a base on `cluster`."""
+def clean_conda_file(text: str) -> str:
+    """Return an environment file of conda as it is stored, "" where there is none. NotDone."""
+    text = text.replace("\r\n", "\n").strip()
+    if not text:
+        return ""
+    try:
+        conda_files.read_environment(text)
+    except conda_files.CondaFileError as problem:
+        raise NotDone(str(problem)) from None
+    return f"{text}\n"
+
+
+def _require_python(base: Image, *, has_packages: bool) -> None:
+    """Raise NotDone where the base has no Python, for the virtual environment of a lock."""
     if base.facts and not base.facts.get("pythons") and not has_packages:
         raise NotDone(f"There is no Python in {base}: choose a base with Python.")
-    if lock_of(base):
+
+
+def _require_room(base: Image, cluster: Cluster) -> None:
+    """Raise NotDone where no packages of a lock or of conda can be laid over a base."""
+    if any_lock_of(base):
         raise NotDone(f"{base} was itself built by a recipe: take its base, and one lock for all.")
     if find_starter(cluster) is None:
         raise NotDone(WITHOUT_STARTER.format(cluster=cluster))
 
 
-def _describe_recipe(base: Image, lock: str, packages: list[str]) -> str:
+def _describe_recipe(base: Image, lock: str, packages: list[str], conda_file: str) -> str:
     """Return what a recipe was asked for, in a line."""
     parts = [f"{len(packages)} Debian packages"] if packages else []
     parts += [f"a lock of {len(lock.splitlines())} lines"] if lock else []
+    if conda_file:
+        parts.append(f"an environment file of conda of {len(conda_file.splitlines())} lines")
     return f"{str(base)[:400]} and {' and '.join(parts)}"
 
 
@@ -138,8 +173,11 @@ def request_match(image: Image, cluster: Cluster, by: User) -> Operation:
         or permissions.why_not_use(by, image)
     ):
         raise NotDone(problem)
-    if not lock_of(image):
+    if not any_lock_of(image):
         raise NotDone(f"{image} was not built from a lock that Tare knows.")
+    conda_lock = conda_lock_of(image)
+    if conda_lock and not conda_files.has_python(conda_files.read_lock(conda_lock)):
+        raise NotDone(f"The environment file of {image} has brought no Python.")
     if not image.python_version:
         raise NotDone(f"Nobody knows which Python {image} has.")
     if twin := find_twin(image, cluster):
@@ -178,7 +216,7 @@ def list_twins(image: Image, clusters: Iterable[Cluster]) -> list[Twin]:
 
     Two statements, however many clusters there are, beside the one that reads them.
     """
-    if not lock_of(image):
+    if not any_lock_of(image):
         return []
     pythons = {cluster: name_twin_python(image, cluster) for cluster in clusters}
     twins = {

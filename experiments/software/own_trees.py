@@ -13,13 +13,14 @@ from django.db import transaction
 from experiments.access import audit, permissions
 from experiments.images import staging
 from experiments.images.architectures import explain_mismatch
-from experiments.images.inventory import find_interpreter
+from experiments.images.inventory import find_interpreter, find_older_interpreter
 from experiments.images.staging import NotDone
 from experiments.models import Cluster, Environment, Image, Operation, StagedImage, User
 from experiments.notify import enqueue_send, enqueue_tick
 from experiments.software.build_files import require_sif_opener
 from experiments.software.building import Twin, find_last_operations
 from runners.interpreters import NO_PYTHON
+from runners.own_trees import name_programs_path
 from runners.transports.by_hand import NO_OPERATIONS
 
 LONGEST_NAME = 90
@@ -29,6 +30,15 @@ def name_tree_folder(image: Image, cluster: Cluster) -> str:
     """Return the folder of an image's own tree on a cluster."""
     digest = image.digest.removeprefix("sha256:")
     return f"{cluster.work_directory.rstrip('/')}/environments/tree-{digest[:16]}"
+
+
+def name_interpreter(image: Image, cluster: Cluster) -> str:
+    """Return the interpreter of an image's own tree: NO_PYTHON where the image has none."""
+    folder = name_tree_folder(image, cluster)
+    if find_interpreter(image.facts) != NO_PYTHON:
+        return f"{folder}/bin/python"
+    older = find_older_interpreter(image.facts)
+    return older if older == NO_PYTHON else f"{folder}/bin/{older.rpartition('/')[2]}"
 
 
 def find_tree(image: Image, cluster: Cluster) -> Environment | None:
@@ -48,8 +58,6 @@ def request_tree(image: Image, cluster: Cluster, by: User) -> Operation:
         raise NotDone(problem)
     if cluster.is_by_hand:
         raise NotDone(f"{cluster}: {NO_OPERATIONS}")
-    if find_interpreter(image.facts) == NO_PYTHON:
-        raise NotDone(f"There is no Python 3.8 or later in {image}, by which runs are recorded.")
     if tree := find_tree(image, cluster):
         raise NotDone(f"{tree} is there already.")
     require_sif_opener(image, cluster)
@@ -76,10 +84,13 @@ def keep_tree(image: Image, operation: Operation) -> Environment:
     if Environment.objects.filter(cluster=operation.cluster, name=name).exists():
         short = f"{str(image)[: LONGEST_NAME - 55]} {image.short_digest}"
         name = f"{short}: own tree, outside a container"
+    folder = name_tree_folder(image, operation.cluster)
+    has_python = find_interpreter(image.facts) != NO_PYTHON
     tree = Environment.objects.create(
         name=name,
         cluster=operation.cluster,
-        python=f"{name_tree_folder(image, operation.cluster)}/bin/python",
+        python=name_interpreter(image, operation.cluster),
+        variables={} if has_python else {"PATH": name_programs_path(folder)},
         owner=operation.owner,
         tree_of=image,
     )
@@ -90,10 +101,8 @@ def keep_tree(image: Image, operation: Operation) -> Environment:
 def list_trees(image: Image, clusters: Iterable[Cluster]) -> list[Twin]:
     """Return the image's own tree on each of these clusters, made or not.
 
-    None where it cannot be made anywhere: the image has no Python, or no copy is at hand.
+    None where it cannot be made anywhere: no copy is at hand.
     """
-    if find_interpreter(image.facts) == NO_PYTHON:
-        return []
     trees = {row.cluster_id: row for row in image.trees.filter(copy_of=None)}
     if not trees and not staging.is_available(image):
         return []

@@ -23,12 +23,16 @@ from experiments.models import (
     StagedImage,
 )
 from experiments.models.images import ARCHIVE
+from runners.conda_builds import TOOL
 from runners.images.debian_packages import find_versions, read_packages
 from runners.interpreters import NO_PYTHON
 from runners.recipes import LOCK_LINE, STARTERS
+from runners.untrusted import clean_text
 
 FILE_LINE = "file:"
 """The line before the Dockerfile or definition file in the full text of a recipe."""
+CONDA_FILE_LINE, CONDA_LOCK_LINE = "environment file of conda:", "lock of conda:"
+"""The lines before conda's file, and before what was installed by it."""
 
 
 def find_starter(cluster: Cluster) -> Runtime | None:
@@ -37,17 +41,28 @@ def find_starter(cluster: Cluster) -> Runtime | None:
     return next((runtimes[kind] for kind in STARTERS if kind in runtimes), None)
 
 
-def write_recipe(base: Image, lock: str, packages: str = "", installed: str = "") -> str:
+def write_recipe(
+    base: Image,
+    lock: str,
+    packages: str = "",
+    installed: str = "",
+    conda_file: str = "",
+    conda_lock: str = "",
+) -> str:
     """Return the text of a recipe as the image stores it; `lock_of` reads it again.
 
     `packages` are the Debian packages as they were asked for, and `installed` as they were found in
-    the image, with their versions.
+    the image, with their versions; `conda_lock` are the packages that conda's file has brought.
     """
     text = f"base: {base} {base.digest}\n"
     if packages:
         text += "then: apt-get install --no-install-recommends, by Podman\n"
         text += f"Debian packages: {' '.join(packages.split())}\n"
         text += f"Debian packages as installed: {installed}\n"
+    if conda_file:
+        text += f"then: packages of conda at /opt/tare, by {TOOL}; wheels only by pip\n"
+        text += f"sha256 of the file: {compute_sha256(conda_file)}\n"
+        text += f"{CONDA_FILE_LINE}\n{conda_file}{CONDA_LOCK_LINE}\n{conda_lock}"
     if lock:
         text += (
             "then: a virtual environment at /opt/tare by pip install --require-hashes, wheels "
@@ -65,14 +80,18 @@ def write_file_recipe(row: ImageImport, base: Image) -> str:
     )
 
 
-def write_text(row: ImageImport, base: Image, inventory: Mapping[str, Any]) -> str:
+def write_text(
+    row: ImageImport, base: Image, inventory: Mapping[str, Any], conda_lock: str = ""
+) -> str:
     """Return the recipe of what was built, with the versions that its inventory names."""
     if row.kind != ImageImport.Kind.RECIPE:
         return write_file_recipe(row, base)
     facts = inventory.get("facts") or {}
     system = (facts.get("packages") or {}).get("system") or {}
     versions = find_versions(read_packages(row.packages), system)
-    return write_recipe(base, row.lock, row.packages, " ".join(versions))
+    return write_recipe(
+        base, row.lock, row.packages, " ".join(versions), row.conda_file, conda_lock
+    )
 
 
 def make_labels(row: ImageImport, base: Image) -> dict[str, str]:
@@ -80,6 +99,8 @@ def make_labels(row: ImageImport, base: Image) -> dict[str, str]:
     labels = {"base": base.digest}
     if row.lock:
         labels["sha256 of the lock"] = compute_sha256(row.lock)
+    if row.conda_file:
+        labels["sha256 of the environment file"] = compute_sha256(row.conda_file)
     if row.build_file:
         labels["sha256 of the file"] = compute_sha256(row.build_file)
     return labels
@@ -87,7 +108,19 @@ def make_labels(row: ImageImport, base: Image) -> dict[str, str]:
 
 def lock_of(image: Image) -> str:
     """Return the lock file that an image was built from; "" if Tare does not know one."""
-    return image.recipe.partition(f"\n{LOCK_LINE}\n")[2]
+    return "" if conda_lock_of(image) else image.recipe.partition(f"\n{LOCK_LINE}\n")[2]
+
+
+def conda_lock_of(image: Image) -> str:
+    """Return which packages of conda and pip an environment file has brought into an image."""
+    if f"\n{CONDA_FILE_LINE}\n" not in image.recipe:
+        return ""
+    return image.recipe.rpartition(f"\n{CONDA_LOCK_LINE}\n")[2]
+
+
+def any_lock_of(image: Image) -> str:
+    """Return the lock, of pip or of conda, from which an image's twin can be made; or ""."""
+    return lock_of(image) or conda_lock_of(image)
 
 
 def compute_sha256(text: str) -> str:
@@ -109,7 +142,7 @@ def keep_image(operation: Operation, build: Mapping[str, Any]) -> Image:
             "reference": row.title,
             "kind": Image.Kind.SIF if is_sif else Image.Kind.OCI,
             "architecture": read_architecture(row.base),
-            "recipe": write_text(row, row.base, inventory),
+            "recipe": write_text(row, row.base, inventory, clean_text(build.get("lock", ""))),
             "labels": make_labels(row, row.base),
             "size_bytes": build["bytes"],
             "owner": row.owner,
@@ -136,8 +169,8 @@ def keep_image(operation: Operation, build: Mapping[str, Any]) -> Image:
 
 
 def name_twin_folder(image: Image, cluster: Cluster) -> str:
-    """Return the folder of an image's bare-metal twin: one for each lock file and Python."""
-    name = compute_sha256(f"{image.python_version}\n{lock_of(image)}")[:16]
+    """Return the folder of an image's bare-metal twin: one for each lock and Python."""
+    name = compute_sha256(f"{image.python_version}\n{any_lock_of(image)}")[:16]
     return f"{cluster.work_directory.rstrip('/')}/environments/{name}"
 
 
@@ -148,7 +181,7 @@ def name_twin_python(image: Image, cluster: Cluster) -> str:
 
 def find_twin(image: Image, cluster: Cluster) -> Environment | None:
     """Return the bare-metal environment that was made from the image's lock file, if any."""
-    if not lock_of(image):
+    if not any_lock_of(image):
         return None
     python = name_twin_python(image, cluster)
     return Environment.objects.originals().filter(cluster=cluster, python=python).first()

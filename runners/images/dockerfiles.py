@@ -15,6 +15,16 @@ DIGEST = re.compile(r"(?:[^\s@]+@)?(sha256:[0-9a-f]{64})")
 FROM = re.compile(r"\s*from(?:\s+(?P<rest>.*))?", re.IGNORECASE | re.DOTALL)
 REST = re.compile(r"(?P<image>\S+)(?:\s+as\s+(?P<stage>\S+))?\s*", re.IGNORECASE)
 HEREDOC = re.compile(r"<<(?P<strip>-?)\s*(?P<quote>['\"]?)(?P<word>\w+)(?P=quote)")
+SPACK = re.compile(r'spack\s*:|\{\s*"(_meta|roots|concrete_specs|spack)"\s*:')
+CONDA = re.compile(r"(name|channels|dependencies|prefix)\s*:\s*(\S.*)?$", re.MULTILINE)
+ABOUT_SPACK = (
+    "This is an environment file of Spack, and Tare has no Spack. Where one is, it makes an image "
+    "of its packages for a registry (spack buildcache push), or writes a Dockerfile or a "
+    "definition file of the environment (spack containerize)."
+)
+ABOUT_CONDA = (
+    "This is an environment file of conda. Build it by a recipe, which lays it over a base."
+)
 BYTE_ORDER_MARK = "\ufeff"
 """What editors on Windows put before a text; Podman leaves it out as well."""
 ESCAPE = re.compile(r"#\s*escape\s*=\s*`", re.IGNORECASE)
@@ -46,6 +56,17 @@ def check_text(text: str, what: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise BuildFileError(f"The {what} holds half a character: it is no text.") from None
+    refuse_environment_files(text)
+
+
+def refuse_environment_files(text: str) -> None:
+    """Raise BuildFileError for a file of Spack or of conda in place of a build file."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    start = "\n".join(lines[:3]).removeprefix("---").lstrip()
+    if SPACK.match(start):
+        raise BuildFileError(ABOUT_SPACK)
+    if CONDA.match(start):
+        raise BuildFileError(ABOUT_CONDA)
 
 
 def find_digest(image: str, number: int) -> str:

@@ -1,10 +1,11 @@
 """Extend a base image by the layer of one folder.
 
     python3 extend.py ROOT PREFIX --result FILE --folder FOLDER [--base ARCHIVE] [--survey FILE]
+        [--lock FILE]
 
 ROOT/PREFIX becomes the last layer of the OCI archive ARCHIVE; without an archive, all of ROOT is
 the image. Its file in FOLDER is named by its digest. FILE gets JSON: digest, sha256, bytes, path,
-and the survey.
+the survey, and the text of --lock.
 """
 
 from __future__ import annotations
@@ -106,13 +107,24 @@ def hash_file(path: str) -> str:
             total.update(chunk)
 
 
-def keep(file: str, digest: str, sha256: str, folder: str, result: str, survey: str) -> None:
+def keep(
+    file: str,
+    digest: str,
+    sha256: str,
+    folder: str,
+    result: str,
+    survey: str,
+    lock: str = "",
+) -> None:
     """Move a complete image to its place in `folder`, and write the result of its build."""
     content: Dict[str, Any] = {"digest": digest, "sha256": sha256}
     content["bytes"] = os.path.getsize(file)
     if survey:
         with open(survey, encoding="utf-8") as survey_file:
             content["survey"] = json.load(survey_file)
+    if lock:
+        with open(lock, encoding="utf-8") as lock_file:
+            content["lock"] = lock_file.read()
     content["path"] = os.path.join(folder, digest.partition(":")[2] + ".archive")
     os.replace(file, content["path"])
     with open(result + ".part", "w", encoding="utf-8") as result_file:
@@ -129,6 +141,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--result", required=True, metavar="FILE")
     parser.add_argument("--survey", default="", metavar="FILE")
     parser.add_argument("--reference", default="")
+    parser.add_argument("--lock", default="", metavar="FILE", help="what was installed")
     parser.add_argument("--label", action="append", default=[], metavar="NAME=VALUE")
     options = parser.parse_args(arguments)
     labels = dict(label.partition("=")[::2] for label in options.label)
@@ -147,7 +160,8 @@ def main(arguments: Sequence[str]) -> int:
             config = {"Env": [path % options.prefix], "Cmd": ["/bin/sh"]}
             sources = [pack.Source(options.root)]
             digest = pack.write(file, sources, config, labels, options.reference)
-    keep(part, digest, hash_file(part), options.folder, options.result, options.survey)
+    sha256, lock = hash_file(part), options.lock
+    keep(part, digest, sha256, options.folder, options.result, options.survey, lock)
     return 0
 
 

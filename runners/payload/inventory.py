@@ -5,7 +5,8 @@ Fields of `gather_facts`:
 
 - system: id, name, version (os-release), libc, architecture
 - pythons: for each, path, version, build_flags (where a sysconfig says) and its own packages
-- packages: python (all of them; several versions joined by ", "), system (dpkg, apk, rpm), conda
+- packages: python (all of them; several versions joined by ", "), system (dpkg, apk, rpm), conda,
+  and spack where there are any (several versions joined by ", ")
 - frameworks: name -> version of TensorFlow, PyTorch, JAX...
 - cuda, cudnn, nccl: a version, or ""
 - mpi, blas: name -> version, "" where no file has it
@@ -24,6 +25,10 @@ from typing import Any, Dict, Iterable, List, Mapping, Set, Tuple
 MIB = 1 << 20
 RPM = re.compile(r"(var/lib/rpm|usr/lib/sysimage/rpm)/rpmdb\.sqlite$")
 APK = ("lib/apk/db/installed", "usr/lib/apk/db/installed")
+SPACK = re.compile(
+    r"(?:^|/)([a-z0-9_][\w.-]*?)-(\d[^/-]*|[^/-]+)-[a-z0-9]{32}/\.spack/spec\.(?:json|yaml)$"
+)
+"""What Spack writes beside each package that it has installed."""
 PYTHON = re.compile(
     r"((^|/)bin/python(?P<version>[23]\.\d+)|(^|/)libpython(?P<library>[23]\.\d+)\S*)$"
 )
@@ -106,13 +111,19 @@ def gather_facts(paths: Set[str], contents: Mapping[str, bytes]) -> Dict[str, An
             if re.search(r"(^|/)conda-meta/[^/]+-[^/-]+-[^/-]+\.json$", path)
         )
     }
+    spack = find_spack_packages(paths)
     system_packages, not_read = find_installed_packages(paths, texts, contents)
     libraries = sorted(path for path in paths if re.search(r"\.so(\.|$)", path))
     versions = dict(conda, **python)
     return {
         "system": describe_system(paths, texts),
         "pythons": list_pythons(paths, texts, by_prefix),
-        "packages": {"python": python, "system": system_packages, "conda": conda},
+        "packages": {
+            "python": python,
+            "system": system_packages,
+            "conda": conda,
+            **({"spack": spack} if spack else {}),
+        },
         "frameworks": {
             name: versions[package]
             for name, packages in FRAMEWORKS.items()
@@ -295,6 +306,16 @@ def parse_rpm_header(blob: bytes) -> Dict[int, str]:
         if kind == 6:  # a text that ends with a NUL
             fields[tag] = blob[store + offset :].partition(b"\0")[0].decode("utf-8", "replace")
     return fields
+
+
+def find_spack_packages(paths: Set[str]) -> Dict[str, str]:
+    """Return the packages that Spack has installed, by version: each has a folder with its hash."""
+    versions: Dict[str, Set[str]] = {}
+    for path in paths:
+        match = SPACK.search(path)
+        if match:
+            versions.setdefault(match[1], set()).add(match[2])
+    return {name: ", ".join(sorted(found)) for name, found in sorted(versions.items())}
 
 
 def find_cuda(texts: Mapping[str, str], libraries: List[str], versions: Mapping[str, str]) -> str:

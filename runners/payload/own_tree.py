@@ -1,11 +1,15 @@
 """Make programs that run an image's own files outside of a container: `python3 own_tree.py ...`.
 
-    python3 own_tree.py FOLDER PYTHON [--tree HASH]
+    python3 own_tree.py FOLDER PYTHON [--tree HASH] [--archive FILE]
 
 FOLDER/root holds the image's files, as they were unpacked; their hash must be HASH. FOLDER becomes
 a virtual environment: its bin/python starts the image's interpreter PYTHON by the image's own
 loader, with the image's folders of libraries. FOLDER/run does so with any program of the image:
 `run /usr/bin/hello`. Links that lead from the image's root lead into FOLDER/root afterwards.
+
+With PYTHON `none` FOLDER/bin has a launcher for each program on the image's PATH instead, which the
+OCI archive FILE may tell: by the program's own loader, directly if it is static, and by its
+interpreter if it is a script. The first lines of a launcher name the program (launchers.py).
 
 Nothing else is as in a container: programs that these start, and paths that they have built in,
 are the node's; libraries that the image lacks, such as the GPU's driver, are looked for there.
@@ -14,24 +18,24 @@ are the node's; libraries that the image lacks, such as the GPU's driver, are lo
 from __future__ import annotations
 
 import argparse
-import glob
 import os
 import shlex
 import subprocess
 import sys
-from typing import List, Set, Tuple
+from typing import List, Tuple
 
 if not __package__:
     # Started as a file. As a package, none of our names can shadow a library's.
     sys.path[0], __package__ = os.path.split(os.path.dirname(os.path.abspath(__file__)))
 
-from . import survey
+from . import launchers, survey
 from .elf import read_elf
+from .tree_paths import NoTree, list_library_folders, resolve
 
-MOST_LINKS = 40
+NONE = "none"
+"""Stands for the interpreter of an image that has no Python 3.8 or later."""
 PATH = ("/opt/tare/bin", "/usr/local/bin", "/usr/bin", "/bin")
 """Where an interpreter is looked for whose path in the image nobody knows."""
-USUAL = ("/usr/local/lib", "/lib", "/usr/lib", "/lib64", "/usr/lib64")
 LAUNCHER = """#!/bin/sh
 # The image's own interpreter, by its own loader and libraries, outside of a container.
 exec {loader} --library-path {libraries} --argv0 {name} {program} "$@"
@@ -42,37 +46,6 @@ program=$1
 shift
 exec {loader} --library-path {libraries} --argv0 "$program" {root}"$program" "$@"
 """
-
-
-class NoTree(Exception):
-    """The files cannot be run so; people read the message."""
-
-
-def resolve(root: str, path: str) -> str:
-    """Return the path inside of `root`, "/usr/bin/x", that a path leads to. Raises NoTree.
-
-    Links that lead from the root stay in `root`, wherever they lead.
-    """
-    left = [part for part in path.split("/") if part not in ("", ".")]
-    reached: List[str] = []
-    links = 0
-    while left:
-        part = left.pop(0)
-        if part == "..":
-            reached = reached[:-1]
-            continue
-        here = os.path.join(root, *reached, part)
-        if os.path.islink(here):
-            links += 1
-            if links > MOST_LINKS:
-                raise NoTree("In the image %s leads from link to link, without an end." % path)
-            target = os.readlink(here)
-            if target.startswith("/"):
-                reached = []
-            left = [piece for piece in target.split("/") if piece not in ("", ".")] + left
-        else:
-            reached.append(part)
-    return "/" + "/".join(reached)
 
 
 def turn_links(root: str) -> int:
@@ -112,44 +85,6 @@ def find_loader(root: str, program: str) -> str:
             "glibc can since 2.33."
         )
     return loader
-
-
-def list_library_folders(root: str) -> List[str]:
-    """Return the folders in `root` in which the image's loader would look, in its order."""
-    folders: List[str] = []
-    read_configuration(root, "/etc/ld.so.conf", folders, set())
-    for usual in USUAL:
-        matches = sorted(glob.glob(root + resolve(root, usual) + "/*-linux-*"))
-        folders += [match[len(root) :] for match in matches if os.path.isdir(match)]
-        folders.append(usual)
-    found: List[str] = []
-    for folder in folders:
-        path = root + resolve(root, folder)
-        if os.path.isdir(path) and path not in found and ":" not in path:
-            found.append(path)
-    return found
-
-
-def read_configuration(root: str, path: str, folders: List[str], seen: Set[str]) -> None:
-    """Add the folders that a file of the loader names, and the files that it includes."""
-    try:
-        real = root + resolve(root, path)
-        if real in seen or len(seen) > 1000:
-            return
-        seen.add(real)
-        with open(real, encoding="utf-8", errors="replace") as file:
-            lines = file.read(1 << 20).splitlines()
-    except (OSError, NoTree):
-        return
-    for line in lines:
-        words = line.partition("#")[0].split()
-        if words[:1] == ["include"]:
-            for pattern in words[1:]:
-                pattern = os.path.join(os.path.dirname(path), pattern)
-                for match in sorted(glob.glob(root + pattern)):
-                    read_configuration(root, match[len(root) :], folders, seen)
-        elif words and words[0].startswith("/"):
-            folders.append(words[0])
 
 
 def find_python(root: str, python: str) -> str:
@@ -213,6 +148,7 @@ def main(arguments: List[str]) -> int:
     parser.add_argument("folder")
     parser.add_argument("python")
     parser.add_argument("--tree", default="", metavar="HASH")
+    parser.add_argument("--archive", default="", metavar="FILE")
     options = parser.parse_args(arguments)
     root = options.folder + "/root"
     if options.tree and survey.survey_folder(root).get("tree") != options.tree:
@@ -220,7 +156,11 @@ def main(arguments: List[str]) -> int:
         return 1
     try:
         print("%d links lead into the tree now." % turn_links(root))
-        make_programs(options.folder, options.python)
+        if options.python == NONE:
+            count = launchers.make_launchers(options.folder, launchers.read_path(options.archive))
+            print("%d programs of the image can be started." % count)
+        else:
+            make_programs(options.folder, options.python)
     except NoTree as problem:
         print(problem)
         return 1

@@ -28,6 +28,11 @@ LISTED = re.compile(r"^\s*(\S.*?) => (.*?)(?: \(0x[0-9a-f]+\))?$")
 LARGEST = 1 << 30
 """Bytes of a file that is read for its check sum."""
 MOST_FILES = 50
+LAUNCHED = re.compile(rb"#!/bin/sh\n#program (root/[^\n]+)\n#lister (ld-\d+)?\n")
+"""The beginning of a launcher of an image's program outside of a container: launchers.py.
+
+Its paths begin in the folder above the launcher's.
+"""
 
 
 class OwnFiles:
@@ -109,13 +114,14 @@ def describe_files(named: List[Tuple[str, str]], python: str, place: Any) -> Dic
     """Return files, each with the word that names it, and the libraries that they link."""
     files: List[Dict[str, Any]] = []
     libraries: Dict[str, Any] = {}
-    own = place.find_real_path(python) if python else ""
-    for word, path in named[:MOST_FILES]:
+    own = place.find_real_path(find_launched(python, place)[0]) if python else ""
+    for word, named_path in named[:MOST_FILES]:
+        path, lister = find_launched(named_path, place)
         files.append({"word": word, **_describe(path, place)})
         if files[-1]["path"] == own:
             files[-1]["is_python"] = True
             continue
-        for name, target in _list_libraries(files[-1], place):
+        for name, target in _list_libraries(files[-1], lister, place):
             if name not in libraries:
                 is_path = os.path.isabs(target)
                 libraries[name] = _describe(target, place) if is_path else {"problem": target}
@@ -151,6 +157,7 @@ def _find_files(
 
 def _find_interpreter(word: str, path: str, place: Any) -> Iterator[Tuple[str, str]]:
     """Yield the interpreter of a script's first line: `#!/usr/bin/env python3` names python3."""
+    path = find_launched(path, place)[0]
     command = split_first_line(place.read_start(path, 256))
     if command and os.path.basename(command[0]) == "env":
         command = [part for part in command[1:] if not part.startswith("-") and "=" not in part]
@@ -196,9 +203,22 @@ def _describe(path: str, place: Any) -> Dict[str, Any]:
     return facts
 
 
-def _list_libraries(file: Dict[str, Any], place: Any) -> List[Tuple[str, str]]:
+def find_launched(path: str, place: Any) -> Tuple[str, str]:
+    """Return the program that a launcher starts, and what lists its libraries ("": its loader).
+
+    Of any other path, that path.
+    """
+    launched = LAUNCHED.match(place.read_start(path, 256)) if path else None
+    if launched is None:
+        return path, ""
+    program, lister = os.fsdecode(launched[1]), os.fsdecode(launched[2] or b"")
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(path)))
+    return os.path.join(folder, program), os.path.join(folder, lister) if lister else ""
+
+
+def _list_libraries(file: Dict[str, Any], lister: str, place: Any) -> List[Tuple[str, str]]:
     """Return each library that a program is linked with: name, path or the loader's message."""
     if not file.get("loader"):
         return []
-    lines = place.list_by_loader(file["loader"], file["path"]).splitlines()
+    lines = place.list_by_loader(lister or file["loader"], file["path"]).splitlines()
     return [(match[1], match[2]) for match in map(LISTED.match, lines) if match]

@@ -1,8 +1,8 @@
 """List the software of an environment without Python: `python3 software_files.py PREFIX --output
 FILE [--mark TEXT]`, on the node, from what software.sh has left there.
 
-The fields are those of software.py, with no Python and no package of it, and `system_packages`:
-those that dpkg, apk or rpm have installed, by version.
+The fields are those of software.py, with no Python; `packages` are those of conda in folders of
+/opt or $CONDA_PREFIX, and `system_packages` those that dpkg, apk or rpm have installed.
 """
 
 from __future__ import annotations
@@ -41,10 +41,16 @@ def list_software(prefix: str) -> Dict[str, Any]:
         "libc": read_text(prefix, "libc"),
         "machine": read_text(prefix, "machine"),
         "python": {},
-        "packages": {},
+        "packages": find_conda_packages(read_text(prefix, "conda")),
         "system_packages": dict(sorted(packages.items())),
         "programs": read_table(prefix, "programs"),
     }
+
+
+def find_conda_packages(text: str) -> Dict[str, str]:
+    """Return the versions of packages whose records are called NAME-VERSION-BUILD, a line each."""
+    rows = [line.rsplit("-", 2) for line in sorted(text.split("\n"))]
+    return {row[0]: row[1] for row in rows if len(row) == 3}
 
 
 def read(prefix: str, name: str) -> bytes:

@@ -70,10 +70,13 @@ def make_python2_image(folder: Path, mirror: str) -> str:
     return "opt/python2.7/bin"
 
 
-def make_sysbench_image(folder: Path) -> str:
-    """Make an image of Debian with sysbench and no Python; return the program's folder there."""
+def make_sysbench_image(folder: Path, *packages: str) -> str:
+    """Make an image of Debian with sysbench and no Python; return the program's folder there.
+
+    `packages` are further ones of Debian.
+    """
     folder.parent.mkdir(parents=True)
-    rootfs.install_debian(folder, ["sysbench"], folder.with_name("debian.log"))
+    rootfs.install_debian(folder, ["sysbench", *packages], folder.with_name("debian.log"))
     for place in ("dev", "var/lib/apt/lists", "var/cache", "usr/share/doc", "usr/share/locale"):
         shutil.rmtree(folder / place)
     for place in ("dev", "scratch"):

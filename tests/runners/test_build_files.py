@@ -182,3 +182,39 @@ def test_sent_files_are_laid_out_under_their_own_names(tmp_path: Path) -> None:
     assert (context / "job.sh").read_text() == "sent"
     (tmp_path / "sent-job.sh").unlink()
     subprocess.run(command, check=True, timeout=20)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("# a comment\nspack:\n  specs: [hdf5]\n", "environment file of Spack"),
+        ('{"_meta": {"file-type": "spack-lockfile"}}', "environment file of Spack"),
+        ("name: x\nchannels: [conda-forge]\n", "environment file of conda"),
+        ("---\ndependencies:\n  - numpy\n", "environment file of conda"),
+    ],
+)
+def test_environment_files_are_named_where_a_build_file_belongs(text: str, problem: str) -> None:
+    for read in (dockerfiles.read_base, definition_files.read_base):
+        with pytest.raises(BuildFileError, match=problem):
+            read(text)
+
+
+def test_what_spack_containerize_writes_is_taken_with_one_base_for_both_stages() -> None:
+    """By Spack's documentation: `images: build:` and `final:` of the environment's file."""
+    text = f"""# Build stage with Spack pre-installed and ready to be used
+FROM site/spack@{DIGEST} AS builder
+RUN mkdir -p /opt/spack-environment && set -o noclobber \\
+&&  (echo spack: \\
+&&   echo '  specs:' \\
+&&   echo '  - hdf5') > /opt/spack-environment/spack.yaml
+RUN cd /opt/spack-environment && spack env activate . && spack install --fail-fast
+# Bare OS image to run the installed executables
+FROM site/spack@{DIGEST}
+COPY --from=builder /opt/spack-environment /opt/spack-environment
+"""
+    assert dockerfiles.read_base(text) == DIGEST
+    pointed = dockerfiles.point_to(text, LOCAL)
+    assert pointed.count(f"FROM {LOCAL}") == 2
+    assert "echo '  - hdf5'" in pointed
+    with pytest.raises(BuildFileError, match="names 2 bases"):
+        dockerfiles.read_base(text.replace(DIGEST, OTHER, 1))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runners.jobs import EnvironmentSpec
-from runners.payload import software
+from runners.payload import software, software_files
 from runners.shapes import SOFTWARE
 from runners.software import inspect_software
 from runners.untrusted import parse_document
@@ -58,3 +58,17 @@ def test_words_are_arguments_of_the_step() -> None:
     assert step.argv[-2:] == ("--look-for=fio", "--look-for=/a b/c.py")
     (plain,) = inspect_software(environment, "/scratch/1", "m")
     assert not any("--look-for" in word for word in plain.argv)
+
+
+def test_packages_of_conda_are_listed_without_python(tmp_path: Path) -> None:
+    records = tmp_path / "root" / "opt" / "tare" / "conda-meta"
+    records.mkdir(parents=True)
+    for name in ("openblas-0.3.28-pthreads_h1.json", "python-dateutil-2.9.0-py_0.json", "history"):
+        (records / name).touch()
+    script = Path(software_files.__file__).with_name("software.sh")
+    subprocess.run(
+        ["sh", str(script), str(tmp_path / "inside"), str(tmp_path / "root")], check=True
+    )
+    facts = software_files.list_software(str(tmp_path / "inside"))
+    assert facts["packages"] == {"openblas": "0.3.28", "python-dateutil": "2.9.0"}
+    assert facts["system_packages"] == {}, "those of the root, not of this machine"

@@ -349,3 +349,17 @@ def test_the_facts_of_this_machine_are_right() -> None:
     ]
     assert row["packages"]["paramiko"] == __import__("paramiko").__version__
     assert report["packages"]["python"]["django"].startswith("5.2")
+
+
+def test_packages_of_spack_are_listed_by_their_folders() -> None:
+    name, other = "abcdefghijklmnopqrstuvwxyz234567", "b" * 32
+    paths = {
+        f"opt/software/linux-x86_64/gcc-12.2.0/hdf5-1.14.3-{name}/.spack/spec.json",
+        f"opt/software/linux-x86_64/gcc-12.2.0/hdf5-1.12.0-{other}/.spack/spec.json",
+        f"opt/spack/py-numpy-2.1.2-{name}/.spack/spec.json",
+        f"opt/spack/hdf5-1.14.3-{name}/lib/libhdf5.so",
+        "home/ada/.spack/spec.json",
+    }
+    facts: dict[str, dict[str, object]] = inventory.gather_facts(paths, {})
+    assert facts["packages"]["spack"] == {"hdf5": "1.12.0, 1.14.3", "py-numpy": "2.1.2"}
+    assert "spack" not in inventory.gather_facts(set(), {})["packages"]

@@ -199,6 +199,9 @@ def test_images_are_built_of_packages_and_of_files(
     write(client, researcher, "post", "images/recipes", recipe | {"packages": "-y"}, 422)
     made = write(client, researcher, "post", "images/recipes", recipe, 202)
     assert ImageImport.objects.get(pk=made["id"]).packages == "hello\ng++"
+    by_conda = where | {"base": base.pk, "conda_file": "dependencies: [numpy]\n"}
+    (problem,) = write(client, researcher, "post", "images/recipes", by_conda, 422)["problems"]
+    assert (problem["field"], "channels:" in problem["message"]) == ("conda_file", True)
     text = DOCKERFILE.format(digest=base.digest)
     body = where | {"kind": "dockerfile", "text": text, "files": {"hello.txt": {"text": "é"}}}
     for wrong in ({"kind": "conda"}, {"minutes": 0}, {"files": {"../x": {"text": ""}}}):

@@ -136,3 +136,43 @@ def test_an_images_own_tree_is_offered_and_shown_for_what_it_is(
     said = page(as_owner.get(reverse("environment", args=[tree.pk])))
     assert "the own files of image debian 13, outside of a container" in said
     assert as_owner.post(address, {"cluster": "999999"}).status_code == 404
+
+
+CONDA_FILE = "channels: [conda-forge]\ndependencies: [python, numpy]\n"
+
+
+def test_an_environment_file_of_conda_is_pasted_or_uploaded(
+    base: Image, site: Site, as_owner: Client
+) -> None:
+    as_owner.post(NEW, filled(base, site, lock="", conda_file=CONDA_FILE))
+    assert ImageImport.objects.get().conda_file == CONDA_FILE
+    file = SimpleUploadedFile("environment.yml", CONDA_FILE.encode())
+    as_owner.post(NEW, filled(base, site, lock="", conda_upload=file))
+    assert ImageImport.objects.latest("pk").conda_file == CONDA_FILE
+    assert ImageImport.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"conda_file": CONDA_FILE}, "Give a lock file or an environment file of conda, not both"),
+        ({"lock": "", "conda_file": "dependencies: [x]"}, "channels: has to name where"),
+        (
+            {
+                "lock": "",
+                "conda_file": CONDA_FILE,
+                "conda_upload": SimpleUploadedFile("environment.yml", CONDA_FILE.encode()),
+            },
+            "Paste an environment file or choose a file, not both.",
+        ),
+        (
+            {"lock": "", "conda_upload": SimpleUploadedFile("environment.yml", b"\xff\xfe")},
+            "environment.yml is no text.",
+        ),
+    ],
+)
+def test_a_file_of_conda_that_cannot_be_built_is_refused_at_its_field(
+    more: dict[str, Any], why: str, base: Image, site: Site, as_owner: Client
+) -> None:
+    assert why in page(as_owner.post(NEW, filled(base, site, **more)))
+    assert not ImageImport.objects.exists()

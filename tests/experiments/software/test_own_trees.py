@@ -89,12 +89,7 @@ def test_what_cannot_be_is_refused_in_words(
     monkeypatch.setattr(architectures, "find_node_machines", lambda cluster: {"gpu": "x86_64"})
     with pytest.raises(NotDone, match="is for arm64"):
         own_trees.request_tree(base, cluster, owner)
-    base.architecture = ""
-    base.facts = {"tree": "x", "pythons": []}
-    assert own_trees.list_trees(base, Cluster.objects.usable_by(owner)) == []
-    with pytest.raises(NotDone, match="no Python"):
-        own_trees.request_tree(base, cluster, owner)
-    base.facts, base.kind = {}, Image.Kind.SIF
+    base.architecture, base.kind = "", Image.Kind.SIF
     cluster.runtimes.filter(kind="apptainer").delete()
     with pytest.raises(NotDone, match="only Apptainer or Singularity opens"):
         own_trees.request_tree(base, cluster, owner)
@@ -111,3 +106,35 @@ def test_an_image_that_went_away_is_said(base: Image, cluster: Cluster) -> None:
 def test_trees_of_other_clusters_are_their_own(base: Image, cluster: Cluster) -> None:
     assert finish(own_trees.request_tree(base, cluster, cluster.owner)) == ""
     assert own_trees.find_tree(base, ClusterFactory(owner=cluster.owner)) is None
+
+
+@pytest.mark.parametrize(
+    ("pythons", "interpreter"),
+    [
+        ([], "none"),
+        ([{"path": "usr/bin/python2.7", "version": "2.7.18"}], "{folder}/bin/python2.7"),
+        ([{"path": "usr/bin/python3.6", "version": "3.6.8"}], "none"),
+    ],
+)
+def test_an_image_without_python_has_a_tree_of_launchers(
+    pythons: list[dict[str, str]], interpreter: str, base: Image, cluster: Cluster
+) -> None:
+    base.facts = {"tree": "x", "pythons": pythons}
+    base.save()
+    assert own_trees.list_trees(base, Cluster.objects.usable_by(cluster.owner))
+    operation = own_trees.request_tree(base, cluster, cluster.owner)
+    folder = own_trees.name_tree_folder(base, cluster)
+    spec = make_operation_spec(operation)
+    doing = [step.doing for step in spec.steps]
+    assert doing[-2:] == ["Copying lists of packages from inside", "Reading them"]
+    script = render(spec, Direct())
+    assert f"payload/own_tree.py {folder} none" in script
+    assert "--archive /scratch/images/base.archive" in script
+    assert f"/inside {folder}/root" in script, "the image's lists of packages, not the node's"
+    assert finish(operation) == ""
+    tree = own_trees.find_tree(base, cluster)
+    assert tree
+    assert tree.python == interpreter.format(folder=folder)
+    assert tree.variables == {"PATH": f"{folder}/bin:/usr/local/bin:/usr/bin:/bin"}
+    again = inspections.request_inspection(tree, cluster.owner)
+    assert f"/inside {folder}/root" in render(make_operation_spec(again), Direct())
