@@ -130,7 +130,7 @@ def make_workloads(
         if folder and piece.reads_data and "data_directory" in declared:
             parameters |= {"data_directory": folder, **size.with_data}
         if script:
-            parameters = place_script(parameters, script.folder) | script.code
+            parameters = {**place_script(parameters, script.folder), **script.code}
         same = {
             "kind": piece.kind,
             "parameters": WORKLOADS[piece.kind].clean(parameters),

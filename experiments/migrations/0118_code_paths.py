@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('experiments', '0116_code_copies'),
+        ('experiments', '0117_conda_files'),
     ]
 
     operations = [
