@@ -65,7 +65,9 @@ def read_packages(root: Path, work: Path) -> dict[str, str]:
     (payload / "software.sh").write_text(script)
     prefix = str(work / "inside")
     path = {"PATH": f"{root}/bin:/usr/bin:/bin"}
-    subprocess.run(["/bin/sh", payload / "software.sh", prefix, str(root), "sh"], check=True, env=path)
+    subprocess.run(
+        ["/bin/sh", payload / "software.sh", prefix, str(root), "sh"], check=True, env=path
+    )
     output = work / "result.json"
     reader = [sys.executable, payload / "software_files.py", prefix, "--output", output]
     subprocess.run(reader, check=True)
