@@ -53,9 +53,26 @@ def put(workload: Workload, cluster: Cluster, by: User) -> CodeCopy:
     return row
 
 
-def find_code(workload: Workload) -> CodeSource | None:
-    """Return where the code of a workload comes from; None where it names none."""
-    return find_source(workload.parameters)
+def put_code_of_draft(draft: Experiment, by: User) -> tuple[str, str]:
+    """Have the code of a preset's draft, which all its workloads share, put on its cluster.
+
+    Return a sentence on what is being done, and one on why it is not; either may be "".
+    """
+    for workload in draft.workloads.order_by("pk"):
+        source = find_source(workload.parameters)
+        if source is None:
+            continue
+        copy = CodeCopy.objects.of_source(source).filter(cluster=draft.cluster).first()
+        if copy and copy.state == State.READY:
+            return "", ""
+        if copy and why_busy(copy):
+            return f"Its code is being put on {draft.cluster} already.", ""
+        try:
+            put(workload, draft.cluster, by)
+        except NotDone as refusal:
+            return "", f"Its code is not put on {draft.cluster}. {refusal}"
+        return f"Its code is being put on {draft.cluster}; the page of {workload} shows it.", ""
+    return "", ""
 
 
 def why_not_put(source: CodeSource, cluster: Cluster, by: User) -> str:

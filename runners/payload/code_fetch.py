@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import signal
 import subprocess
+from contextlib import suppress
 from typing import Dict, List, Tuple
 
 from .data_files import show
@@ -134,26 +136,35 @@ class Git:
         for setting in (*settings, *limits):
             words += ["-c", setting]
         where = [] if what == "init" else ["--git-dir=" + self.repository]
-        try:
-            done = subprocess.run(
-                [*words, *where, what, *arguments],
-                env=self.variables,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                timeout=FETCH_SECONDS,
-                preexec_fn=limit_files,
-            )
-        except subprocess.TimeoutExpired:
-            raise NotFetched("git %s took longer than %d s" % (what, FETCH_SECONDS)) from None
-        if done.returncode:
-            raise NotFetched(explain(what, done.stderr, done.returncode))
-        return done.stdout
+        with subprocess.Popen(
+            [*words, *where, what, *arguments],
+            env=self.variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=set_bounds,
+        ) as git:
+            try:
+                output, errors = git.communicate(timeout=FETCH_SECONDS)
+            except subprocess.TimeoutExpired:
+                raise NotFetched(
+                    "git %s took longer than %d s: send an archive instead" % (what, FETCH_SECONDS)
+                ) from None
+            finally:
+                with suppress(OSError):  # ssh or git-remote-https may outlive git
+                    os.killpg(git.pid, signal.SIGKILL)
+        if git.returncode:
+            raise NotFetched(explain(what, errors, git.returncode))
+        return output
 
 
-def limit_files() -> None:
-    """Limit the size of each file that git writes."""
+def set_bounds() -> None:
+    """Limit the size of each file that git writes; make a group of it and of what it starts.
+
+    It stays in the session, by which some schedulers find what they end.
+    """
     resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_PACK, LARGEST_PACK))
+    os.setpgid(0, 0)
 
 
 def explain(what: str, printed: bytes, code: int) -> str:

@@ -11,12 +11,13 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
+from experiments.code_copies.archives import keep_archive
 from experiments.models import CodeArchive, CodeCopy, Experiment, Operation, Workload
 from experiments.presets import PRESETS
 from tests.dashboard.api.requests_by_token import get, log_in
 from tests.dashboard.api.test_preset_routes import list_fields, send
 from tests.dashboard.conftest import People, Site
-from tests.factories import CodeCopyFactory, CredentialFactory
+from tests.factories import CodeCopyFactory, CredentialFactory, UserFactory
 from tests.runners.code_archives import make_tar, make_tf_cnn_tar, name_member
 
 pytestmark = pytest.mark.django_db
@@ -192,6 +193,29 @@ def test_an_archive_that_was_sent_need_not_be_sent_again(as_owner: Client, by_ss
     assert sha256 == CodeArchive.objects.get().sha256
     use(as_owner, by_ssh, code_archive=sha256, script_folder="b")
     assert find_script() == "{code}/b/tf_cnn_benchmarks.py"
+
+
+def test_a_check_sum_opens_no_archive_of_a_workload_that_one_may_not_view(
+    client: Client, as_owner: Client, by_ssh: Site, people: People
+) -> None:
+    archive = keep_archive([make_archive("secret/tf_cnn_benchmarks.py").read()], "theirs.tar")
+    Workload.objects.create(
+        name="theirs",
+        kind="command",
+        parameters={"argv": ["x"], "code_archive": archive.sha256},
+        owner=UserFactory(),
+        visibility="private",
+    )
+    for more in ({}, {"baseline": ""}, {"script_folder": "elsewhere"}):
+        form = use(as_owner, by_ssh, code_archive=archive.sha256, **more).context["form"]
+        assert "is not on this site: send it" in str(form.errors["code_archive"])
+        assert "secret" not in str(form.errors)  # nor is told where the script lies
+    stated = fill_in(by_ssh, code_archive=archive.sha256)
+    refused = send(client, people.owner, f"presets/{KEY}/use", stated, 422)
+    assert list_fields(refused) == ["code_archive"]
+    assert not CodeCopy.objects.exists()
+    use(as_owner, by_ssh, code_file=make_archive("secret/tf_cnn_benchmarks.py"))
+    assert CodeCopy.objects.get().archive == archive  # who has it may send it
 
 
 def test_by_the_api(client: Client, by_ssh: Site, people: People) -> None:
