@@ -8,6 +8,7 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 
+from dashboard.planning.command_forms import KNOWN_ARCHIVE
 from experiments.code_copies.archives import (
     ARCHIVE,
     COMMIT,
@@ -53,7 +54,7 @@ class ScriptFields(forms.Form):
     )
     code_archive = forms.CharField(
         required=False,
-        label="Archive",
+        label=KNOWN_ARCHIVE,
         help_text="The sha256 of an archive that was sent before, instead of sending it again.",
     )
 
@@ -104,7 +105,7 @@ class ScriptFields(forms.Form):
         for name, problem in problems.items():
             self._refuse(name, problem)
         if self._is_closed(code.get(ARCHIVE, ""), is_sent=bool(cleaned.get(CODE_FILE))):
-            self._refuse(ARCHIVE, "is not on this site: send it")
+            self.add_error(ARCHIVE, "No archive with this sha256 is on this site: send it.")
         code = {name: text for name, text in code.items() if text}
         if self.errors.keys() & set(NAMES):
             return None

@@ -26,6 +26,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Tuple
+from urllib.parse import urlsplit
 
 if not __package__:
     # Started as a file. As a package, none of our names can shadow a library's.
@@ -127,6 +128,18 @@ def read_bytes(path: str) -> bytes:
 # --- On the node: solve and install, where py-rattler is ---------------------------------------
 
 
+def read_alias(variables: Mapping[str, str]) -> str:
+    """Return where channels are that are given by name. Raises NotInstalled for a secret in it."""
+    alias = variables.get("CONDA_CHANNEL_ALIAS", "").rstrip("/")
+    parts = urlsplit(alias)
+    if "@" in parts.netloc or "/t/" in parts.path:
+        raise NotInstalled(
+            "CONDA_CHANNEL_ALIAS holds a password or a token, and everybody who may view the image "
+            "would read it: name a mirror without in the cluster's set-up lines."
+        )
+    return alias + "/" if alias else CHANNELS
+
+
 async def solve_and_install(made: str, wanted: Mapping[str, Any], prefix: str, cache: str) -> None:
     import rattler
     from rattler.channel import ChannelPriority
@@ -135,8 +148,7 @@ async def solve_and_install(made: str, wanted: Mapping[str, Any], prefix: str, c
     config = Config()
     config.set("tls-root-certs", "system")  # with a site's own authorities, and SSL_CERT_FILE
     client = rattler.Client.from_config(config)
-    alias = os.environ.get("CONDA_CHANNEL_ALIAS", "").rstrip("/")
-    naming = rattler.ChannelConfig(alias + "/" if alias else CHANNELS)
+    naming = rattler.ChannelConfig(read_alias(os.environ))
     channels = [rattler.Channel(name, naming) for name in wanted["channels"]]
     for channel in channels:
         print("Channel %s" % channel.base_url)

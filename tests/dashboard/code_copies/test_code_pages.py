@@ -168,7 +168,12 @@ def test_a_check_sum_opens_no_file_of_a_workload_that_one_may_not_view(
 
 
 def test_an_archive_of_which_only_the_check_sum_is_known_is_no_archive(client: Client) -> None:
+    folded = '<details class="text">\n  <summary>An archive that was sent before</summary>'
+    shown = client.get(reverse("workload_new") + "?kind=command").content.decode()
+    assert folded in shown
+    assert "sha256 of an archive that is here already" in shown
     page = post(client, argv="{python} {code}/x", code_archive="1" * 64)
+    assert folded not in page.content.decode()
     assert "No archive with this sha256 is on this site" in page.content.decode()
 
 

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.django_db
 KEY = "tf-cnn-benchmarks"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ADDRESS = "https://example.org/benchmarks.git"
+FOLDED = '<details class="text">\n  <summary>An archive that was sent before</summary>'
 IN_ARCHIVE = "{code}/benchmarks/scripts/tf_cnn_benchmarks/tf_cnn_benchmarks.py"
 
 
@@ -115,6 +116,7 @@ def test_a_cluster_without_a_key_makes_the_draft_and_says_why_not(
 def test_an_archive_shows_where_the_script_lies(as_owner: Client, by_ssh: Site) -> None:
     page = as_owner.get(reverse("preset", args=[KEY])).content.decode()
     assert 'enctype="multipart/form-data"' in page
+    assert FOLDED in page
     file = SimpleUploadedFile("benchmarks.tar.gz", make_tf_cnn_tar())
     use(as_owner, by_ssh, code_file=file)
     assert find_script() == IN_ARCHIVE
@@ -147,7 +149,7 @@ def test_an_archive_shows_where_the_script_lies(as_owner: Client, by_ssh: Site) 
             "script_folder",
             "is a path within the code",
         ),
-        ({"code_archive": "1" * 64}, "code_archive", "is not on this site"),
+        ({"code_archive": "1" * 64}, "code_archive", "No archive with this sha256 is on this site"),
         ({"code_archive": "x"}, "code_archive", "must be the sha256"),
         ({"code_file": "no archive"}, "code_file", ""),
         ({"code_file": ["a.py"]}, "code_file", "There is no tf_cnn_benchmarks.py in the archive"),
@@ -188,7 +190,9 @@ def test_what_is_amiss_is_named_at_its_field_and_nothing_is_made(
 
 def test_an_archive_that_was_sent_need_not_be_sent_again(as_owner: Client, by_ssh: Site) -> None:
     file = make_archive("a/tf_cnn_benchmarks.py", "b/tf_cnn_benchmarks.py")
-    form = use(as_owner, by_ssh, code_file=file).context["form"]
+    answer = use(as_owner, by_ssh, code_file=file)
+    assert FOLDED not in answer.content.decode()  # it names what has been sent
+    form = answer.context["form"]
     sha256 = form["code_archive"].value()
     assert sha256 == CodeArchive.objects.get().sha256
     use(as_owner, by_ssh, code_archive=sha256, script_folder="b")
@@ -208,7 +212,7 @@ def test_a_check_sum_opens_no_archive_of_a_workload_that_one_may_not_view(
     )
     for more in ({}, {"baseline": ""}, {"script_folder": "elsewhere"}):
         form = use(as_owner, by_ssh, code_archive=archive.sha256, **more).context["form"]
-        assert "is not on this site: send it" in str(form.errors["code_archive"])
+        assert "No archive with this sha256 is on this site" in str(form.errors["code_archive"])
         assert "secret" not in str(form.errors)  # nor is told where the script lies
     stated = fill_in(by_ssh, code_archive=archive.sha256)
     refused = send(client, people.owner, f"presets/{KEY}/use", stated, 422)
