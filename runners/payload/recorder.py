@@ -388,21 +388,17 @@ def measure_process_age() -> float:
         return 0.0
 
 
-def _is_no_file(mode: int) -> bool:
-    return not stat.S_ISREG(mode)
-
-
 def write_json(path: str, document: dict[str, Any], *, sync: bool = True) -> None:
     """Write strict JSON atomically: a reader sees all of it or no file.
 
     With `sync`, wait until the disk has it, for tens of milliseconds where others write, too.
-    A folder that a program has made in its place is renamed, and so is whatever else stands in the
-    way: nothing of the program's is lost.
+    What a program has made there, a folder or a pipe, is renamed.
     """
     temporary = path + ".part"
-    for place, is_in_the_way in ((path, stat.S_ISDIR), (temporary, _is_no_file)):
+    for place in (path, temporary):
         with suppress(FileNotFoundError):
-            if is_in_the_way(os.lstat(place).st_mode):
+            mode = os.lstat(place).st_mode
+            if stat.S_ISDIR(mode) or (place == temporary and not stat.S_ISREG(mode)):
                 os.rename(place, "%s.moved-%d" % (place, time.time_ns()))
     with open(temporary, "w", encoding="utf-8") as file:
         file.write(json.dumps(document, allow_nan=False))
