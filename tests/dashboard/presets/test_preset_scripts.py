@@ -104,12 +104,11 @@ def test_code_that_is_there_already_is_not_put_there_again(as_owner: Client, by_
 def test_a_cluster_without_a_key_makes_the_draft_and_says_why_not(
     as_owner: Client, site: Site
 ) -> None:
-    site.cluster.enabled = False
     site.cluster.transport = "by_hand"
     site.cluster.save()
     answer = use(as_owner, site, code_repository=ADDRESS, code_commit=COMMIT)
-    if Experiment.objects.exists():
-        assert "Its code is not put on" in answer.content.decode()
+    assert Experiment.objects.exists()
+    assert "Its code is not put on" in answer.content.decode()
     assert not CodeCopy.objects.exists()
 
 
