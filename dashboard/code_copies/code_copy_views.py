@@ -90,7 +90,8 @@ def describe_code(workload: Workload, user: User) -> dict[str, Any]:
         return {}
     rows = code_requests.list_visible_copies(user).of_source(source)
     placed = list(rows.select_related("cluster", "owner"))
-    about = Operation.objects.filter(code_copy__in=placed).defer("script", "result")
+    about = Operation.objects.filter(code_copy__in=placed)
+    about = about.defer("script", "result", "code_copy__paths")
     alive = list(about.exclude(state__in=Operation.FINAL).select_related("code_copy__cluster"))
     usable = Cluster.objects.usable_by(user)
     archive = CodeArchive.objects.filter(pk=source.archive).first() if source.archive else None

@@ -148,11 +148,14 @@ def why_not_remove(row: CodeCopy) -> str:
 
 
 def list_visible_copies(user: User) -> CodeCopyQuerySet:
-    """Return the copies that `user` may view: also those that they may only remove."""
+    """Return the copies that `user` may view: also those that they may only remove.
+
+    Without the lists of their files, which have 300 kB each and which no page shows.
+    """
     viewed = CodeCopy.objects.visible_to(user).values("pk")
     removable = permissions.filter_changeable(user, CodeCopy.objects.all()).values("pk")
     rows: CodeCopyQuerySet = CodeCopy.objects.filter(Q(pk__in=viewed) | Q(pk__in=removable))
-    return rows
+    return rows.defer("paths")
 
 
 def list_unused_copies(copies: QuerySet[CodeCopy]) -> QuerySet[CodeCopy]:

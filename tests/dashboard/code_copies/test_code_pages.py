@@ -374,3 +374,21 @@ def test_naming_a_commit_shows_nothing_on_clusters_that_one_may_not_use(
     private.cluster.users.add(researcher)
     assert list(CodeCopy.objects.visible_to(researcher)) == [private]
     assert "secret/part" in client.get(page).content.decode()
+
+
+def test_lists_of_copies_leave_out_the_lists_of_their_files(
+    client: Client, researcher: User, django_assert_max_num_queries: Any
+) -> None:
+    copy = CodeCopyFactory(commit=COMMIT, owner=researcher, paths=["a-path-of-its-code"] * 3)
+    Operation.objects.create(
+        kind="check_code", cluster=copy.cluster, code_copy=copy, owner=researcher
+    )
+    post(client, argv="{code}/x", code_repository="https://elsewhere.org/b", code_commit=COMMIT)
+    page = reverse("workload", args=[Workload.objects.get().pk])
+    with django_assert_max_num_queries(60) as asked:
+        assert copy.path in client.get(page).content.decode()
+        assert get(client, "code-copies", log_in(researcher))["items"]
+        assert get(client, "operations", log_in(researcher))["items"]
+    statements = [row["sql"] for row in asked if '"experiments_codecopy"."digest"' in row["sql"]]
+    assert statements
+    assert not [sql for sql in statements if '"experiments_codecopy"."paths"' in sql]
