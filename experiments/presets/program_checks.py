@@ -130,13 +130,13 @@ def describe_missing_programs(
         sentence
         for row, need in needs
         for sentence in _describe_workload(
-            row, _look_into_code(row, need, copies), chosen, software
+            row, _leave_out_keras_of_code(row, need, copies), chosen, software
         )
     ]
     return list(dict.fromkeys(sentences))
 
 
-def _look_into_code(row: Workload, needs: Needs, copies: Copies) -> Needs:
+def _leave_out_keras_of_code(row: Workload, needs: Needs, copies: Copies) -> Needs:
     """Return the needs without tf_keras, where that is known to lie in the code beside the script.
 
     Where the files of the code are not known yet, nothing is said of it.

@@ -173,9 +173,10 @@ def explain(what: str, printed: bytes, code: int) -> str:
     lines = [line for line in lines if line]
     lower = " ".join(lines).lower()
     for patterns, answer in ANSWERS:
-        said = [line for line in lines if any(words in line.lower() for words in patterns)]
-        if said:
-            return "%s (git: %s)" % (answer, show(said[0].strip("@ ").encode("utf-8", "replace")))
+        matching = [line for line in lines if any(text in line.lower() for text in patterns)]
+        if matching:
+            cause = matching[0].strip("@ ").encode("utf-8", "replace")
+            return "%s (git: %s)" % (answer, show(cause))
     causes = [line for line in lines if line.lower().startswith(CAUSES)]
     telling = [line for line in causes if LAST_WORDS not in line.lower()]
     if causes and not telling:  # what ssh prints of a connection stands before git's own words

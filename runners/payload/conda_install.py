@@ -140,7 +140,10 @@ def read_alias(variables: Mapping[str, str]) -> str:
     return alias + "/" if alias else CHANNELS
 
 
-async def solve_and_install(made: str, wanted: Mapping[str, Any], prefix: str, cache: str) -> None:
+async def solve_and_install(
+    made: str, requested: Mapping[str, Any], prefix: str, cache: str
+) -> None:
+    """Install the requested packages of conda into `made`. Raises NotInstalled."""
     import rattler
     from rattler.channel import ChannelPriority
     from rattler.config import Config
@@ -149,20 +152,20 @@ async def solve_and_install(made: str, wanted: Mapping[str, Any], prefix: str, c
     config.set("tls-root-certs", "system")  # with a site's own authorities, and SSL_CERT_FILE
     client = rattler.Client.from_config(config)
     naming = rattler.ChannelConfig(read_alias(os.environ))
-    channels = [rattler.Channel(name, naming) for name in wanted["channels"]]
+    channels = [rattler.Channel(name, naming) for name in requested["channels"]]
     for channel in channels:
         print("Channel %s" % channel.base_url)
     repodata = Path(cache, "repodata")
     gateway = rattler.Gateway(cache_dir=repodata, client=client, show_progress=False)
-    exact = wanted.get("exact", False)
+    exact = requested.get("exact", False)
     records = await rattler.solve(
         sources=channels,
-        specs=list(wanted["specs"]),
+        specs=list(requested["specs"]),
         gateway=gateway,
         virtual_packages=rattler.VirtualPackage.detect(rattler.VirtualPackageOverrides.from_env()),
         channel_priority=ChannelPriority.Disabled if exact else ChannelPriority.Strict,
     )
-    if exact and len(records) != len(wanted["specs"]):
+    if exact and len(records) != len(requested["specs"]):
         raise NotInstalled("The channels give other packages now than the lock names.")
     for record in records:
         if not (record.sha256 or record.md5):
@@ -238,18 +241,19 @@ def install_packages(options: argparse.Namespace) -> None:
 
 
 def install_here(options: argparse.Namespace) -> None:
+    """Install what the environment asks for and write its lock, in an interpreter with py-rattler."""
     import asyncio
 
     from rattler import exceptions
 
     with open(options.environment, encoding="utf-8") as file:
-        wanted = json.load(file)
+        requested = json.load(file)
     os.makedirs(options.made, exist_ok=True)
     prefix = options.prefix or options.made
     classes = [value for value in vars(exceptions).values() if isinstance(value, type)]
     known = tuple(value for value in classes if issubclass(value, Exception))
     try:
-        asyncio.run(solve_and_install(options.made, wanted, prefix, options.work))
+        asyncio.run(solve_and_install(options.made, requested, prefix, options.work))
     except known as error:
         raise NotInstalled(explain_error(type(error).__name__, str(error))) from None
     for name in ("CACHEDIR.TAG", "conda-meta/history"):  # what only this tool looks at
@@ -265,10 +269,10 @@ def install_here(options: argparse.Namespace) -> None:
 def install_by_pip(prefix: str, environment_file: str, settings: str) -> None:
     """Install what the list or lock of pip names, add it to the lock, and compile bytecode."""
     with open(environment_file, encoding="utf-8") as file:
-        wanted = json.load(file)
+        requested = json.load(file)
     python = os.path.join(prefix, "bin", "python")
-    if wanted.get("pip") or wanted.get("pip_lock"):
-        lines = run_pip(python, wanted, settings)
+    if requested.get("pip") or requested.get("pip_lock"):
+        lines = run_pip(python, requested, settings)
         with open(os.path.join(prefix, LOCK), "a", encoding="utf-8") as file:
             file.write("".join("%s\n" % line for line in [PIP_LINE, *lines]))
     # Bytecode that ignores the time of its source stays valid wherever the files are copied to.
@@ -276,7 +280,7 @@ def install_by_pip(prefix: str, environment_file: str, settings: str) -> None:
     install.run([*compiling, os.path.join(prefix, "lib")], dict(os.environ), quiet=True)
 
 
-def run_pip(python: str, wanted: Mapping[str, Any], settings: str) -> List[str]:
+def run_pip(python: str, requested: Mapping[str, Any], settings: str) -> List[str]:
     """Run pip, and return what it installed as lines of a lock, behind a # each."""
     variables = json.loads(install.read(os.path.join(settings, "variables.json")) or "{}")
     os.makedirs(os.path.join(settings, "tmp"), exist_ok=True)
@@ -284,12 +288,12 @@ def run_pip(python: str, wanted: Mapping[str, Any], settings: str) -> List[str]:
     command, environment = install.find_pip(python, settings, {**os.environ, **variables})
     report = os.path.join(settings, "report.json")
     command += ["install", *PIP_OPTIONS, "--report", report]
-    if wanted.get("pip_lock"):
+    if requested.get("pip_lock"):
         lock = os.path.join(settings, "pip.lock")
-        install.write(lock, "".join("%s\n" % line for line in wanted["pip_lock"]))
+        install.write(lock, "".join("%s\n" % line for line in requested["pip_lock"]))
         command += ["--require-hashes", "--no-deps", "--requirement", lock]
     else:
-        command += ["--", *wanted["pip"]]
+        command += ["--", *requested["pip"]]
     code, output = install.run(command, environment)
     if code:
         raise NotInstalled(install.explain_failure(output))

@@ -189,19 +189,19 @@ def test_of_a_job_that_is_killed_the_time_counts_until_its_last_checkpoint(tmp_p
     first, second = tmp_path / "1", tmp_path / "2"
     kept = open_checkpoints(first)
     kept._began -= 300  # it has run for so long
-    kept._look()
+    kept._count_changes()
     facts = first / "segment.json"
     assert json.loads(facts.read_text())["training_seconds"] == 0
     path, began = first / "checkpoints" / "x", (first / "checkpoints").stat().st_mtime
     path.write_text("x")
     os.utime(path, (began + 100, began + 100))
-    kept._look()
+    kept._count_changes()
     seen = json.loads(facts.read_text())
     assert seen["training_seconds"] == pytest.approx(100, abs=0.1)
-    kept._look()
+    kept._count_changes()
     assert json.loads(facts.read_text()) == seen
     os.utime(path, (began + 9000, began + 9000))  # by another clock
-    kept._look()
+    kept._count_changes()
     assert json.loads(facts.read_text())["training_seconds"] == pytest.approx(300, abs=5)
 
     facts.write_text(json.dumps(seen))
@@ -222,7 +222,7 @@ def test_the_signal_comes_whatever_becomes_of_the_disk(
         looks.append(1)
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(kept, "_look", look)
+    monkeypatch.setattr(kept, "_count_changes", look)
     signals: list[int] = []
     program = type("Program", (), {"send_signal": lambda _, number: signals.append(number)})()
     thread = threading.Thread(target=kept._watch, args=(program, time.perf_counter() + 0.2))
