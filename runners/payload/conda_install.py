@@ -241,7 +241,7 @@ def install_packages(options: argparse.Namespace) -> None:
 
 
 def install_here(options: argparse.Namespace) -> None:
-    """Install what the environment asks for and write its lock, in an interpreter with py-rattler."""
+    """Install what is requested and write its lock, in an interpreter that has py-rattler."""
     import asyncio
 
     from rattler import exceptions
