@@ -18,7 +18,6 @@ from experiments.code_copies import code_requests
 from experiments.code_copies.archives import find_kept
 from experiments.images import staging
 from experiments.models import Cluster, CodeArchive, CodeCopy, Operation, User, Workload
-from runners.code_copies import find_source
 
 MOST_SHOWN = 20
 """So many unused copies are shown on the page of a cluster, the largest ones."""
@@ -85,7 +84,7 @@ def describe_unused_code(cluster: Cluster, user: User) -> dict[str, Any]:
 
 def describe_code(workload: Workload, user: User) -> dict[str, Any]:
     """Return what the page of a workload shows of its code; {} where it names none."""
-    source = find_source(workload.parameters)
+    source = workload.code_source
     if source is None:
         return {}
     rows = code_requests.list_visible_copies(user).of_source(source)

@@ -13,7 +13,7 @@ from experiments.code_copies.archives import find_kept
 from experiments.models import Cluster, CodeCopy, Experiment, Operation, User, Workload
 from experiments.models.code_copies import CodeCopyQuerySet
 from experiments.notify import enqueue_tick
-from runners.code_copies import CodeSource, find_source
+from runners.code_copies import CodeSource
 from runners.transports.by_hand import NO_OPERATIONS
 
 State = CodeCopy.State
@@ -26,7 +26,7 @@ class NotDone(Exception):
 
 def put(workload: Workload, cluster: Cluster, by: User) -> CodeCopy:
     """Request that the code of a workload is put on a cluster, also once more. Raises NotDone."""
-    source = find_source(workload.parameters)
+    source = workload.code_source
     if source is None:
         raise NotDone(f"{workload} names no archive and no commit.")
     if problem := permissions.why_not_use(by, workload) or why_not_put(source, cluster, by):
@@ -59,7 +59,7 @@ def put_code_of_draft(draft: Experiment, by: User) -> tuple[str, str]:
     Return a sentence on what is being done, and one on why it is not; either may be "".
     """
     for workload in draft.workloads.order_by("pk"):
-        source = find_source(workload.parameters)
+        source = workload.code_source
         if source is None:
             continue
         copy = CodeCopy.objects.of_source(source).filter(cluster=draft.cluster).first()

@@ -19,7 +19,6 @@ from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS
 from experiments.statistics.interim_analyses import count_most_analyses
 from experiments.statistics.verdicts import FEWEST
 from runners import interpreters
-from runners.code_copies import find_source
 from runners.interpreters import NO_PYTHON
 from runners.page_cache import MOST_SECONDS, why_not_prepared
 from runners.schedulers import SCHEDULERS
@@ -57,7 +56,7 @@ def compute_job_seconds(workload: Workload, *, runs: int, cooldown_seconds: int)
     if is_prepared(workload.parameters):
         measuring += runs * MOST_SECONDS
     proof = compute_proof_seconds(workload)
-    if find_source(workload.parameters):
+    if workload.code_source:
         proof += PROOF_SECONDS
     return measuring + proof + JOB_OVERHEAD_SECONDS
 

@@ -114,7 +114,7 @@ class OwnCheckpoints:
         self._recorder.facts["start_phases"] = self._start_phases
 
     def watch(self, program: subprocess.Popen[bytes]) -> None:
-        """From now on look at the folder, and tell the program when its time is nearly over."""
+        """From now on read the folder, and tell the program when its time is nearly over."""
         self._began = time.perf_counter()
         limit = self._segment.limit_seconds
         left = limit - self._notice_seconds - self._recorder.age()
