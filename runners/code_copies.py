@@ -6,6 +6,7 @@ once on each cluster, in a folder that nobody may write to.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -63,8 +64,8 @@ def explain_missing_path(argv: Iterable[str], paths: Collection[str], label: str
     links = tuple(path for path in paths if path.endswith("/"))
     known = {path.rstrip("/") for path in paths}
     for word in argv:
-        path = word.removeprefix(f"{PLACEHOLDER}/").rstrip("/")
-        if not word.startswith(f"{PLACEHOLDER}/") or path in known or path.startswith(links):
+        path = _find_path(word)
+        if path in ("", *known) or f"{path}/".startswith(links):
             continue
         if any(other.startswith(f"{path}/") for other in known):
             continue
@@ -73,6 +74,18 @@ def explain_missing_path(argv: Iterable[str], paths: Collection[str], label: str
         hint = f"there is {near[0]}" if near else _describe_top(known)
         return f"names {word}, which {label} does not have; {hint}"
     return ""
+
+
+def _find_path(word: str) -> str:
+    """Return the path below {code} that a word names; "" where it is not certain that it does.
+
+    Programs have their own marks: `test_x.py::test_y`, `a,b`, `*.yaml`, `{code}/{gpus}.yaml`.
+    """
+    path = word.removeprefix(f"{PLACEHOLDER}/")
+    if path == word or any(mark in path for mark in ":,;=*?[{") or ".." in path.split("/"):
+        return ""
+    path = posixpath.normpath(path.lstrip("/"))
+    return "" if path == "." else path
 
 
 def _describe_top(paths: Iterable[str]) -> str:

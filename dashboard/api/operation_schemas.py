@@ -24,7 +24,10 @@ from experiments.models import (
     StagedImage,
 )
 
-LARGE = ("script", "result")
+LARGE = (
+    *("script", "result", "code_copy__paths"),
+    *("image_import__lock", "image_import__conda_file", "image_import__build_file"),
+)
 NAMED = (
     *("cluster", "image", "staged_image__image", "staged_image__cluster", "environment"),
     *("image_import", "data_copy__data_set", "data_copy__cluster", "code_copy__cluster"),

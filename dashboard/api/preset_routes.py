@@ -35,10 +35,11 @@ from dashboard.api.tokens import EXPERIMENTS, READ
 from dashboard.api.visibility_changes import VisibilityChange, choose_visibility
 from dashboard.presets.own_preset_forms import OwnPresetForm, save_preset
 from dashboard.presets.preset_forms import PresetForm
-from dashboard.presets.script_fields import CODE_FILE, put_code
+from dashboard.presets.script_fields import CODE_FILE
 from dashboard.presets.script_fields import NAMES as SCRIPT_NAMES
 from experiments.access import audit
 from experiments.access.permissions import why_not_add, why_not_change
+from experiments.code_copies.code_requests import put_code_of_draft
 from experiments.models import Experiment, OwnPreset
 from experiments.presets import LAPTOP, PRESETS, Preset
 from experiments.presets.experiment_copies import OF_OTHERS
@@ -219,7 +220,7 @@ def use_preset(request: ApiRequest, key: PresetKey, choices: PresetUse) -> HttpR
     warnings = form.refusals(
         preset.sizes[chosen["size"]], list(chosen["environments"]), chosen["baseline"]
     )
-    _, why_not = put_code(draft, request.user)
+    _, why_not = put_code_of_draft(draft, request.user)
     missing = describe_missing_programs(draft.workloads.all(), list(chosen["environments"]))
     return _send_draft(request, draft, [*filter(None, [why_not]), *missing, *warnings])
 

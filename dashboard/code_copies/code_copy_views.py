@@ -84,12 +84,13 @@ def describe_unused_code(cluster: Cluster, user: User) -> dict[str, Any]:
 
 def describe_code(workload: Workload, user: User) -> dict[str, Any]:
     """Return what the page of a workload shows of its code; {} where it names none."""
-    source = code_requests.find_code(workload)
+    source = workload.code_source
     if source is None:
         return {}
     rows = code_requests.list_visible_copies(user).of_source(source)
     placed = list(rows.select_related("cluster", "owner"))
-    about = Operation.objects.filter(code_copy__in=placed).defer("script", "result")
+    about = Operation.objects.filter(code_copy__in=placed)
+    about = about.defer("script", "result", "code_copy__paths")
     alive = list(about.exclude(state__in=Operation.FINAL).select_related("code_copy__cluster"))
     usable = Cluster.objects.usable_by(user)
     archive = CodeArchive.objects.filter(pk=source.archive).first() if source.archive else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from experiments.models import Run, Segment
-from experiments.models.segment import count_most_segments
+from experiments.models.segment import add_numbers, add_queue_seconds, count_most_segments
 
 
 @dataclass(frozen=True)
@@ -18,24 +18,19 @@ class SegmentPanel:
 
     @property
     def training_seconds(self) -> float:
-        return self._add("training_seconds")
+        return add_numbers(self.segments, "training_seconds")
 
     @property
     def saving_seconds(self) -> float:
-        return self._add("saving_seconds")
+        return add_numbers(self.segments, "saving_seconds")
 
     @property
     def restoring_seconds(self) -> float:
-        return self._add("restoring_seconds")
+        return add_numbers(self.segments, "restoring_seconds")
 
     @property
     def queue_seconds(self) -> float | None:
-        """Return how long all its jobs waited; None if that of one of them is not known."""
-        known = [segment.queue_seconds for segment in self.segments]
-        return None if None in known else sum(filter(None, known))
-
-    def _add(self, name: str) -> float:
-        return sum(segment.get_number(name) or 0 for segment in self.segments)
+        return add_queue_seconds(self.segments)
 
 
 def describe_segments(run: Run) -> SegmentPanel | None:

@@ -51,6 +51,7 @@ from runners.workloads.given import (
 from runners.workloads.page_cache import PAGE_CACHE
 from runners.workloads.several_jobs import SEVERAL_JOBS
 
+KNOWN_ARCHIVE = "sha256 of an archive that is here already"
 PARTS = ("name", "unit", "better", "find", "take")
 FEWEST_ROWS, SPARE_ROWS = 3, 2
 EMPTY = {"name": "", "unit": "", "better": "lower", "find": "", "take": "last"}
@@ -146,6 +147,7 @@ class CommandForm(WorkloadForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.user: User = kwargs["user"]
+        self.fields[ARCHIVE].label = KNOWN_ARCHIVE
         parameters = self.instance.parameters
         reads = {"reads": self.data.get("read", "")}
         if self.is_bound:
@@ -259,7 +261,7 @@ class CommandForm(WorkloadForm):
 
     @property
     def code_fields(self) -> list[BoundField]:
-        return [self[name] for name in (REPOSITORY, COMMIT, ARCHIVE)]
+        return [self[name] for name in (REPOSITORY, COMMIT)]
 
     @property
     def job_fields(self) -> list[BoundField]:

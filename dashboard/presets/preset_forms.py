@@ -11,7 +11,7 @@ from dashboard.form_styles import Styled
 from dashboard.planning.plan_suggestions import choose_cluster
 from dashboard.presets.script_fields import CODE_FILE, SCRIPT_FOLDER, ScriptFields
 from dashboard.typed_requests import parse_whole_number
-from experiments.code_copies.archives import ARCHIVE, COMMIT, REPOSITORY
+from experiments.code_copies.archives import COMMIT, REPOSITORY
 from experiments.models import Cluster, Environment, Experiment, User, Workload
 from experiments.presets import LAPTOP, Preset, Size
 from experiments.presets.preset_drafts import (
@@ -136,8 +136,8 @@ class PresetForm(ScriptFields, Styled, forms.Form):
 
     @property
     def script_fields(self) -> list[BoundField]:
-        """Return where the script of others lies; nothing where the preset starts none."""
-        names = (REPOSITORY, COMMIT, CODE_FILE, ARCHIVE)
+        """Return what names its code, if it is sent or fetched; nothing without such a script."""
+        names = (REPOSITORY, COMMIT, CODE_FILE)
         return [self[name] for name in names] if SCRIPT_FOLDER in self.fields else []
 
     def save(self) -> Experiment | None:

@@ -9,9 +9,9 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from dashboard.access.rights import require_maker_of
 from dashboard.presets.preset_forms import PresetForm
-from dashboard.presets.script_fields import put_code
 from dashboard.typed_requests import Request
 from experiments.access.permissions import list_changeable_keys
+from experiments.code_copies.code_requests import put_code_of_draft
 from experiments.models import Experiment, OwnPreset
 from experiments.presets import PRESETS
 from experiments.presets.commands import FOLDER, group_commands
@@ -49,7 +49,7 @@ def preset(request: Request, key: str) -> HttpResponse:
             f"A draft of “{chosen.title}”. Look it through, and launch it below. What it is made "
             f"for is on its comparison page: {chosen.ends_in}.",
         )
-        done, why_not = put_code(draft, request.user)
+        done, why_not = put_code_of_draft(draft, request.user)
         if done:
             messages.info(request, done)
         missing = describe_missing_programs(draft.workloads.all(), list(asked["environments"]))

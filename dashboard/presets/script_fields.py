@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 
-from experiments.code_copies import code_requests
+from dashboard.planning.command_forms import KNOWN_ARCHIVE
 from experiments.code_copies.archives import (
     ARCHIVE,
     COMMIT,
@@ -19,7 +19,8 @@ from experiments.code_copies.archives import (
     keep_archive,
     list_paths,
 )
-from experiments.models import CodeArchive, CodeCopy, Experiment, User
+from experiments.models import CodeArchive, User
+from experiments.planning.closed_sums import is_closed_archive
 from experiments.presets import Preset
 from experiments.presets.commands import FOLDER
 from experiments.presets.preset_drafts import ScriptPlace
@@ -53,7 +54,7 @@ class ScriptFields(forms.Form):
     )
     code_archive = forms.CharField(
         required=False,
-        label="Archive",
+        label=KNOWN_ARCHIVE,
         help_text="The sha256 of an archive that was sent before, instead of sending it again.",
     )
 
@@ -103,13 +104,19 @@ class ScriptFields(forms.Form):
         problems = {} if self.errors else find_code_problems(code, ())
         for name, problem in problems.items():
             self._refuse(name, problem)
-        if not self.errors and code[ARCHIVE] and find_kept(code[ARCHIVE]) is None:
-            self._refuse(ARCHIVE, "is not on this site: send it")
+        if self._is_closed(code.get(ARCHIVE, ""), is_sent=bool(cleaned.get(CODE_FILE))):
+            self.add_error(ARCHIVE, "No archive with this sha256 is on this site: send it.")
         code = {name: text for name, text in code.items() if text}
         if self.errors.keys() & set(NAMES):
             return None
         folder = self._choose_folder(str(cleaned.get(SCRIPT_FOLDER) or "").strip(), code)
         return ScriptPlace(folder, code) if folder else None
+
+    def _is_closed(self, sha256: str, *, is_sent: bool) -> bool:
+        """Return whether an archive is not here, or is of a workload that one may not view."""
+        if not sha256 or is_sent:
+            return False
+        return find_kept(sha256) is None or is_closed_archive(sha256, self.user)
 
     def _refuse(self, name: str, problem: str) -> None:
         self.add_error(name, f"{self.fields[name].label} {problem}.")
@@ -161,26 +168,3 @@ class ScriptFields(forms.Form):
 
 def _join(inner: str) -> str:
     return f"{{code}}/{inner}" if inner else "{code}"
-
-
-def put_code(draft: Experiment, by: User) -> tuple[str, str]:
-    """Have the code of a draft's workloads put on its cluster, where it is not there already.
-
-    Return a sentence on what is being done, and one on why it is not; either may be "".
-    """
-    for workload in draft.workloads.order_by("pk"):
-        source = code_requests.find_code(workload)
-        if source is None:
-            continue
-        copies = CodeCopy.objects.of_source(source).filter(cluster=draft.cluster)
-        copy = copies.first()
-        if copy and copy.state == CodeCopy.State.READY:
-            return "", ""
-        if copy and code_requests.why_busy(copy):
-            return f"Its code is being put on {draft.cluster} already.", ""
-        try:
-            code_requests.put(workload, draft.cluster, by)
-        except code_requests.NotDone as refusal:
-            return "", f"Its code is not put on {draft.cluster}. {refusal}"
-        return f"Its code is being put on {draft.cluster}; the page of {workload} shows it.", ""
-    return "", ""

@@ -35,6 +35,12 @@ def thousands(count: int) -> str:
 
 
 @register.filter
+def gpu_hours(hours: float) -> str:
+    """Write GPU-hours that something takes at most, as in "at most 1.5 GPU-hours"."""
+    return f"at most {max(hours, 0.1):.1f} GPU-hours" if hours else "no GPU-hours"
+
+
+@register.filter
 def p(value: float | None) -> str:
     """Return a p value, in which no line breaks between "<" and the number."""
     return numbers.p_value(value).replace(" ", NO_BREAK)

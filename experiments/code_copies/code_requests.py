@@ -13,7 +13,7 @@ from experiments.code_copies.archives import find_kept
 from experiments.models import Cluster, CodeCopy, Experiment, Operation, User, Workload
 from experiments.models.code_copies import CodeCopyQuerySet
 from experiments.notify import enqueue_tick
-from runners.code_copies import CodeSource, find_source
+from runners.code_copies import CodeSource
 from runners.transports.by_hand import NO_OPERATIONS
 
 State = CodeCopy.State
@@ -26,7 +26,7 @@ class NotDone(Exception):
 
 def put(workload: Workload, cluster: Cluster, by: User) -> CodeCopy:
     """Request that the code of a workload is put on a cluster, also once more. Raises NotDone."""
-    source = find_source(workload.parameters)
+    source = workload.code_source
     if source is None:
         raise NotDone(f"{workload} names no archive and no commit.")
     if problem := permissions.why_not_use(by, workload) or why_not_put(source, cluster, by):
@@ -53,9 +53,26 @@ def put(workload: Workload, cluster: Cluster, by: User) -> CodeCopy:
     return row
 
 
-def find_code(workload: Workload) -> CodeSource | None:
-    """Return where the code of a workload comes from; None where it names none."""
-    return find_source(workload.parameters)
+def put_code_of_draft(draft: Experiment, by: User) -> tuple[str, str]:
+    """Have the code of a preset's draft, which all its workloads share, put on its cluster.
+
+    Return a sentence on what is being done, and one on why it is not; either may be "".
+    """
+    for workload in draft.workloads.order_by("pk"):
+        source = workload.code_source
+        if source is None:
+            continue
+        copy = CodeCopy.objects.of_source(source).filter(cluster=draft.cluster).first()
+        if copy and copy.state == State.READY:
+            return "", ""
+        if copy and why_busy(copy):
+            return f"Its code is being put on {draft.cluster} already.", ""
+        try:
+            put(workload, draft.cluster, by)
+        except NotDone as refusal:
+            return "", f"Its code is not put on {draft.cluster}. {refusal}"
+        return f"Its code is being put on {draft.cluster}; the page of {workload} shows it.", ""
+    return "", ""
 
 
 def why_not_put(source: CodeSource, cluster: Cluster, by: User) -> str:
@@ -131,11 +148,14 @@ def why_not_remove(row: CodeCopy) -> str:
 
 
 def list_visible_copies(user: User) -> CodeCopyQuerySet:
-    """Return the copies that `user` may view: also those that they may only remove."""
+    """Return the copies that `user` may view: also those that they may only remove.
+
+    Without the lists of their files, which have 300 kB each and which no page shows.
+    """
     viewed = CodeCopy.objects.visible_to(user).values("pk")
     removable = permissions.filter_changeable(user, CodeCopy.objects.all()).values("pk")
     rows: CodeCopyQuerySet = CodeCopy.objects.filter(Q(pk__in=viewed) | Q(pk__in=removable))
-    return rows
+    return rows.defer("paths")
 
 
 def list_unused_copies(copies: QuerySet[CodeCopy]) -> QuerySet[CodeCopy]:

@@ -17,6 +17,7 @@ from experiments.models.data_sets import DataSet
 from experiments.models.environment_copies import update_copy
 from experiments.models.images import Image, StagedImage
 from experiments.models.visibility import SharedInside, SharedQuerySet, compile_once
+from runners.code_copies import CodeSource, find_source
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS
 from runners.workloads.parameter_sweeps import Variant
 
@@ -283,6 +284,11 @@ class Workload(SharedInside):
     def visibility_text(self) -> str:
         """Return who can view it, in words: of a variant, who can view its workload."""
         return self.parent.visibility_text if self.parent else super().visibility_text
+
+    @property
+    def code_source(self) -> CodeSource | None:
+        """Return where its code comes from; None where it names none."""
+        return find_source(self.parameters)
 
     @property
     def swept_label(self) -> str:

@@ -115,15 +115,25 @@ class Segment(models.Model):
 SECONDS = ("training_seconds", "warm_up_seconds", "saving_seconds", "restoring_seconds")
 
 
+def add_numbers(segments: Iterable[Segment], name: str) -> float:
+    """Return the sum of a number that programs wrote down; what one of them did not is left out."""
+    return sum(segment.get_number(name) or 0 for segment in segments)
+
+
+def add_queue_seconds(segments: Iterable[Segment]) -> float | None:
+    """Return how long all jobs waited; None if that of one of them is not known."""
+    known = [segment.queue_seconds for segment in segments]
+    return None if None in known else sum(filter(None, known))
+
+
 def add_up_segments(segments: Iterable[Segment]) -> dict[str, Any]:
     """Return the columns of files on a run that took several jobs: their number, and sums."""
     rows = list(segments)
-    queued = [row.queue_seconds for row in rows]
     lost = [row.steps_lost for row in rows]
     return {
         "segments": len(rows),
-        "segments_queue_seconds": None if None in queued else sum(filter(None, queued)),
-        "segments_saving_seconds": sum(row.get_number("saving_seconds") or 0 for row in rows),
-        "segments_restoring_seconds": sum(row.get_number("restoring_seconds") or 0 for row in rows),
+        "segments_queue_seconds": add_queue_seconds(rows),
+        "segments_saving_seconds": add_numbers(rows, "saving_seconds"),
+        "segments_restoring_seconds": add_numbers(rows, "restoring_seconds"),
         "segments_steps_lost": None if None in lost else sum(filter(None, lost)),
     }

@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import Q
 
 from experiments.models import Cluster, CodeCopy, Experiment, User, Workload
-from runners.code_copies import ARCHIVE, CodeSource, explain_missing_path, find_source
+from runners.code_copies import ARCHIVE, CodeSource, explain_missing_path
 
 PROOF_SECONDS = 70
 """For how long a job may read all files of its code: 50,000 of them, by 1,000 a second, and more.
@@ -22,7 +22,7 @@ def find_code_copies(workloads: Iterable[Workload], cluster: Cluster) -> dict[st
 
     One statement, or none where no workload names code.
     """
-    keys = {source.key for row in workloads if (source := find_source(row.parameters))}
+    keys = {source.key for row in workloads if (source := row.code_source)}
     if not keys:
         return {}
     rows = CodeCopy.objects.filter(Q(commit__in=keys) | Q(archive__in=keys), cluster=cluster)
@@ -31,7 +31,7 @@ def find_code_copies(workloads: Iterable[Workload], cluster: Cluster) -> dict[st
 
 def freeze_code(workload: Workload, copies: Copies) -> dict[str, Any]:
     """Return what the plan keeps of a workload's code; {} where `copies` have none."""
-    source = find_source(workload.parameters)
+    source = workload.code_source
     copy = copies.get(source.key) if source else None
     if source is None or copy is None:
         return {}
@@ -74,7 +74,7 @@ def explain_closed_archive(parameters: Mapping[str, Any], user: User) -> str:
 
 def describe_unready_code(workloads: Sequence[Workload], cluster: Cluster) -> list[str]:
     """Return a sentence for each workload whose code is not ready on the cluster."""
-    sources = [(row, source) for row in workloads if (source := find_source(row.parameters))]
+    sources = [(row, source) for row in workloads if (source := row.code_source)]
     if not sources:
         return []
     copies = find_code_copies([row for row, _ in sources], cluster)

@@ -18,7 +18,7 @@ from experiments.statistics import numbers
 from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS
 from experiments.statistics.interim_analyses import count_most_analyses
 from experiments.statistics.verdicts import FEWEST
-from runners.code_copies import find_source
+from runners import interpreters
 from runners.interpreters import NO_PYTHON
 from runners.page_cache import MOST_SECONDS, why_not_prepared
 from runners.schedulers import SCHEDULERS
@@ -29,6 +29,8 @@ from runners.workloads.several_jobs import explain_short_limit
 
 # Time that a job needs beside its runs: start, snapshots, check sums.
 JOB_OVERHEAD_SECONDS = 60
+WITHOUT_PYTHON = "command without {python}, startup and files"
+"""What can be recorded outside, in an environment that has no Python at all."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def compute_job_seconds(workload: Workload, *, runs: int, cooldown_seconds: int)
     if is_prepared(workload.parameters):
         measuring += runs * MOST_SECONDS
     proof = compute_proof_seconds(workload)
-    if find_source(workload.parameters):
+    if workload.code_source:
         proof += PROOF_SECONDS
     return measuring + proof + JOB_OVERHEAD_SECONDS
 
@@ -250,22 +252,36 @@ def _list_unprepared(
 
 def has_python(environment: Environment) -> bool:
     """Return whether there is a Python in it that records runs, as its entry says."""
-    return environment.python != NO_PYTHON
+    return interpreters.has_python(environment.python)
 
 
 def list_without_python(
     workloads: Sequence[Workload], environments: Sequence[Environment]
 ) -> list[str]:
-    """Return a sentence for each environment without Python that a workload needs."""
-    needing = [row for row in workloads if WORKLOADS[row.kind].needs_python(row.parameters)]
-    names = ", ".join(str(row) for row in needing)
-    return [
-        f"{environment} has no Python 3.8 or later (its interpreter is {NO_PYTHON!r}), which "
-        f"{names} need{'s' * (len(needing) == 1)}: choose another environment, or set "
-        "“Recorded” to outside in the workload (command without {python}, startup and files)."
-        for environment in environments
-        if needing and not has_python(environment)
-    ]
+    """Return a sentence for each environment without Python that a workload needs.
+
+    An older one will do for {python} in a command that is recorded outside.
+    """
+    sentences = []
+    for environment in environments:
+        if has_python(environment):
+            continue
+        is_older = environment.python != NO_PYTHON
+        names = [
+            str(row)
+            for row in workloads
+            if WORKLOADS[row.kind].needs_python(row.parameters)
+            and not (is_older and WORKLOADS[row.kind].is_recorded_outside(row.parameters))
+        ]
+        if names:
+            kinds = "command, startup and files" if is_older else WITHOUT_PYTHON
+            sentences.append(
+                f"{environment} has no Python 3.8 or later (its interpreter is "
+                f"{environment.python!r}), which {', '.join(names)} need{'s' * (len(names) == 1)}: "
+                "choose another environment, or set “Recorded” to outside in the workload "
+                f"({kinds})."
+            )
+    return sentences
 
 
 def describe_unready_images(environments: Sequence[Environment]) -> list[str]:

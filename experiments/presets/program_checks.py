@@ -17,7 +17,7 @@ from experiments.planning.frozen_code import Copies, find_code_copies
 from experiments.presets.commands import COMMANDS
 from experiments.presets.preset_drafts import has_package, list_known_packages
 from experiments.software import inspections, parity
-from runners.code_copies import PLACEHOLDER, find_source
+from runners.code_copies import PLACEHOLDER
 
 MOST_WORDS, LONGEST_WORD = 100, 300
 """Of what one inspection looks for: all words stand in one command."""
@@ -130,18 +130,18 @@ def describe_missing_programs(
         sentence
         for row, need in needs
         for sentence in _describe_workload(
-            row, _look_into_code(row, need, copies), chosen, software
+            row, _leave_out_keras_of_code(row, need, copies), chosen, software
         )
     ]
     return list(dict.fromkeys(sentences))
 
 
-def _look_into_code(row: Workload, needs: Needs, copies: Copies) -> Needs:
+def _leave_out_keras_of_code(row: Workload, needs: Needs, copies: Copies) -> Needs:
     """Return the needs without tf_keras, where that is known to lie in the code beside the script.
 
     Where the files of the code are not known yet, nothing is said of it.
     """
-    source = find_source(row.parameters)
+    source = row.code_source
     if source is None or not needs.keras_folder.startswith(CODE):
         return needs
     paths = copies[source.key].paths if source.key in copies else None

@@ -139,7 +139,7 @@ def clean_conda_file(text: str) -> str:
         conda_files.read_environment(text)
     except conda_files.CondaFileError as problem:
         raise NotDone(str(problem)) from None
-    return f"{text}\n"
+    return f"{conda_files.leave_out_prefix(text).strip()}\n"
 
 
 def _require_python(base: Image, *, has_packages: bool) -> None:
@@ -175,9 +175,8 @@ def request_match(image: Image, cluster: Cluster, by: User) -> Operation:
         raise NotDone(problem)
     if not any_lock_of(image):
         raise NotDone(f"{image} was not built from a lock that Tare knows.")
-    conda_lock = conda_lock_of(image)
-    if conda_lock and not conda_files.has_python(conda_files.read_lock(conda_lock)):
-        raise NotDone(f"The environment file of {image} has brought no Python.")
+    if conda_lock := conda_lock_of(image):
+        _require_python_in_lock(image, conda_lock)
     if not image.python_version:
         raise NotDone(f"Nobody knows which Python {image} has.")
     if twin := find_twin(image, cluster):
@@ -195,6 +194,16 @@ def request_match(image: Image, cluster: Cluster, by: User) -> Operation:
             )
     enqueue_tick(cluster.pk)
     return operation
+
+
+def _require_python_in_lock(image: Image, conda_lock: str) -> None:
+    """Raise NotDone where no bare-metal environment can be made from a lock of conda."""
+    try:
+        environment = conda_files.read_lock(conda_lock)
+    except conda_files.CondaFileError as problem:
+        raise NotDone(f"{problem} Build {image} again from its environment file.") from None
+    if not conda_files.has_python(environment):
+        raise NotDone(f"The environment file of {image} has brought no Python.")
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,9 @@ LOCKED = re.compile(
     re.ASCII,
 )
 """A package in a lock of conda: its address and its check sum."""
+LOCKED_BY_PIP = re.compile(r"[A-Za-z0-9][\w.-]*==[\w.!+-]+ --hash=sha256:[0-9a-f]{64}", re.ASCII)
+"""A package in the comments at its end, which pip has installed."""
+PREFIX = re.compile(r"^prefix[ \t]*:[ \t]*[^\s|>].*\n?", re.MULTILINE)
 PYTHON = re.compile(r"(\S*::)?python(?![\w.-])")
 DEFAULTS = (
     "defaults stands for Anaconda’s own channels, for which many need a licence: name conda-forge, "
@@ -81,6 +84,18 @@ def read_environment(text: str) -> CondaEnvironment:
     return CondaEnvironment(channels, specs, pip)
 
 
+def leave_out_prefix(text: str) -> str:
+    """Return an environment file without its `prefix`, a folder that often names who wrote it.
+
+    Recipes are shown to all who may view the image, and it says nothing of what is installed.
+    """
+    shorter = PREFIX.sub("", text)
+    try:
+        return shorter if read_environment(shorter) == read_environment(text) else text
+    except CondaFileError:
+        return text
+
+
 def has_python(environment: CondaEnvironment) -> bool:
     """Return whether an environment names Python itself."""
     return any(map(PYTHON.match, environment.specs))
@@ -94,6 +109,8 @@ def read_lock(text: str) -> CondaEnvironment:
     for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith("# ") and "==" in line:
             pip.append(line.removeprefix("# "))
+            if not LOCKED_BY_PIP.fullmatch(pip[-1]):
+                raise CondaFileError(f"Line {number} of the lock is not understood: {line[:80]}")
         if not line or line.startswith(("#", "@")):
             continue
         match = LOCKED.fullmatch(line)

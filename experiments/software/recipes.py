@@ -108,14 +108,20 @@ def make_labels(row: ImageImport, base: Image) -> dict[str, str]:
 
 def lock_of(image: Image) -> str:
     """Return the lock file that an image was built from; "" if Tare does not know one."""
-    return "" if conda_lock_of(image) else image.recipe.partition(f"\n{LOCK_LINE}\n")[2]
+    return _read_behind(image.recipe, LOCK_LINE)
 
 
 def conda_lock_of(image: Image) -> str:
     """Return which packages of conda and pip an environment file has brought into an image."""
-    if f"\n{CONDA_FILE_LINE}\n" not in image.recipe:
-        return ""
-    return image.recipe.rpartition(f"\n{CONDA_LOCK_LINE}\n")[2]
+    both = _read_behind(image.recipe, CONDA_FILE_LINE)
+    return both.rpartition(f"\n{CONDA_LOCK_LINE}\n")[2] if CONDA_LOCK_LINE in both else ""
+
+
+def _read_behind(recipe: str, line: str) -> str:
+    """Return what stands behind a line of Tare's; "" where it is a line of somebody's file."""
+    head, _, rest = recipe.partition(f"\n{line}\n")
+    is_in_file = any(f"\n{other}\n" in head for other in (FILE_LINE, CONDA_FILE_LINE))
+    return "" if is_in_file else rest
 
 
 def any_lock_of(image: Image) -> str:

@@ -97,6 +97,7 @@ def _read(text: str, local_name: str) -> tuple[str, str]:
     digests: list[str] = []
     stages = {"scratch"}
     lines = []
+    count = 0  # of stages until now: each has its number as a name too
     for number, instruction in _list_instructions(text):
         written = [line for line in instruction.split("\n") if not _is_comment(line)]
         match = FROM.fullmatch("\n".join(written)) if _is_from(instruction) else None
@@ -116,7 +117,8 @@ def _read(text: str, local_name: str) -> tuple[str, str]:
         if image.lower() not in stages:
             digests.append(find_digest(image, number))
             image = local_name
-        stages |= {stage.lower()} if stage else set()
+        stages |= {str(count), stage.lower()} if stage else {str(count)}
+        count += 1
         lines.append(f"FROM {image}" + (f" AS {stage}" if stage else ""))
     digest = require_one(digests, "Dockerfile")
     return digest, "\n".join(lines) + "\n"

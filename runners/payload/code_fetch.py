@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import signal
 import subprocess
+from contextlib import suppress
 from typing import Dict, List, Tuple
 
 from .data_files import show
@@ -134,26 +136,35 @@ class Git:
         for setting in (*settings, *limits):
             words += ["-c", setting]
         where = [] if what == "init" else ["--git-dir=" + self.repository]
-        try:
-            done = subprocess.run(
-                [*words, *where, what, *arguments],
-                env=self.variables,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                timeout=FETCH_SECONDS,
-                preexec_fn=limit_files,
-            )
-        except subprocess.TimeoutExpired:
-            raise NotFetched("git %s took longer than %d s" % (what, FETCH_SECONDS)) from None
-        if done.returncode:
-            raise NotFetched(explain(what, done.stderr, done.returncode))
-        return done.stdout
+        with subprocess.Popen(
+            [*words, *where, what, *arguments],
+            env=self.variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=set_bounds,
+        ) as git:
+            try:
+                output, errors = git.communicate(timeout=FETCH_SECONDS)
+            except subprocess.TimeoutExpired:
+                raise NotFetched(
+                    "git %s took longer than %d s: send an archive instead" % (what, FETCH_SECONDS)
+                ) from None
+            finally:
+                with suppress(OSError):  # ssh or git-remote-https may outlive git
+                    os.killpg(git.pid, signal.SIGKILL)
+        if git.returncode:
+            raise NotFetched(explain(what, errors, git.returncode))
+        return output
 
 
-def limit_files() -> None:
-    """Limit the size of each file that git writes."""
+def set_bounds() -> None:
+    """Limit the size of each file that git writes; make a group of it and of what it starts.
+
+    It stays in the session, by which some schedulers find what they end.
+    """
     resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_PACK, LARGEST_PACK))
+    os.setpgid(0, 0)
 
 
 def explain(what: str, printed: bytes, code: int) -> str:
@@ -162,9 +173,10 @@ def explain(what: str, printed: bytes, code: int) -> str:
     lines = [line for line in lines if line]
     lower = " ".join(lines).lower()
     for patterns, answer in ANSWERS:
-        said = [line for line in lines if any(words in line.lower() for words in patterns)]
-        if said:
-            return "%s (git: %s)" % (answer, show(said[0].strip("@ ").encode("utf-8", "replace")))
+        matching = [line for line in lines if any(text in line.lower() for text in patterns)]
+        if matching:
+            cause = matching[0].strip("@ ").encode("utf-8", "replace")
+            return "%s (git: %s)" % (answer, show(cause))
     causes = [line for line in lines if line.lower().startswith(CAUSES)]
     telling = [line for line in causes if LAST_WORDS not in line.lower()]
     if causes and not telling:  # what ssh prints of a connection stands before git's own words

@@ -26,6 +26,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Tuple
+from urllib.parse import urlsplit
 
 if not __package__:
     # Started as a file. As a package, none of our names can shadow a library's.
@@ -127,7 +128,22 @@ def read_bytes(path: str) -> bytes:
 # --- On the node: solve and install, where py-rattler is ---------------------------------------
 
 
-async def solve_and_install(made: str, wanted: Mapping[str, Any], prefix: str, cache: str) -> None:
+def read_alias(variables: Mapping[str, str]) -> str:
+    """Return where channels are that are given by name. Raises NotInstalled for a secret in it."""
+    alias = variables.get("CONDA_CHANNEL_ALIAS", "").rstrip("/")
+    parts = urlsplit(alias)
+    if "@" in parts.netloc or "/t/" in parts.path:
+        raise NotInstalled(
+            "CONDA_CHANNEL_ALIAS holds a password or a token, and everybody who may view the image "
+            "would read it: name a mirror without in the cluster's set-up lines."
+        )
+    return alias + "/" if alias else CHANNELS
+
+
+async def solve_and_install(
+    made: str, requested: Mapping[str, Any], prefix: str, cache: str
+) -> None:
+    """Install the requested packages of conda into `made`. Raises NotInstalled."""
     import rattler
     from rattler.channel import ChannelPriority
     from rattler.config import Config
@@ -135,22 +151,21 @@ async def solve_and_install(made: str, wanted: Mapping[str, Any], prefix: str, c
     config = Config()
     config.set("tls-root-certs", "system")  # with a site's own authorities, and SSL_CERT_FILE
     client = rattler.Client.from_config(config)
-    alias = os.environ.get("CONDA_CHANNEL_ALIAS", "").rstrip("/")
-    naming = rattler.ChannelConfig(alias + "/" if alias else CHANNELS)
-    channels = [rattler.Channel(name, naming) for name in wanted["channels"]]
+    naming = rattler.ChannelConfig(read_alias(os.environ))
+    channels = [rattler.Channel(name, naming) for name in requested["channels"]]
     for channel in channels:
         print("Channel %s" % channel.base_url)
     repodata = Path(cache, "repodata")
     gateway = rattler.Gateway(cache_dir=repodata, client=client, show_progress=False)
-    exact = wanted.get("exact", False)
+    exact = requested.get("exact", False)
     records = await rattler.solve(
         sources=channels,
-        specs=list(wanted["specs"]),
+        specs=list(requested["specs"]),
         gateway=gateway,
         virtual_packages=rattler.VirtualPackage.detect(rattler.VirtualPackageOverrides.from_env()),
         channel_priority=ChannelPriority.Disabled if exact else ChannelPriority.Strict,
     )
-    if exact and len(records) != len(wanted["specs"]):
+    if exact and len(records) != len(requested["specs"]):
         raise NotInstalled("The channels give other packages now than the lock names.")
     for record in records:
         if not (record.sha256 or record.md5):
@@ -226,18 +241,19 @@ def install_packages(options: argparse.Namespace) -> None:
 
 
 def install_here(options: argparse.Namespace) -> None:
+    """Install what is requested and write its lock, in an interpreter that has py-rattler."""
     import asyncio
 
     from rattler import exceptions
 
     with open(options.environment, encoding="utf-8") as file:
-        wanted = json.load(file)
+        requested = json.load(file)
     os.makedirs(options.made, exist_ok=True)
     prefix = options.prefix or options.made
     classes = [value for value in vars(exceptions).values() if isinstance(value, type)]
     known = tuple(value for value in classes if issubclass(value, Exception))
     try:
-        asyncio.run(solve_and_install(options.made, wanted, prefix, options.work))
+        asyncio.run(solve_and_install(options.made, requested, prefix, options.work))
     except known as error:
         raise NotInstalled(explain_error(type(error).__name__, str(error))) from None
     for name in ("CACHEDIR.TAG", "conda-meta/history"):  # what only this tool looks at
@@ -253,10 +269,10 @@ def install_here(options: argparse.Namespace) -> None:
 def install_by_pip(prefix: str, environment_file: str, settings: str) -> None:
     """Install what the list or lock of pip names, add it to the lock, and compile bytecode."""
     with open(environment_file, encoding="utf-8") as file:
-        wanted = json.load(file)
+        requested = json.load(file)
     python = os.path.join(prefix, "bin", "python")
-    if wanted.get("pip") or wanted.get("pip_lock"):
-        lines = run_pip(python, wanted, settings)
+    if requested.get("pip") or requested.get("pip_lock"):
+        lines = run_pip(python, requested, settings)
         with open(os.path.join(prefix, LOCK), "a", encoding="utf-8") as file:
             file.write("".join("%s\n" % line for line in [PIP_LINE, *lines]))
     # Bytecode that ignores the time of its source stays valid wherever the files are copied to.
@@ -264,7 +280,7 @@ def install_by_pip(prefix: str, environment_file: str, settings: str) -> None:
     install.run([*compiling, os.path.join(prefix, "lib")], dict(os.environ), quiet=True)
 
 
-def run_pip(python: str, wanted: Mapping[str, Any], settings: str) -> List[str]:
+def run_pip(python: str, requested: Mapping[str, Any], settings: str) -> List[str]:
     """Run pip, and return what it installed as lines of a lock, behind a # each."""
     variables = json.loads(install.read(os.path.join(settings, "variables.json")) or "{}")
     os.makedirs(os.path.join(settings, "tmp"), exist_ok=True)
@@ -272,12 +288,12 @@ def run_pip(python: str, wanted: Mapping[str, Any], settings: str) -> List[str]:
     command, environment = install.find_pip(python, settings, {**os.environ, **variables})
     report = os.path.join(settings, "report.json")
     command += ["install", *PIP_OPTIONS, "--report", report]
-    if wanted.get("pip_lock"):
+    if requested.get("pip_lock"):
         lock = os.path.join(settings, "pip.lock")
-        install.write(lock, "".join("%s\n" % line for line in wanted["pip_lock"]))
+        install.write(lock, "".join("%s\n" % line for line in requested["pip_lock"]))
         command += ["--require-hashes", "--no-deps", "--requirement", lock]
     else:
-        command += ["--", *wanted["pip"]]
+        command += ["--", *requested["pip"]]
     code, output = install.run(command, environment)
     if code:
         raise NotInstalled(install.explain_failure(output))

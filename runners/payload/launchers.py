@@ -21,6 +21,7 @@ from .tree_paths import NoTree, list_library_folders, resolve
 
 USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MOST_PROGRAMS = 20_000
+MOST_SCRIPTS = 4  # of which each is the interpreter of the one before: as many as Linux allows
 LAUNCHER = """#!/bin/sh
 #program {program}
 #lister {lister}
@@ -56,13 +57,18 @@ class Tree:
         self._loaders: Dict[str, str] = {}
         self._problem = ""
 
-    def find_command(self, path: str) -> Tuple[List[str], str]:
+    def find_command(self, path: str, scripts: int = 0) -> Tuple[List[str], str]:
         """Return what starts a program of the image, and what lists its libraries ("" if nothing).
 
-        `path` is as the image names it: programs with many names go by it. Raises NoTree.
+        `path` is as the image names it: programs with many names go by it. It is the interpreter of
+        so many scripts, each of the one before. Raises NoTree.
         """
         real = resolve(self.root, path)
+        if scripts > MOST_SCRIPTS:
+            raise NoTree("%s in the image is started by one script after another." % path)
         try:
+            if not os.path.isfile(self.root + real):
+                raise FileNotFoundError(real)  # a pipe would never be read
             with open(self.root + real, "rb") as file:
                 start = file.read(256)
                 elf = read_elf(file)
@@ -77,7 +83,7 @@ class Tree:
         words = split_first_line(start)
         if not words or not words[0].startswith("/") or resolve(self.root, words[0]) == real:
             raise NoTree("%s in the image is no program." % path)
-        command, lister = self.find_command(words[0])
+        command, lister = self.find_command(words[0], scripts + 1)
         return [*command, *words[1:], self.root + path], lister
 
     def _check_loader(self, loader: str, command: List[str], program: str) -> str:
@@ -106,6 +112,8 @@ class Tree:
         target = "%s/bin/%s" % (self.folder, name)
         command, lister = self.find_command(path)
         real = "root" + resolve(self.root, path)
+        if "\n" in real:  # what follows would be a line of the launcher
+            raise NoTree("There is a line's end in the name of %r." % path)
         if command == [self.root + path]:
             os.symlink(os.path.relpath(self.root + path, self.folder + "/bin"), target)
             return

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from typing import Any, Dict, NamedTuple, Optional
 
 from .frameworks import Failure, Unfinished
@@ -24,8 +25,8 @@ FOLDER = "checkpoints"
 SEGMENT_FILE = "segment.json"
 STOPPED = 75
 """The exit code of a program that is to go on in a further job: EX_TEMPFAIL of sysexits.h."""
-LEAST_PAUSE, PAUSES = 2.0, 50  # s between two looks at the folder; times what one takes
-MOST_ENTRIES = 10_000  # of the folder, that one look sees
+LEAST_PAUSE, PAUSES = 2.0, 50  # s from one reading of the folder to the next; times what it takes
+MOST_ENTRIES = 10_000  # of the folder that are read
 AT_ONCE = 0.05  # s, before which a program is not told to stop: it has no handler yet
 
 
@@ -113,7 +114,7 @@ class OwnCheckpoints:
         self._recorder.facts["start_phases"] = self._start_phases
 
     def watch(self, program: subprocess.Popen[bytes]) -> None:
-        """From now on look at the folder, and tell the program when its time is nearly over."""
+        """From now on read the folder, and tell the program when its time is nearly over."""
         self._began = time.perf_counter()
         limit = self._segment.limit_seconds
         left = limit - self._notice_seconds - self._recorder.age()
@@ -133,10 +134,11 @@ class OwnCheckpoints:
                 notice_at, self._has_noticed = None, True
                 program.send_signal(self._notice)
             began = time.perf_counter()
-            self._look()
+            with suppress(OSError):  # of a full disk: the signal has to come all the same
+                self._count_changes()
             took = time.perf_counter() - began
 
-    def _look(self) -> None:
+    def _count_changes(self) -> None:
         """Count the time until now if the folder has changed."""
         content = read_folder(self.folder)
         if content != self._known:
@@ -154,7 +156,7 @@ class OwnCheckpoints:
         self._is_over.set()
         if self._watcher:
             self._watcher.join()
-        self._look()
+        self._count_changes()
         if not self._has_stopped(code):
             if code == 0:
                 self._counted = seconds
@@ -164,7 +166,7 @@ class OwnCheckpoints:
         if not self._known.files:
             raise Failure(
                 "no checkpoint: the program stopped before its end (%s) and has left nothing in "
-                "$TARE_CHECKPOINTS, so that a further job would begin anew" % self._tell(code)
+                "$TARE_CHECKPOINTS, so that a further job would begin anew" % self._name_end(code)
             )
         if number >= most:
             raise Failure(
@@ -176,7 +178,7 @@ class OwnCheckpoints:
         self._describe("unfinished")
         raise Unfinished(
             "the program stopped before its end (%s): job %d of at most %d goes on from what it "
-            "has left in $TARE_CHECKPOINTS" % (self._tell(code), number + 1, most)
+            "has left in $TARE_CHECKPOINTS" % (self._name_end(code), number + 1, most)
         )
 
     def _has_stopped(self, code: int) -> bool:
@@ -189,7 +191,7 @@ class OwnCheckpoints:
             self._has_noticed and code in (-self._notice, 128 + self._notice)
         )
 
-    def _tell(self, code: int) -> str:
+    def _name_end(self, code: int) -> str:
         return "exit code %d" % code if code > 0 else signal.Signals(-code).name
 
     def _describe(self, ended: str) -> None:

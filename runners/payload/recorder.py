@@ -25,9 +25,10 @@ import atexit
 import json
 import math
 import os
+import stat
 import time
 from collections import defaultdict
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Iterable, Iterator, Optional, Union
 
 STEP_TIME = "step_time"
@@ -391,8 +392,14 @@ def write_json(path: str, document: dict[str, Any], *, sync: bool = True) -> Non
     """Write strict JSON atomically: a reader sees all of it or no file.
 
     With `sync`, wait until the disk has it, for tens of milliseconds where others write, too.
+    What a program has made there, a folder or a pipe, is renamed.
     """
     temporary = path + ".part"
+    for place in (path, temporary):
+        with suppress(FileNotFoundError):
+            mode = os.lstat(place).st_mode
+            if stat.S_ISDIR(mode) or (place == temporary and not stat.S_ISREG(mode)):
+                os.rename(place, "%s.moved-%d" % (place, time.time_ns()))
     with open(temporary, "w", encoding="utf-8") as file:
         file.write(json.dumps(document, allow_nan=False))
         if sync:

@@ -21,7 +21,7 @@ from runners.workloads.page_cache import PREPARED
 from runners.workloads.parameters import Parameter, ParameterError, Value
 from runners.workloads.reading import FIRST_STEP, READERS, REPORT, list_units
 from runners.workloads.reports import STEP_TIME, read_partial_series
-from runners.workloads.results import Metric, Result, SanityError, read_result
+from runners.workloads.results import Metric, Result, SanityError, read_phases, read_result
 from runners.workloads.several_jobs import SEVERAL_JOBS, find_job_problems
 
 WALL_TIME = Metric("wall_time", "s", "lower", "From the program's start to its end")
@@ -217,7 +217,8 @@ class Command(Workload):
         result = READERS[parameters["read"]](run_files, parameters)
         values = {**frame.measurements, **result.measurements}
         if FIRST_STEP in result.facts:  # the program counts from its own start
-            started = frame.facts.get("start_phases") or frame.phases  # of the first job
+            is_resumed = bool(frame.facts.get("start_phases"))  # they are the first job's
+            started = read_phases(frame.facts, "start_phases") if is_resumed else frame.phases
             before = math.fsum(part for name, part in started.items() if name in BEFORE)
             values.setdefault(FIRST_STEP, (before + result.facts[FIRST_STEP], "s"))
         primary = cls.choose_primary_metric(parameters)

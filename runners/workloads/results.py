@@ -66,12 +66,17 @@ def read_result(content: bytes | None, metrics: Sequence[Metric], primary: str) 
             name: (_parse_unit(entry, name), _parse_numbers(entry.get("values"), name))
             for name, entry in _parse_entries(document, "series").items()
         },
-        phases={
-            parse_name(name): parse_number(seconds, f"phase {name!r}")
-            for name, seconds in _require_table(document, "phases").items()
-        },
+        phases=read_phases(document, "phases"),
         facts=_require_table(document, "facts"),
     )
+
+
+def read_phases(document: dict[str, Any], key: str) -> dict[str, float]:
+    """Return the seconds of each phase in a table of the result. Raises SanityError."""
+    return {
+        parse_name(name): parse_number(seconds, f"phase {name!r}")
+        for name, seconds in _require_table(document, key).items()
+    }
 
 
 def parse(content: bytes | None) -> dict[str, Any]:

@@ -111,6 +111,18 @@ def test_five_lines_report_steps_and_metrics(tmp_path: Path) -> None:
     assert wall < sum(result.phases.values())
 
 
+@pytest.mark.parametrize("phases", [{"snapshot": "x"}, {"snapshot": [1]}, [1], "x", {"x": None}])
+def test_phases_of_a_first_job_that_are_no_numbers_are_not_sane(
+    tmp_path: Path, phases: object
+) -> None:
+    ran = run(tmp_path, "{python}", "train.py", files={"train.py": FIVE_LINES})
+    result = json.loads(ran.left["result.json"])
+    result["facts"]["start_phases"] = phases
+    (ran.folder / "result.json").write_text(json.dumps(result))
+    with pytest.raises(SanityError):
+        COMMAND.read(ran.left, ran.parameters)
+
+
 def test_the_workload_s_burn_in_goes_before_the_program_s(tmp_path: Path) -> None:
     result = run(tmp_path, "{python}", "a.py", files={"a.py": FIVE_LINES}, burn_in=10).result
     times = result.series["step_time"][1]

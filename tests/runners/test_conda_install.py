@@ -177,3 +177,13 @@ def test_of_pip_each_package_has_a_line_with_its_hash() -> None:
     assert conda_install.describe_installed(report) == ["idna==1.0 --hash=sha256:ab"]
     with pytest.raises(conda_install.NotInstalled, match="no check sum of idna"):
         conda_install.describe_installed({"install": [row("idna", {})]})
+
+
+def test_an_address_with_a_secret_is_no_place_of_channels() -> None:
+    assert conda_install.read_alias({}) == conda_install.CHANNELS
+    assert conda_install.read_alias({"CONDA_CHANNEL_ALIAS": "https://m.org/c/"}) == (
+        "https://m.org/c/"
+    )
+    for alias in ("https://me:word@m.org/c", "https://m.org/t/tk-12/c"):
+        with pytest.raises(conda_install.NotInstalled, match="a password or a token"):
+            conda_install.read_alias({"CONDA_CHANNEL_ALIAS": alias})

@@ -160,6 +160,8 @@ def test_packages_are_read_without_python(tmp_path: Path) -> None:
         "mkdir .start.sh .marks",
         "printf '@half a mark' > .marks",
         "if [ -p .orders ]; then head -n 1 .orders; fi",
+        "rm inside.json; mkdir inside.json inside.json/mine result.json",
+        "mkfifo inside.json.part result.json.part",
     ],
 )
 def test_a_program_that_disposes_of_its_folder_is_recorded(tmp_path: Path, script: str) -> None:

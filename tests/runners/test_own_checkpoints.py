@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ from runners.payload.own_checkpoints import Content, read_folder
 from runners.payload.recorder import RESUMED_STEP_TIME, Recorder
 from runners.workloads import WORKLOADS, ParameterError
 from runners.workloads.several_jobs import explain_short_limit
+from tests.conftest import pause_longer
 from tests.runners.payload_runs import Ran, left, run_payload
 
 COMMAND = WORKLOADS["command"]
@@ -185,19 +189,19 @@ def test_of_a_job_that_is_killed_the_time_counts_until_its_last_checkpoint(tmp_p
     first, second = tmp_path / "1", tmp_path / "2"
     kept = open_checkpoints(first)
     kept._began -= 300  # it has run for so long
-    kept._look()
+    kept._count_changes()
     facts = first / "segment.json"
     assert json.loads(facts.read_text())["training_seconds"] == 0
     path, began = first / "checkpoints" / "x", (first / "checkpoints").stat().st_mtime
     path.write_text("x")
     os.utime(path, (began + 100, began + 100))
-    kept._look()
+    kept._count_changes()
     seen = json.loads(facts.read_text())
     assert seen["training_seconds"] == pytest.approx(100, abs=0.1)
-    kept._look()
+    kept._count_changes()
     assert json.loads(facts.read_text()) == seen
     os.utime(path, (began + 9000, began + 9000))  # by another clock
-    kept._look()
+    kept._count_changes()
     assert json.loads(facts.read_text())["training_seconds"] == pytest.approx(300, abs=5)
 
     facts.write_text(json.dumps(seen))
@@ -205,6 +209,31 @@ def test_of_a_job_that_is_killed_the_time_counts_until_its_last_checkpoint(tmp_p
     assert open_checkpoints(second, first).seconds_before == pytest.approx(150, abs=0.1)
     facts.write_text(json.dumps({**seen, "ended": "unfinished"}))
     assert open_checkpoints(second, first).seconds_before == pytest.approx(100, abs=0.1)
+
+
+def test_the_signal_comes_whatever_becomes_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_checkpoints, "LEAST_PAUSE", 0.01)
+    kept = open_checkpoints(tmp_path / "1")
+    looks: list[int] = []
+
+    def look() -> None:
+        looks.append(1)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(kept, "_count_changes", look)
+    signals: list[int] = []
+    program = type("Program", (), {"send_signal": lambda _, number: signals.append(number)})()
+    thread = threading.Thread(target=kept._watch, args=(program, time.perf_counter() + 0.2))
+    thread.start()
+    pauses = pause_longer()
+    while not signals and thread.is_alive():
+        next(pauses)
+    kept._is_over.set()
+    thread.join()
+    assert signals == [signal.SIGTERM]
+    assert len(looks) > 1
 
 
 def test_a_folder_is_read_whatever_lies_in_it(tmp_path: Path) -> None:

@@ -24,8 +24,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners import code_copies
-from runners.payload import code_archive, code_fetch, code_tree
+from runners.payload import bounded, code_archive, code_fetch, code_tree
 from runners.payload.code_archive import BadArchive, read_members
+from tests.conftest import pause_longer
 from tests.runners.code_archives import (
     SCRIPT,
     make_good_tar,
@@ -380,6 +381,14 @@ def test_paths_are_named_unless_they_are_too_many(
         ("{code}/link", ""),
         ("{code}/link/anything/below", ""),
         ("--data={code}/none", ""),
+        ("{code}/", ""),
+        ("{code}/.", ""),
+        ("{code}/a//b/./deep.txt", ""),
+        ("{code}/link/../x", ""),
+        ("{code}/a/b/deep.txt::test_one", ""),
+        ("{code}/a:{code}/b", ""),
+        ("{code}/{gpus}.yaml", ""),
+        ("{code}/*.yaml", ""),
         ("/none", ""),
         ("{code}/ü", ""),
         (
@@ -553,6 +562,23 @@ def test_a_host_that_says_nothing_is_given_up(place: Path, monkeypatch: pytest.M
         address = f"ssh://git@127.0.0.1:{silent.getsockname()[1]}/x.git"
         with pytest.raises(code_fetch.NotFetched, match="this node does not reach the repository"):
             code_fetch.fetch(str(place / "repository"), address, "1" * 40)
+
+
+def test_what_git_has_started_ends_with_its_time(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = place / "programs" / "git"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\nsleep 600 & echo $! >{place}/started\nwait\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    monkeypatch.setattr(code_fetch, "FETCH_SECONDS", 1)
+    with pytest.raises(code_fetch.NotFetched, match="took longer than 1 s: send an archive"):
+        code_fetch.fetch(str(place / "repository"), "https://example.org/x.git", "1" * 40)
+    process = int((place / "started").read_text())
+    pauses = pause_longer()
+    while (status := bounded.read_stat(str(process))) and status[0] != "Z":
+        next(pauses)
 
 
 def test_without_git_it_says_so(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

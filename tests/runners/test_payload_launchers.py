@@ -137,6 +137,20 @@ def test_an_image_without_programs_or_with_a_foreign_loader_is_said(
     assert "There is no program on the image's PATH." in capsys.readouterr().out
 
 
+def test_names_and_scripts_that_lead_astray_get_no_launcher(folder: Path) -> None:
+    programs = folder / "root/usr/bin"
+    broken = programs / "x\ntouch ran"
+    shutil.copy(programs / "echo", broken)
+    (programs / "link").symlink_to(broken.name)
+    for name, interpreter in (("one", "two"), ("two", "one"), ("piped", "pipe")):
+        (programs / name).write_text(f"#!/usr/bin/{interpreter}\n")
+        (programs / name).chmod(0o755)
+    os.mkfifo(programs / "pipe")
+    assert own_tree.main([str(folder), "none"]) == 0
+    names = {path.name for path in (folder / "bin").iterdir()}
+    assert names == {"echo", "dash", "sh", "say it"}
+
+
 def test_5000_programs_have_a_launcher_each(folder: Path) -> None:
     for number in range(5000):
         (folder / "root/usr/bin" / f"p{number}").symlink_to("echo")

@@ -97,7 +97,7 @@ def _list_images(cluster: Cluster | None) -> list[Removal]:
 def _list_code(cluster: Cluster | None) -> list[Removal]:
     """Return the copies of code that may go, of one cluster or of all."""
     rows = CodeCopy.objects.filter(cluster=cluster) if cluster else CodeCopy.objects.all()
-    unused = code_requests.list_unused_copies(rows).select_related("cluster")
+    unused = code_requests.list_unused_copies(rows).select_related("cluster").defer("paths")
     return [Removal(row, "no workload names it") for row in unused]
 
 

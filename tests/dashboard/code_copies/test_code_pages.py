@@ -168,7 +168,12 @@ def test_a_check_sum_opens_no_file_of_a_workload_that_one_may_not_view(
 
 
 def test_an_archive_of_which_only_the_check_sum_is_known_is_no_archive(client: Client) -> None:
+    folded = '<details class="text">\n  <summary>An archive that was sent before</summary>'
+    shown = client.get(reverse("workload_new") + "?kind=command").content.decode()
+    assert folded in shown
+    assert "sha256 of an archive that is here already" in shown
     page = post(client, argv="{python} {code}/x", code_archive="1" * 64)
+    assert folded not in page.content.decode()
     assert "No archive with this sha256 is on this site" in page.content.decode()
 
 
@@ -369,3 +374,21 @@ def test_naming_a_commit_shows_nothing_on_clusters_that_one_may_not_use(
     private.cluster.users.add(researcher)
     assert list(CodeCopy.objects.visible_to(researcher)) == [private]
     assert "secret/part" in client.get(page).content.decode()
+
+
+def test_lists_of_copies_leave_out_the_lists_of_their_files(
+    client: Client, researcher: User, django_assert_max_num_queries: Any
+) -> None:
+    copy = CodeCopyFactory(commit=COMMIT, owner=researcher, paths=["a-path-of-its-code"] * 3)
+    Operation.objects.create(
+        kind="check_code", cluster=copy.cluster, code_copy=copy, owner=researcher
+    )
+    post(client, argv="{code}/x", code_repository="https://elsewhere.org/b", code_commit=COMMIT)
+    page = reverse("workload", args=[Workload.objects.get().pk])
+    with django_assert_max_num_queries(60) as asked:
+        assert copy.path in client.get(page).content.decode()
+        assert get(client, "code-copies", log_in(researcher))["items"]
+        assert get(client, "operations", log_in(researcher))["items"]
+    statements = [row["sql"] for row in asked if '"experiments_codecopy"."digest"' in row["sql"]]
+    assert statements
+    assert not [sql for sql in statements if '"experiments_codecopy"."paths"' in sql]

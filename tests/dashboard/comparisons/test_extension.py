@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from dashboard.templatetags.numbers import gpu_hours
 from experiments.comparisons import compare_experiment
 from experiments.execution import lifecycle
 from experiments.models import Experiment, Job, Run
@@ -33,7 +34,7 @@ def end(experiment: Experiment, ratios: tuple[float, ...], first: int = 1) -> No
         jobs.update(state=Job.State.DONE, scheduler_id="1", ended_at=experiment.launched_at)
 
 
-def make_inconclusive(site: Site, people: People) -> Experiment:
+def make_inconclusive(site: Site, people: People, scale: str = "1x1") -> Experiment:
     """Return an experiment that was launched, has ended, and decides nothing."""
     row: Experiment = ExperimentFactory(
         owner=people.owner,
@@ -45,6 +46,7 @@ def make_inconclusive(site: Site, people: People) -> Experiment:
         repeats=5,
         margin=0.02,
         visibility="members",
+        scales=[scale],
     )
     lifecycle.launch(row, people.owner)
     end(row, OPEN)
@@ -80,6 +82,21 @@ def test_the_button_stands_where_the_verdict_does_with_number_and_price(
     assert f"{repeats} blocks take {price}" in page
     assert f'value="{repeats}"' in page
     assert f"judged at the level {compute_extension_level(5, int(repeats))}" in page
+
+
+def test_without_gpus_no_gpu_hours_are_named(site: Site, people: People, as_owner: Client) -> None:
+    page = read_page(as_owner, make_inconclusive(site, people, scale="1x0"))
+    assert re.search(r"<strong>Extend by \d+ blocks</strong>, no GPU-hours </summary>", page)
+    assert re.search(r"\d+ blocks take no GPU-hours\.", page)
+    assert "0.0" not in page.partition('id="extension"')[2].partition("</p>")[0]
+
+
+@pytest.mark.parametrize(
+    ("hours", "text"),
+    [(0.0, "no GPU-hours"), (0.04, "at most 0.1 GPU-hours"), (12.34, "at most 12.3 GPU-hours")],
+)
+def test_gpu_hours_are_written_as_a_bound(hours: float, text: str) -> None:
+    assert gpu_hours(hours) == text
 
 
 def test_pressing_it_plans_the_blocks_and_the_page_says_who_did(

@@ -88,7 +88,7 @@ def test_checking_says_what_it_would_cost_and_stores_nothing(
     place: Place, as_person: Client
 ) -> None:
     page = read_page(as_person.post(IMPORT, {"text": place.write(), "action": "check"}))
-    assert "It can be imported. 10 runs in 5 jobs, at most 0.2 GPU hours." in page
+    assert "It can be imported. 10 runs in 5 jobs, at most 0.2 GPU-hours." in page
     assert not Experiment.objects.exists()
 
 

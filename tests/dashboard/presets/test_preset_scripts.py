@@ -11,12 +11,13 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
+from experiments.code_copies.archives import keep_archive
 from experiments.models import CodeArchive, CodeCopy, Experiment, Operation, Workload
 from experiments.presets import PRESETS
 from tests.dashboard.api.requests_by_token import get, log_in
 from tests.dashboard.api.test_preset_routes import list_fields, send
 from tests.dashboard.conftest import People, Site
-from tests.factories import CodeCopyFactory, CredentialFactory
+from tests.factories import CodeCopyFactory, CredentialFactory, UserFactory
 from tests.runners.code_archives import make_tar, make_tf_cnn_tar, name_member
 
 pytestmark = pytest.mark.django_db
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.django_db
 KEY = "tf-cnn-benchmarks"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ADDRESS = "https://example.org/benchmarks.git"
+FOLDED = '<details class="text">\n  <summary>An archive that was sent before</summary>'
 IN_ARCHIVE = "{code}/benchmarks/scripts/tf_cnn_benchmarks/tf_cnn_benchmarks.py"
 
 
@@ -102,18 +104,18 @@ def test_code_that_is_there_already_is_not_put_there_again(as_owner: Client, by_
 def test_a_cluster_without_a_key_makes_the_draft_and_says_why_not(
     as_owner: Client, site: Site
 ) -> None:
-    site.cluster.enabled = False
     site.cluster.transport = "by_hand"
     site.cluster.save()
     answer = use(as_owner, site, code_repository=ADDRESS, code_commit=COMMIT)
-    if Experiment.objects.exists():
-        assert "Its code is not put on" in answer.content.decode()
+    assert Experiment.objects.exists()
+    assert "Its code is not put on" in answer.content.decode()
     assert not CodeCopy.objects.exists()
 
 
 def test_an_archive_shows_where_the_script_lies(as_owner: Client, by_ssh: Site) -> None:
     page = as_owner.get(reverse("preset", args=[KEY])).content.decode()
     assert 'enctype="multipart/form-data"' in page
+    assert FOLDED in page
     file = SimpleUploadedFile("benchmarks.tar.gz", make_tf_cnn_tar())
     use(as_owner, by_ssh, code_file=file)
     assert find_script() == IN_ARCHIVE
@@ -146,7 +148,7 @@ def test_an_archive_shows_where_the_script_lies(as_owner: Client, by_ssh: Site) 
             "script_folder",
             "is a path within the code",
         ),
-        ({"code_archive": "1" * 64}, "code_archive", "is not on this site"),
+        ({"code_archive": "1" * 64}, "code_archive", "No archive with this sha256 is on this site"),
         ({"code_archive": "x"}, "code_archive", "must be the sha256"),
         ({"code_file": "no archive"}, "code_file", ""),
         ({"code_file": ["a.py"]}, "code_file", "There is no tf_cnn_benchmarks.py in the archive"),
@@ -187,11 +189,36 @@ def test_what_is_amiss_is_named_at_its_field_and_nothing_is_made(
 
 def test_an_archive_that_was_sent_need_not_be_sent_again(as_owner: Client, by_ssh: Site) -> None:
     file = make_archive("a/tf_cnn_benchmarks.py", "b/tf_cnn_benchmarks.py")
-    form = use(as_owner, by_ssh, code_file=file).context["form"]
+    answer = use(as_owner, by_ssh, code_file=file)
+    assert FOLDED not in answer.content.decode()  # it names what has been sent
+    form = answer.context["form"]
     sha256 = form["code_archive"].value()
     assert sha256 == CodeArchive.objects.get().sha256
     use(as_owner, by_ssh, code_archive=sha256, script_folder="b")
     assert find_script() == "{code}/b/tf_cnn_benchmarks.py"
+
+
+def test_a_check_sum_opens_no_archive_of_a_workload_that_one_may_not_view(
+    client: Client, as_owner: Client, by_ssh: Site, people: People
+) -> None:
+    archive = keep_archive([make_archive("secret/tf_cnn_benchmarks.py").read()], "theirs.tar")
+    Workload.objects.create(
+        name="theirs",
+        kind="command",
+        parameters={"argv": ["x"], "code_archive": archive.sha256},
+        owner=UserFactory(),
+        visibility="private",
+    )
+    for more in ({}, {"baseline": ""}, {"script_folder": "elsewhere"}):
+        form = use(as_owner, by_ssh, code_archive=archive.sha256, **more).context["form"]
+        assert "No archive with this sha256 is on this site" in str(form.errors["code_archive"])
+        assert "secret" not in str(form.errors)  # nor is told where the script lies
+    stated = fill_in(by_ssh, code_archive=archive.sha256)
+    refused = send(client, people.owner, f"presets/{KEY}/use", stated, 422)
+    assert list_fields(refused) == ["code_archive"]
+    assert not CodeCopy.objects.exists()
+    use(as_owner, by_ssh, code_file=make_archive("secret/tf_cnn_benchmarks.py"))
+    assert CodeCopy.objects.get().archive == archive  # who has it may send it
 
 
 def test_by_the_api(client: Client, by_ssh: Site, people: People) -> None:

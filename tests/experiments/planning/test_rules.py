@@ -102,6 +102,27 @@ def test_what_needs_python_is_refused_in_an_environment_without(asked: dict[str,
         assert "environments" not in found, kind
 
 
+@pytest.mark.parametrize("interpreter", ["python2", "/opt/tree/bin/python2.7"])
+def test_an_older_python_runs_commands_and_records_nothing(
+    asked: dict[str, Any], interpreter: str
+) -> None:
+    older = EnvironmentFactory(cluster=asked["cluster"], name="old", python=interpreter)
+    environments = [asked["baseline"], older]
+    (refused,) = list_refusals(**asked | {"environments": environments})["environments"]
+    assert f"old has no Python 3.8 or later (its interpreter is {interpreter!r})" in refused
+    for parameters, is_refused in (
+        ({"argv": ["sorting"]}, True),
+        ({"argv": ["{python}", "x.py"]}, True),
+        ({"argv": ["{python}", "x.py"], "recorded": "outside"}, False),
+        ({"argv": ["sorting"], "recorded": "outside"}, False),
+    ):
+        row = WorkloadFactory(kind="command", parameters=parameters)
+        found = list_refusals(
+            **asked | {"environments": environments, "workloads": [row], "scales": ["1x1"]}
+        )
+        assert ("environments" in found) == is_refused, parameters
+
+
 @pytest.mark.parametrize(
     ("change", "field", "words"),
     [

@@ -12,6 +12,7 @@ from experiments.software.conda_files import (
     CondaEnvironment,
     CondaFileError,
     has_python,
+    leave_out_prefix,
     read_environment,
     read_lock,
 )
@@ -127,5 +128,14 @@ file:///c/my-channel/noarch/python-dateutil-2.9.0-pyhd8ed1ab_0.tar.bz2#{md5}
         ),
         (f"idna==3.10 --hash=sha256:{sha256}",),
     )
-    with pytest.raises(CondaFileError, match="Line 1 of the lock is not understood"):
-        read_lock("https://h/x-1-0.conda\n")
+    for line in ("https://h/x-1-0.conda", "# --index-url https://x/?a==b", "# idna==3.10"):
+        with pytest.raises(CondaFileError, match="Line 1 of the lock is not understood"):
+            read_lock(f"{line}\n")
+
+
+def test_the_folder_of_whoever_wrote_a_file_is_left_out() -> None:
+    text = "name: x\nprefix: /home/jdoe/env\nchannels: [a]\ndependencies: [b]\n"
+    assert leave_out_prefix(text) == "name: x\nchannels: [a]\ndependencies: [b]\n"
+    assert leave_out_prefix(f"{text}prefix: /home/jdoe") == f"{text}prefix: /home/jdoe"
+    several = "channels: [a]\ndependencies: [b]\nprefix: |\n  /x\n"
+    assert leave_out_prefix(several) == several

@@ -103,7 +103,27 @@ def test_what_cannot_be_is_refused_in_words(base: Image, cluster: Cluster) -> No
     image = ImageFactory(recipe=recipe, owner=cluster.owner)
     with pytest.raises(NotDone, match="has brought no Python"):
         building.request_match(image, cluster, cluster.owner)
+    image.recipe += "# --index-url https://x/?a==b\n"  # of a cluster that says anything
+    image.save()
+    with pytest.raises(NotDone, match=r"is not understood: # --index-url .* Build .* again from"):
+        building.request_match(image, cluster, cluster.owner)
     cluster.runtimes.filter(kind="apptainer").delete()
     with pytest.raises(NotDone, match="starts a folder"):
         ask(base, cluster)
     assert not ImageImport.objects.exists()
+
+
+def test_lines_of_somebody_s_file_are_no_lock(base: Image) -> None:
+    lines = f"{recipes.CONDA_FILE_LINE}\n{recipes.CONDA_LOCK_LINE}\n{recipes.LOCK_LINE}\nx==1\n"
+    row = ImageImport(
+        kind=ImageImport.Kind.DOCKERFILE, build_file=f"FROM x\n{lines}", owner=base.owner
+    )
+    image = Image(recipe=recipes.write_file_recipe(row, base))
+    assert lines in image.recipe
+    assert recipes.any_lock_of(image) == ""
+    conda = recipes.write_recipe(base, "", conda_file=f"{FILE}# {lines}", conda_lock=LOCK)
+    assert recipes.conda_lock_of(Image(recipe=conda)) == LOCK
+    assert recipes.lock_of(Image(recipe=conda)) == ""
+    debian = recipes.write_recipe(base, "x==1\n", "gcc\n", "gcc 14")
+    assert recipes.lock_of(Image(recipe=debian)) == "x==1\n"
+    assert recipes.conda_lock_of(Image(recipe=debian)) == ""
