@@ -11,6 +11,7 @@ import hashlib
 import html
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from urllib.parse import quote
@@ -18,7 +19,12 @@ from urllib.parse import quote
 from django.db import connection
 from django.db.models import Count, Max, Q
 
-from experiments.access.machine_names import NODE_KEYS, compile_machine_pattern, number_machines
+from experiments.access.machine_names import (
+    NODE_KEYS,
+    compile_machine_pattern,
+    number_machines,
+    write_in_any_case,
+)
 from experiments.models import Credential, Event, Experiment, PublishedTable, User
 from runners.code_copies import COMMIT, REPOSITORY
 
@@ -117,21 +123,28 @@ SHOWN_ATTRIBUTES = re.compile(
 
 
 def _spellings(text: str) -> list[str]:
-    """Return the ways to write a text in plain text, HTML, JSON, addresses and LaTeX."""
-    latex = text.replace("_", r"\_")
+    """Return the ways to write a text in plain text, HTML, JSON, addresses and LaTeX.
+
+    Each with its accents as parts of letters, and as signs of their own.
+    """
+    forms = (text, unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text))
     spellings = (
-        text,
-        html.escape(text),
-        json.dumps(text)[1:-1],
-        quote(text),
-        quote(text, ""),
-        latex,
+        spelling
+        for form in dict.fromkeys(forms)
+        for spelling in (
+            form,
+            html.escape(form),
+            json.dumps(form)[1:-1],
+            quote(form),
+            quote(form, ""),
+            form.replace("_", r"\_"),
+        )
     )
     return list(dict.fromkeys(spellings))
 
 
 def _pattern(spelling: str) -> str:
-    escaped = re.escape(spelling)
+    escaped = write_in_any_case(spelling)
     if len(spelling) > SHORT and not spelling.isdecimal():
         return escaped
     return rf"(?<![\w.]){escaped}(?![\w.])"
