@@ -280,9 +280,9 @@ class RunList:
 
     @property
     def tags(self) -> list[str]:
-        """Return the tags that the runs' experiments have, all of them."""
+        """Return the tags that the runs' experiments have, all of them: at most one too many."""
         tags = dict.fromkeys(tag.strip() for tag in self.query.getlist("tag"))
-        return [tag for tag in tags if tag][: Experiment.MOST_TAGS]
+        return [tag for tag in tags if tag][: Experiment.MOST_TAGS + 1]
 
     @property
     def archived(self) -> str:

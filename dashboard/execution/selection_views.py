@@ -29,8 +29,8 @@ from experiments.models import Experiment, Study
 from experiments.studies.study_members import NotPutIn, put_in
 
 LONGEST_UID = 100
-LONGEST_STATE = 40_000
-"""Characters of a list's state: servers take addresses of 4,000, whose letters may become nine."""
+LONGEST_STATE = 12_300
+"""Characters of a list's state: servers take addresses of 4,100, whose signs may become three."""
 
 
 @require_POST

@@ -19,12 +19,7 @@ from urllib.parse import quote
 from django.db import connection
 from django.db.models import Count, Max, Q
 
-from experiments.access.machine_names import (
-    NODE_KEYS,
-    compile_machine_pattern,
-    number_machines,
-    write_in_any_case,
-)
+from experiments.access.machine_names import NODE_KEYS, compile_machine_pattern, number_machines
 from experiments.models import Credential, Event, Experiment, PublishedTable, User
 from runners.code_copies import COMMIT, REPOSITORY
 
@@ -39,6 +34,13 @@ COMMON_DIRECTORIES |= {"/data", "/datasets", "/scratch", "/work", "/projects", "
 PEOPLES_DIRECTORIES = re.compile(
     r"(?:/[\w.+@-]+){0,8}?/(?:homes?|Users|users|scratch|work|workspace|projects?)/[\w.+@-]+"
 )
+
+LAST_LONG = 0xFB17
+LONG_LETTERS = re.compile(
+    "[%s]"
+    % "".join(letter for letter in map(chr, range(LAST_LONG + 1)) if len(letter.casefold()) > 1)
+)
+"""Letters that become several ones where case does not count, the last of them `LAST_LONG`."""
 
 
 class Anonymity:
@@ -106,9 +108,24 @@ class Anonymity:
         return re.compile("|".join(patterns), re.IGNORECASE) if patterns else None
 
     def _hide(self, text: str, pattern: re.Pattern[str] | None) -> str:
-        if pattern:
+        if pattern and LONG_LETTERS.search(text):
+            text = self._hide_in_folded(text, pattern)
+        elif pattern:
             text = pattern.sub(self._replacement, text)
         return PEOPLES_DIRECTORIES.sub("/directory", text)
+
+    def _hide_in_folded(self, text: str, pattern: re.Pattern[str]) -> str:
+        """Hide names in a text with letters such as ß, which `re` takes for no "ss".
+
+        They are found in the text without its case, and replaced in the text itself.
+        """
+        places = [place for place, letter in enumerate(text) for _ in letter.casefold()]
+        parts, end = [], 0
+        for match in pattern.finditer(text.casefold()):
+            start = max(places[match.start()], end)  # where two share a letter
+            parts += [text[end:start], self._replacement(match)]
+            end = places[match.end() - 1] + 1
+        return "".join([*parts, text[end:]])
 
     def _replacement(self, match: re.Match[str]) -> str:
         # Some letters are equal to two others for `re`, and to one of them for `casefold`.
@@ -144,7 +161,7 @@ def _spellings(text: str) -> list[str]:
 
 
 def _pattern(spelling: str) -> str:
-    escaped = write_in_any_case(spelling)
+    escaped = re.escape(spelling)
     if len(spelling) > SHORT and not spelling.isdecimal():
         return escaped
     return rf"(?<![\w.]){escaped}(?![\w.])"

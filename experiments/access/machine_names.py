@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import cache
 from urllib.parse import urlsplit
 
 from django.db.models import Min, Q
@@ -13,8 +12,6 @@ from experiments.models import Experiment
 
 NODE_KEYS: tuple[str, ...] = ("hostname", "HOSTNAME", "HOST", "SLURMD_NODENAME", "SLURM_NODELIST")
 NODE_KEYS += ("SLURM_JOB_NODELIST", "SLURM_SUBMIT_HOST", "SLURM_TOPOLOGY_ADDR", "SGE_O_HOST")
-LAST_LONG = 0xFB17
-"""The last letter that becomes several ones where case does not count."""
 LOCAL_HOSTS = {"localhost", "127.0.0.1", "::1", "ip6-localhost"}
 # Names that many sites give partitions and machines identify none of them, and are plain words.
 COMMON_NAMES = {"all", "batch", "cluster", "compute", "cpu", "cpus", "debug", "default", "express"}
@@ -87,31 +84,6 @@ def _find_first_site(experiment: Experiment) -> str:
         return site
 
 
-def write_in_any_case(folded: str) -> str:
-    """Return a pattern of a text that `str.casefold` gave, whatever the case of what it meets.
-
-    `re.IGNORECASE` takes no letter for several ones: "groß" folds to "gross", which it would miss.
-    """
-    letters, finder = _find_long_letters()
-    parts, place = [], 0
-    for match in finder.finditer(folded):
-        parts += [re.escape(folded[place : match.start()])]
-        parts += [f"(?:{re.escape(match[0])}|[{letters[match[0]]}])"]
-        place = match.end()
-    return "".join([*parts, re.escape(folded[place:])])
-
-
-@cache
-def _find_long_letters() -> tuple[dict[str, str], re.Pattern[str]]:
-    """Return texts such as "ss" with the letters that fold to each, and what finds the texts."""
-    letters: dict[str, str] = {}
-    for letter in map(chr, range(LAST_LONG + 1)):
-        if len(folded := letter.casefold()) > 1:
-            letters[folded] = letters.get(folded, "") + letter
-    longest_first = sorted(letters, key=len, reverse=True)
-    return letters, re.compile("|".join(map(re.escape, longest_first)))
-
-
 def compile_machine_pattern(spelling: str, replacement: str) -> str:
     """Return a pattern that finds a machine's name where it stands alone, since many are short.
 
@@ -121,7 +93,7 @@ def compile_machine_pattern(spelling: str, replacement: str) -> str:
     may_be_a_key = replacement.startswith(("partition", "cluster", "bundle"))
     key = r"(?!\\?(?:\"|&quot;)\s*:)" if may_be_a_key else ""
     domain = r"(?:\.[a-z0-9-]+)*" if replacement.startswith("node") else ""
-    return rf"(?<![\w-]){write_in_any_case(spelling)}{domain}(?![\w-]){key}"
+    return rf"(?<![\w-]){re.escape(spelling)}{domain}(?![\w-]){key}"
 
 
 def _number(machines: dict[str, str], kind: str, names: Iterable[str]) -> None:
