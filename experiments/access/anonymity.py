@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from django.db import connection
 from django.db.models import Count, Max, Q
+from django.utils.text import slugify
 
 from experiments.access.machine_names import NODE_KEYS, compile_machine_pattern, number_machines
 from experiments.models import Credential, Event, Experiment, PublishedTable, User
@@ -25,6 +26,7 @@ from runners.code_copies import COMMIT, REPOSITORY
 
 SHORT = 3
 """Names of up to so many characters are replaced as whole words only: they occur in other words."""
+LONGEST_SLUG = 50
 NAME_KEYS = ("USER", "LOGNAME", "USERNAME", "SUDO_USER", "SLURM_JOB_USER", "SGE_O_LOGNAME")
 NOBODY = {"root", "nobody"}
 PATH_KEYS = ("HOME", "PWD", "OLDPWD", "TMPDIR", "SCRATCH", "WORK", "SGE_O_HOME", "SLURM_SUBMIT_DIR")
@@ -36,10 +38,8 @@ PEOPLES_DIRECTORIES = re.compile(
 )
 
 LAST_LONG = 0xFB17
-LONG_LETTERS = re.compile(
-    "[%s]"
-    % "".join(letter for letter in map(chr, range(LAST_LONG + 1)) if len(letter.casefold()) > 1)
-)
+_LONG = (letter for letter in map(chr, range(LAST_LONG + 1)) if len(letter.casefold()) > 1)
+LONG_LETTERS = re.compile(f"[{''.join(_LONG)}]")
 """Letters that become several ones where case does not count, the last of them `LAST_LONG`."""
 
 
@@ -137,6 +137,14 @@ class Anonymity:
 SHOWN_ATTRIBUTES = re.compile(
     r'(\s(?:title|value|alt|content|placeholder|aria-[a-z]+|data-[a-z-]+)=")([^"]*)'
 )
+
+
+def write_slug(question: str) -> str:
+    """Return a question as names of files have it: "mullers-node" for "Müller’s node?".
+
+    Names cannot be hidden in that, as they are spelled in another way, or cut.
+    """
+    return slugify(question)[:LONGEST_SLUG].strip("-")
 
 
 def _spellings(text: str) -> list[str]:
