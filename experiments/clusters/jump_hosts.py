@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from django.db.models import QuerySet
 
 from experiments.models import Cluster, Credential, User
@@ -27,7 +29,7 @@ def list_jump_hosts(user: User) -> QuerySet[Cluster]:
     return Cluster.objects.filter(pk__in=reached)
 
 
-def _list_credentials(key: int, ways: dict[int, tuple[int | None, int | None]]) -> set[int]:
+def _list_credentials(key: int, ways: Mapping[int, tuple[int | None, int | None]]) -> set[int]:
     """Return the keys of the credentials on the way to a cluster, which may be a circle."""
     passed: dict[int, int | None] = {}
     at: int | None = key
