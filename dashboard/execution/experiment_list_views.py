@@ -99,7 +99,7 @@ def list_left_out(request: Request, query: QueryDict) -> list[str]:
     """Return a sentence for each filter of an address that the list leaves out."""
     filters = ExperimentFilter(request, query=query)
     return [
-        f"The filter “{name}={shorten(query.get(name, ''))}” is left out: {' '.join(map(str, errors))}"
+        f"The filter “{name}={shorten(query.get(name, ''))}” is left out: {errors[0]}"
         for name, errors in filters.errors.items()
     ]
 

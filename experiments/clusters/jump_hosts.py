@@ -33,7 +33,7 @@ def _list_credentials(key: int, ways: Mapping[int, tuple[int | None, int | None]
     """Return the keys of the credentials on the way to a cluster, which may be a circle."""
     passed: dict[int, int | None] = {}
     at: int | None = key
-    while at in ways and at not in passed:
+    while at is not None and at in ways and at not in passed:
         jump, passed[at] = ways[at]
         at = jump
     return {credential for credential in passed.values() if credential is not None}
