@@ -14,18 +14,17 @@ def list_jump_hosts(user: User) -> QuerySet[Cluster]:
 
     All keys on the way to each are theirs to use. Few statements, however many clusters there are.
     """
+    rows = Cluster.objects.visible_to(user).filter(transport="ssh", recorded=False)
+    rows = rows.exclude(host_key="").exclude(credential=None)
+    keys = list(rows.order_by().values_list("pk", flat=True))
+    if not keys:
+        return Cluster.objects.none()
     usable = set(Credential.objects.usable_by(user).values_list("pk", flat=True))
     ways = {
         key: (jump, credential)
         for key, jump, credential in Cluster.objects.values_list("pk", "jump_host", "credential")
     }
-    rows = Cluster.objects.visible_to(user).filter(transport="ssh", recorded=False)
-    rows = rows.exclude(host_key="").exclude(credential=None)
-    reached = [
-        key
-        for key in rows.order_by().values_list("pk", flat=True)
-        if usable.issuperset(_list_credentials(key, ways))
-    ]
+    reached = [key for key in keys if usable.issuperset(_list_credentials(key, ways))]
     return Cluster.objects.filter(pk__in=reached)
 
 
