@@ -57,6 +57,22 @@ class Styled(forms.BaseForm):
             field.widget.attrs.setdefault("class", self.CLASSES.get(kind, "form-control"))
 
 
+class PlainLineEnds(forms.Widget):
+    """Reads lines with ends of one character each; browsers send two, and count one."""
+
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
+        value = super().value_from_datadict(data, files, name)
+        return value.replace("\r\n", "\n") if isinstance(value, str) else value
+
+
+class TextArea(PlainLineEnds, forms.Textarea):
+    """Several lines; a limit of characters is that which browsers count."""
+
+
+class HiddenLines(PlainLineEnds, forms.HiddenInput):
+    """What such a field was opened with."""
+
+
 class PercentField(forms.FloatField):
     """Shown in per cent, kept as a fraction."""
 

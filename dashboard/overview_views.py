@@ -10,7 +10,7 @@ from django.db import InterfaceError, OperationalError, connection
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_safe
 from django_htmx.http import HttpResponseClientRefresh
 
 from dashboard.comparisons.diagnosis import diagnose
@@ -109,7 +109,7 @@ def _read_ended(user: User) -> dict[str, Any]:
 
 
 @login_not_required
-@require_GET
+@require_safe
 def healthz(request: OpenRequest) -> HttpResponse:
     """Tell whether the database and Valkey answer; with status 503 if the database does not.
 

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponseBase, HttpResponseNotFound
 
 from dashboard.access.visitors import Visitor
 from dashboard.middleware import Answer
-from experiments.access.anonymity import Anonymity, build_anonymity
+from experiments.access.anonymity import Anonymity, build_anonymity, write_slug
 from experiments.models import ShareLink
 
 Response = TypeVar("Response", bound=HttpResponseBase)
@@ -40,7 +40,8 @@ def hide_names(get_response: Answer) -> Answer:
         hide = anonymity.hide_in_page if kind.startswith("text/html") else anonymity.hide
         _set_content(response, hide(text).encode("utf-8", "surrogateescape"))
         if "Content-Disposition" in response:
-            response["Content-Disposition"] = anonymity.hide(response["Content-Disposition"])
+            name = _leave_out_questions(response["Content-Disposition"], request.user)
+            response["Content-Disposition"] = anonymity.hide(name)
         return response
 
     return answered
@@ -72,6 +73,14 @@ def _list_links(user: Any) -> list[ShareLink]:
         return []
     links = ShareLink.objects.valid().filter(pk__in=user.links)
     return list(links.select_related("experiment__cluster", "table"))
+
+
+def _leave_out_questions(file_name: str, user: Any) -> str:
+    """Return a header's file name without the questions of what this reader's links open."""
+    for link in _list_links(user):
+        if slug := write_slug(link.row.question):
+            file_name = file_name.replace(f"-{slug}", "")
+    return file_name
 
 
 def _content(response: Any) -> bytes:

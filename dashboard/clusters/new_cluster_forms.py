@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 from django import forms
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
-from django.db.models import QuerySet
 
 from dashboard.form_styles import Styled
-from experiments.access.permissions import why_not_use_keys_of
 from experiments.clusters.cluster_updates import KNOWN_FACTS, propose_partition
+from experiments.clusters.jump_hosts import list_jump_hosts
 from experiments.execution import explain_partition_problem
 from experiments.models import Cluster, ClusterDraft, Credential, Partition, Runtime, User
 from experiments.models.cluster import MOST_POLL_SECONDS
@@ -62,14 +61,6 @@ def clean_new_name(text: str) -> str:
     if Cluster.objects.filter(name=name).exists():
         raise ValidationError("There is a cluster of this name already.")
     return name
-
-
-def list_jump_hosts(user: User) -> QuerySet[Cluster]:
-    """Return the clusters through which `user` may reach another one."""
-    rows = Cluster.objects.visible_to(user).filter(transport="ssh", recorded=False)
-    rows = rows.exclude(host_key="").exclude(credential=None)
-    usable = [row.pk for row in rows if not why_not_use_keys_of(user, row)]
-    return Cluster.objects.filter(pk__in=usable)
 
 
 class HostKeyForm(Styled, forms.Form):

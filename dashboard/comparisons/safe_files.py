@@ -12,7 +12,8 @@ from typing import Any, Protocol
 from django.core.serializers.json import DjangoJSONEncoder
 from django.http import HttpResponse, StreamingHttpResponse
 from django.utils.http import content_disposition_header
-from django.utils.text import slugify
+
+from experiments.access.anonymity import write_slug
 
 # A spreadsheet takes a text that begins like this for a formula, the wide forms too.
 FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -47,7 +48,7 @@ def make_file_name(
     has_question: bool = True,
 ) -> str:
     """Return a name of plain letters, whatever the question holds."""
-    question = slugify(subject.question)[:50].strip("-") if has_question else ""
+    question = write_slug(subject.question) if has_question else ""
     return "-".join(part for part in ("tare", subject.key, question, what) if part) + ending
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from django import forms
 from django.db import transaction
 
-from dashboard.form_styles import Styled
+from dashboard.form_styles import Styled, TextArea
 from experiments.access import audit
 from experiments.access.own_columns import OwnColumns
 from experiments.access.visibility_fields import VisibilityFields
@@ -28,7 +28,7 @@ class DataSetForm(OwnColumns, VisibilityFields, Styled, forms.ModelForm):  # typ
         model = DataSet
         fields = ("name", "description", "licence", "source", "visibility", "groups")
         widgets: ClassVar = {
-            "description": forms.Textarea(attrs={"rows": 3}),
+            "description": TextArea(attrs={"rows": 3}),
             "groups": forms.CheckboxSelectMultiple,
         }
 

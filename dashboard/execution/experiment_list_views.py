@@ -21,6 +21,7 @@ from dashboard.execution.experiment_columns import (
     choose_columns,
     draw_cells,
 )
+from dashboard.execution.run_columns import shorten
 from dashboard.lists import MOST_STUDIES, ExperimentFilter, make_listing, order_rows
 from dashboard.typed_requests import Request
 from experiments.access.permissions import filter_changeable
@@ -92,6 +93,15 @@ def list_matching_keys(request: Request, query: QueryDict) -> list[int]:
     rows = select_experiments(request, ExperimentFilter(request, query=query))
     ordered = order_rows(rows, F(path), path, descending=sort.startswith("-"))
     return list(ordered.values_list("pk", flat=True))
+
+
+def list_left_out(request: Request, query: QueryDict) -> list[str]:
+    """Return a sentence for each filter of an address that the list leaves out."""
+    filters = ExperimentFilter(request, query=query)
+    return [
+        f"The filter “{name}={shorten(query.get(name, ''))}” is left out: {errors[0]}"
+        for name, errors in filters.errors.items()
+    ]
 
 
 def send_experiments(keys: Sequence[int], query: QueryDict) -> StreamingHttpResponse:

@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.access.rights import get_editable
-from dashboard.form_styles import Styled
+from dashboard.form_styles import HiddenLines, Styled, TextArea
 from dashboard.typed_requests import Request
 from experiments.execution import labels
 from experiments.models import Experiment
@@ -21,7 +21,10 @@ MOST_OF_TAGS = Experiment.MOST_TAGS * (Experiment.LONGEST_TAG + 2)
 
 
 class LabelForm(Styled, forms.Form):
-    """Question, tags and notes of an experiment."""
+    """Question, tags and notes of an experiment.
+
+    What the page was opened with is sent back, so that only what was changed there is stored.
+    """
 
     question = forms.CharField(
         max_length=300, help_text="The plan that was launched keeps the question of then."
@@ -32,9 +35,21 @@ class LabelForm(Styled, forms.Form):
     notes = forms.CharField(
         required=False,
         max_length=Experiment.LONGEST_NOTES,
-        widget=forms.Textarea(attrs={"rows": 6}),
+        widget=TextArea(attrs={"rows": 6}),
         help_text="Visitors with a link see neither tags nor notes.",
     )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            field.show_hidden_initial, field.hidden_widget = True, HiddenLines
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        """Return what was changed on the page, by its name: others may have stored the rest."""
+        was_sent = any(f"initial-{name}" in self.data for name in self.fields)
+        names = self.changed_data if was_sent else self.fields
+        return {name: self.cleaned_data[name] for name in names}
 
     def clean_tags(self) -> list[str]:
         try:
@@ -54,7 +69,7 @@ def experiment_labels(request: Request, pk: int) -> HttpResponse:
     }
     form = LabelForm(request.POST or None, initial=now)
     if request.method == "POST" and form.is_valid():
-        labels.relabel(row, request.user, **form.cleaned_data)
+        labels.relabel(row, request.user, **form.changed)
         messages.success(request, "Saved.")
         return redirect(row)
     return render(request, "execution/labels.html", {"form": form, "experiment": row})

@@ -31,8 +31,9 @@ LOOKUPS = {"=": "exact", "!=": "exact", "~": "icontains"} | {
 SIGNS = {"!=": "≠", "<=": "≤", ">=": "≥", "~": "contains"}
 OPERATOR = re.compile("<=|>=|!=|=|<|>|~")
 OF_TEXTS, OF_NUMBERS = ("=", "!=", "~"), ("=", "!=", "<", "<=", ">", ">=")
-MOST_CONDITIONS = 20
-LONGEST_VALUE = 300
+MOST_CONDITIONS, MOST_PROBLEMS = 20, 10
+LONGEST_VALUE, LONGEST_KEY = 300, 300
+"""Characters of a value, and of a column's name."""
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 PREFIXES = {"T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "m": 1e-3, "µ": 1e-6, "u": 1e-6, "n": 1e-9}
 SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
@@ -110,6 +111,9 @@ def read_conditions(texts: Iterable[str], columns: Columns) -> tuple[list[Condit
         if len(conditions) == MOST_CONDITIONS:
             problems.append(f"A list has at most {MOST_CONDITIONS} filters; the rest is left out.")
             break
+        if len(problems) == MOST_PROBLEMS:
+            problems.append("The rest of the filters is left out.")
+            break
         try:
             conditions.append(_read(text, columns))
         except ValueError as error:
@@ -118,7 +122,7 @@ def read_conditions(texts: Iterable[str], columns: Columns) -> tuple[list[Condit
 
 
 def _read(text: str, columns: Columns) -> Condition:
-    for match in OPERATOR.finditer(text):
+    for match in OPERATOR.finditer(text, 0, LONGEST_KEY):
         if column := columns.get(text[: match.start()]):
             return make_condition(column, match[0], text[match.end() :], ("where", text))
     first = OPERATOR.search(text)

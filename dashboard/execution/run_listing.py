@@ -267,6 +267,8 @@ class RunList:
     conditions: list[Condition]
     sort: str
     problems: list[str]
+    left_out: list[str]
+    """The sentences of `problems` on filters: what they ask for is not left out of the list."""
     picked: frozenset[str] | None = None
     """The uids of the only runs of it; None for all."""
     experiment: int | None = None
@@ -278,9 +280,9 @@ class RunList:
 
     @property
     def tags(self) -> list[str]:
-        """Return the tags that the runs' experiments have, all of them."""
+        """Return the tags that the runs' experiments have, all of them: at most one too many."""
         tags = dict.fromkeys(tag.strip() for tag in self.query.getlist("tag"))
-        return [tag for tag in tags if tag][: Experiment.MOST_TAGS]
+        return [tag for tag in tags if tag][: Experiment.MOST_TAGS + 1]
 
     @property
     def archived(self) -> str:
@@ -355,11 +357,14 @@ def read_run_list(
     conditions, more_problems = read_conditions(query.getlist("where"), offered)
     older, older_problems = _read_older_filters(request.user, query, offered)
     sort = query.get("sort", USUAL_SORT)
-    problems += more_problems + older_problems
+    left_out = more_problems + older_problems
+    problems += left_out
     if offered.get(sort.removeprefix("-")) is None:
         problems.append(f"There is no column “{shorten(sort)}” to sort by.")
         sort = USUAL_SORT
-    return RunList(request.user, query, offered, columns, older + conditions, sort, problems)
+    return RunList(
+        request.user, query, offered, columns, older + conditions, sort, problems, left_out
+    )
 
 
 def _read_older_filters(

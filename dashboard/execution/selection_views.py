@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from django.contrib import messages
+from django.core.exceptions import BadRequest
 from django.http import HttpResponseBase, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -13,7 +14,11 @@ from django.views.decorators.http import require_POST
 
 from dashboard.access.rights import changeable_row
 from dashboard.comparisons.export_limit import send_within_limit
-from dashboard.execution.experiment_list_views import list_matching_keys, send_experiments
+from dashboard.execution.experiment_list_views import (
+    list_left_out,
+    list_matching_keys,
+    send_experiments,
+)
 from dashboard.execution.run_list_views import send_runs
 from dashboard.execution.run_listing import RunList, read_run_list
 from dashboard.lists import MOST_COMPARED, PICKED
@@ -24,13 +29,18 @@ from experiments.models import Experiment, Study
 from experiments.studies.study_members import NotPutIn, put_in
 
 LONGEST_UID = 100
+LONGEST_STATE = 12_300
+"""Characters of a list's state: servers take addresses of 4,100, whose signs may become three."""
 
 
 @require_POST
 def selected_experiments(request: Request) -> HttpResponseBase:
     """Do what was chosen with the selected experiments, or with all that the list shows."""
     query = _read_query(request)
-    keys = list_matching_keys(request, query) if "all" in request.POST else _read_keys(request)
+    takes_all = "all" in request.POST
+    if takes_all and (left_out := list_left_out(request, query)):
+        return _refuse_all(request, left_out, "experiments", query)
+    keys = list_matching_keys(request, query) if takes_all else _read_keys(request)
     if request.POST.get("action") in ("export", "compare"):
         keys = _keep_visible(request, keys)
         if keys and request.POST["action"] == "export":
@@ -42,6 +52,8 @@ def selected_experiments(request: Request) -> HttpResponseBase:
 def selected_runs(request: Request) -> HttpResponseBase:
     """Do what was chosen with the selected runs, or with their experiments."""
     run_list = _read_runs(request)
+    if run_list.left_out:
+        return _refuse_all(request, run_list.left_out, "runs", run_list.query)
     runs = run_list.runs.rows.order_by()
     if request.POST.get("action") == "export" and runs.exists():
         return send_within_limit(request, lambda: send_runs(run_list))
@@ -57,10 +69,27 @@ def selected_runs(request: Request) -> HttpResponseBase:
 
 
 def _read_query(request: Request) -> QueryDict:
-    """Return the state of the list in which something was selected, without its page."""
-    query = QueryDict(read_posted_text(request, "query").replace("%00", ""), mutable=True)
-    query.pop("page", None)
+    """Return the state of the list in which something was selected, without its page.
+
+    A NUL, which no address may have, is replaced after all is decoded.
+    """
+    text = read_posted_text(request, "query")
+    if len(text) > LONGEST_STATE:
+        raise BadRequest("No list has so long an address.")
+    query = QueryDict(mutable=True)
+    for name, values in QueryDict(text).lists():
+        if name != "page":
+            kept = [value.replace("\x00", "\ufffd") for value in values]
+            query.setlist(name.replace("\x00", "\ufffd"), kept)
     return query
+
+
+def _refuse_all(
+    request: Request, left_out: Sequence[str], page: str, query: QueryDict
+) -> HttpResponseBase:
+    """Do nothing to all that match, where a filter is not understood: it would be done to more."""
+    messages.error(request, f"Nothing was done to all that match. {' '.join(left_out)}")
+    return redirect(f"{reverse(page)}?{query.urlencode()}")
 
 
 def _read_keys(request: Request) -> list[int]:
@@ -83,7 +112,7 @@ def _read_runs(request: Request) -> RunList:
     picked = frozenset(text for text in texts if len(text) <= LONGEST_UID)
     # Those that fit the filters no longer were selected all the same.
     query = QueryDict("archived=all")
-    return replace(run_list, conditions=[], query=query, picked=picked)
+    return replace(run_list, conditions=[], left_out=[], query=query, picked=picked)
 
 
 def _act(request: Request, keys: Sequence[int], back: str) -> HttpResponseBase:

@@ -9,6 +9,7 @@ from typing import Any
 from django import forms
 from django.forms import BoundField
 
+from dashboard.form_styles import TextArea
 from experiments.models import Workload
 from experiments.planning.variants import CannotBeSwept, preview_workloads
 from runners.workloads import WORKLOADS
@@ -66,7 +67,7 @@ def add_sweep_fields(form: Any, workloads: Iterable[Workload]) -> None:
             required=False,
             max_length=LONGEST_SWEEP,
             initial=typed,
-            widget=forms.Textarea(
+            widget=TextArea(
                 attrs={
                     "rows": min(8, max(2, typed.count("\n") + 1)),
                     "class": "form-control",

@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 
-from dashboard.form_styles import Styled
+from dashboard.form_styles import Styled, TextArea
 from experiments.access.own_columns import OwnColumns
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.models import Study, User
@@ -19,7 +19,7 @@ class StudyForm(OwnColumns, VisibilityFields, Styled, forms.ModelForm):  # type:
         model = Study
         fields = ("name", "question", "notes", "visibility", "groups")
         widgets = {
-            "notes": forms.Textarea(attrs={"rows": 5}),
+            "notes": TextArea(attrs={"rows": 5}),
             "visibility": forms.RadioSelect,
             "groups": forms.CheckboxSelectMultiple,
         }

@@ -11,12 +11,14 @@ import hashlib
 import html
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from urllib.parse import quote
 
 from django.db import connection
 from django.db.models import Count, Max, Q
+from django.utils.text import slugify
 
 from experiments.access.machine_names import NODE_KEYS, compile_machine_pattern, number_machines
 from experiments.models import Credential, Event, Experiment, PublishedTable, User
@@ -24,6 +26,7 @@ from runners.code_copies import COMMIT, REPOSITORY
 
 SHORT = 3
 """Names of up to so many characters are replaced as whole words only: they occur in other words."""
+LONGEST_SLUG = 50
 NAME_KEYS = ("USER", "LOGNAME", "USERNAME", "SUDO_USER", "SLURM_JOB_USER", "SGE_O_LOGNAME")
 NOBODY = {"root", "nobody"}
 PATH_KEYS = ("HOME", "PWD", "OLDPWD", "TMPDIR", "SCRATCH", "WORK", "SGE_O_HOME", "SLURM_SUBMIT_DIR")
@@ -33,6 +36,11 @@ COMMON_DIRECTORIES |= {"/data", "/datasets", "/scratch", "/work", "/projects", "
 PEOPLES_DIRECTORIES = re.compile(
     r"(?:/[\w.+@-]+){0,8}?/(?:homes?|Users|users|scratch|work|workspace|projects?)/[\w.+@-]+"
 )
+
+LAST_LONG = 0xFB17
+_LONG = (letter for letter in map(chr, range(LAST_LONG + 1)) if len(letter.casefold()) > 1)
+LONG_LETTERS = re.compile(f"[{''.join(_LONG)}]")
+"""Letters that become several ones where case does not count, the last of them `LAST_LONG`."""
 
 
 class Anonymity:
@@ -100,9 +108,24 @@ class Anonymity:
         return re.compile("|".join(patterns), re.IGNORECASE) if patterns else None
 
     def _hide(self, text: str, pattern: re.Pattern[str] | None) -> str:
-        if pattern:
+        if pattern and LONG_LETTERS.search(text):
+            text = self._hide_in_folded(text, pattern)
+        elif pattern:
             text = pattern.sub(self._replacement, text)
         return PEOPLES_DIRECTORIES.sub("/directory", text)
+
+    def _hide_in_folded(self, text: str, pattern: re.Pattern[str]) -> str:
+        """Hide names in a text with letters such as ß, which `re` takes for no "ss".
+
+        They are found in the text without its case, and replaced in the text itself.
+        """
+        places = [place for place, letter in enumerate(text) for _ in letter.casefold()]
+        parts, end = [], 0
+        for match in pattern.finditer(text.casefold()):
+            start = max(places[match.start()], end)  # where two share a letter
+            parts += [text[end:start], self._replacement(match)]
+            end = places[match.end() - 1] + 1
+        return "".join([*parts, text[end:]])
 
     def _replacement(self, match: re.Match[str]) -> str:
         # Some letters are equal to two others for `re`, and to one of them for `casefold`.
@@ -116,16 +139,31 @@ SHOWN_ATTRIBUTES = re.compile(
 )
 
 
+def write_slug(question: str) -> str:
+    """Return a question as names of files have it: "mullers-node" for "Müller’s node?".
+
+    Names cannot be hidden in that, as they are spelled in another way, or cut.
+    """
+    return slugify(question)[:LONGEST_SLUG].strip("-")
+
+
 def _spellings(text: str) -> list[str]:
-    """Return the ways to write a text in plain text, HTML, JSON, addresses and LaTeX."""
-    latex = text.replace("_", r"\_")
+    """Return the ways to write a text in plain text, HTML, JSON, addresses and LaTeX.
+
+    Each with its accents as parts of letters, and as signs of their own.
+    """
+    forms = (text, unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text))
     spellings = (
-        text,
-        html.escape(text),
-        json.dumps(text)[1:-1],
-        quote(text),
-        quote(text, ""),
-        latex,
+        spelling
+        for form in dict.fromkeys(forms)
+        for spelling in (
+            form,
+            html.escape(form),
+            json.dumps(form)[1:-1],
+            quote(form),
+            quote(form, ""),
+            form.replace("_", r"\_"),
+        )
     )
     return list(dict.fromkeys(spellings))
 

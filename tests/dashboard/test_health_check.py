@@ -32,6 +32,8 @@ NOBODY_LISTENS = "redis://127.0.0.1:9/0"
 def test_the_page_names_both_servers(db: object, client: Client) -> None:
     answer = client.get("/healthz/")
     assert (answer.status_code, answer.content) == (200, b"database: ok\nvalkey: ok\n")
+    # What watches sites asks without the content.
+    assert client.head("/healthz/").status_code == 200
 
 
 def test_without_valkey_the_page_says_so_and_the_site_counts_as_well(

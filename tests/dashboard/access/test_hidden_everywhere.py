@@ -48,6 +48,7 @@ SECRETS = (
     *("node-of-grete", "login7.hpc.example.org", "forhlr2", "/gpfs/grete", "group-of-grete"),
     *("secret neighbour", "other-cluster"),
     *("git.example.org", "tools-of-the-lab", "0123456789ab"),
+    *("Müller", "muller"),  # as file names have it, which are made of the question
 )
 
 
@@ -61,14 +62,15 @@ def named() -> Experiment:
         orcid="0000-0002-1825-0097",
         role="researcher",
     )
-    row = launch(containers=2, owner=owner)
+    row = launch(containers=2, owner=owner, question="Is Müller’s node slow?")
     end_runs(row)
     key = CredentialFactory(owner=owner, user_name="ab1234")
     Cluster.objects.filter(pk=row.cluster_id).update(
         name="forhlr2", host="login7.hpc.example.org", work_directory="/gpfs/grete", credential=key
     )
+    helper = UserFactory(username="emmy_noether", first_name="Ida", last_name="Müller")
     copy: DataCopy = DataCopyFactory(cluster=row.cluster, path=PATH)
-    Workload.objects.update(data_set=copy.data_set, owner=UserFactory(username="emmy_noether"))
+    Workload.objects.update(data_set=copy.data_set, owner=helper)
     data = {"name": "digits", "digest": f"sha256:{'0' * 64}", "path": PATH, "proof": "hashes"}
     data["manifest"] = "/gpfs/grete/data/x.manifest"
     plan = Experiment.objects.values_list("plan", flat=True).get(pk=row.pk) or {}

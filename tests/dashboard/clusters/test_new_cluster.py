@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 from paramiko import ECDSAKey
@@ -238,6 +240,21 @@ class TestAddress:
         assert not ClusterDraft.objects.exists()
         client.post(reverse("cluster_new"), data | {"jump_host": mine.pk})
         assert ClusterDraft.objects.get().jump_host == mine
+
+    def test_many_jump_hosts_take_few_statements(self, client: Client, person: User) -> None:
+        """Forty in a row, and two that lead through one whose key is not theirs, in a circle."""
+        known = {"transport": "ssh", "host": "a.example.org", "host_key": KEY}
+        own, theirs = CredentialFactory(owner=person), CredentialFactory()
+        rows = [ClusterFactory(**known, credential=theirs)]
+        for credential in (own, *[own] * 41):
+            rows.append(ClusterFactory(**known, credential=credential, jump_host=rows[-1]))
+        Cluster.objects.filter(pk=rows[0].pk).update(jump_host=rows[2])
+        Cluster.objects.filter(pk=rows[3].pk).update(jump_host=None)
+        with CaptureQueriesContext(connection) as statements:
+            page = client.get(reverse("cluster_new"))
+        assert len(statements) <= 15
+        offered = {row.pk for row in page.context["form"].fields["jump_host"].queryset}
+        assert offered == {row.pk for row in rows[3:]}
 
     def test_a_person_has_so_many_drafts_at_most(self, client: Client, draft: ClusterDraft) -> None:
         many = range(cluster_drafts.MOST_DRAFTS - 1)

@@ -81,6 +81,40 @@ def test_labels_that_do_not_fit_are_refused_with_the_reason(
     assert (stored.question, stored.notes) == ("What?", "my <notes>")
 
 
+def test_notes_may_be_as_long_as_the_page_says(tagged: Experiment, as_owner: Client) -> None:
+    """A browser counts the end of a line as one character, and sends two."""
+    notes = ("a" * 99 + "\n") * 99 + "b" * 100
+    assert len(notes) == Experiment.LONGEST_NOTES
+    assert save(as_owner, tagged, notes=notes.replace("\n", "\r\n")).status_code == 302
+    tagged.refresh_from_db()
+    assert tagged.notes == notes
+
+
+def test_of_two_tabs_each_stores_what_was_changed_in_it(
+    tagged: Experiment, people: People, as_owner: Client
+) -> None:
+    Experiment.objects.filter(pk=tagged.pk).update(notes="one\ntwo")
+    page = as_owner.get(f"/experiments/{tagged.pk}/labels/").content
+    form: Any = BeautifulSoup(page, "html.parser").select_one("main form.panel")
+    shown = {field["name"]: field.get("value", "") for field in form.select("input[name]")}
+    shown |= {field["name"]: field.text.lstrip("\n") for field in form.select("textarea")}
+    shown = {name: text.replace("\n", "\r\n") for name, text in shown.items()}
+    labels.relabel(tagged, people.owner, notes="three")
+    assert as_owner.post(f"/experiments/{tagged.pk}/labels/", shown).status_code == 302
+    tagged.refresh_from_db()
+    assert tagged.notes == "three", "it was not changed on the page"
+    labels.add_tags(Experiment.objects.filter(pk=tagged.pk), people.owner, ["new"])
+    labels.relabel(tagged, people.owner, question="Why?")
+    address = f"/experiments/{tagged.pk}/labels/"
+    assert as_owner.post(address, shown | {"notes": "other\r\nnotes"}).status_code == 302
+    tagged.refresh_from_db()
+    assert (tagged.question, tagged.notes) == ("Why?", "other\nnotes")
+    assert tagged.tags == ["paper", "<b>a & b</b>", "new"]
+    assert as_owner.post(address, shown | {"tags": "", "notes": ""}).status_code == 302
+    tagged.refresh_from_db()
+    assert (tagged.question, tagged.tags, tagged.notes) == ("Why?", [], "")
+
+
 def test_only_who_may_change_an_experiment_labels_it(tagged: Experiment, people: People) -> None:
     other = people.client("other")
     assert save(other, tagged, tags="x").status_code == 403

@@ -169,7 +169,8 @@ def test_pages_of_a_sorted_list_hold_each_run_once(
     [
         ({"column": ["node", "metric.no_such"]}, "There is no column “metric.no_such”"),
         ({"sort": "-password"}, "There is no column “-password” to sort by"),
-        ({"where": "metric.no_such>1"}, "does not begin with a column"),
+        ({"where": "metric.no_such>1"}, "there is no column “metric.no_such”"),
+        ({"where": "nonsense"}, "does not begin with a column"),
         ({"where": "metric.step_time>fast"}, "compared with a number of s"),
         ({"where": "metric.step_time>nan"}, "compared with a number"),
         ({"where": "metric.step_time>" + "9" * 299}, ""),

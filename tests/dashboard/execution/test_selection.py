@@ -176,7 +176,14 @@ def test_selected_runs_are_sent_and_their_experiments_changed(
     assert Experiment.objects.exclude(archived_at=None).get() == own
 
 
-@pytest.mark.parametrize("query", ["%00", "q=%00", "sort=x&page=%ff", "q=" + "ä" * 100, "a=b;c"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("%00", "q=%00", "sort=x&page=%ff", "q=" + "ä" * 100, "a=b;c"),
+        # A NUL that is there only when "%00" is taken away.
+        *("q=%0%000", "tag=%0%000", "where=node=%0%000", "column=fact.package+%0%000", "%0%000=1"),
+    ],
+)
 def test_an_odd_state_of_the_list_breaks_nothing(
     query: str, mixed: dict[str, Experiment], as_owner: Client
 ) -> None:
@@ -185,3 +192,43 @@ def test_an_odd_state_of_the_list_breaks_nothing(
             answer = as_owner.post(address, {"action": "archive", "query": query, **fields})
             assert answer.status_code == 302
             assert as_owner.get(answer["Location"]).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("address", "query", "part"),
+    [
+        (EXPERIMENTS, "study=99999999", "study=99999999"),
+        (EXPERIMENTS, "cluster=99999999&mine=me", "cluster=99999999"),
+        (EXPERIMENTS, "q=" + "x" * 301, "q=xxx"),
+        (EXPERIMENTS, "state=odd", "state=odd"),
+        (RUNS, "where=metric.gone>5&mine=me", "metric.gone"),
+        (RUNS, "where=parameter.gone=5", "parameter.gone"),
+        (RUNS, "cluster=99999999", "cluster=99999999"),
+        (RUNS, "state=odd", "state=odd"),
+        (RUNS, "&".join(f"where=repeat!={n}" for n in range(100, 130)), "at most 20 filters"),
+    ],
+)
+@pytest.mark.parametrize("action", ["archive", "tag", "cancel", "export"])
+def test_what_is_done_to_all_that_match_is_not_done_where_a_filter_is_not_understood(
+    action: str, address: str, query: str, part: str, site: Site, people: People, as_owner: Client
+) -> None:
+    """Its study, its cluster or its metric may be gone since the list was shown: without the filter
+    it would be done to many more.
+    """
+    measured(site, people.owner, blocks=1)
+    text = act(as_owner, address, action, all="yes", query=query, tag="new")
+    assert "Nothing was done to all that match" in text
+    assert part in text
+    assert not Experiment.objects.exclude(archived_at=None).exists()
+    assert not Experiment.objects.exclude(tags=[]).exists()
+
+
+def test_a_state_that_no_address_has_is_refused_at_once(people: People, site: Site) -> None:
+    """Each comparison of a filter may be that after the column: tried all, it took minutes."""
+    client = people.client("owner")
+    for query in ("where=" + "<" * 1_000_000, "where=node=" + "<" * 1_000_000):
+        for address in (EXPERIMENTS, RUNS):
+            fields = {"action": "export", "query": query, "all": "yes"}
+            assert client.post(address, fields).status_code == 400
+    fields = {"action": "archive", "query": "where=" + "<" * 5_000, "all": "yes"}
+    assert "does not begin with a column" in act(client, RUNS, **fields)
