@@ -8,6 +8,7 @@ import io
 import json
 import tarfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -81,4 +82,6 @@ def write_index(channel: Path) -> None:
     async def index() -> None:
         await index_fs(channel)
 
-    asyncio.run(index())
+    # In a thread of its own: tests with a browser leave a loop of events in this one.
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, index()).result()

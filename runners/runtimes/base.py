@@ -15,6 +15,14 @@ CLEAN = (
     '${CUDA_VISIBLE_DEVICES+"CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES"} "$0" "$@"'
 )
 
+# A shell inside that waits for the program and returns how it ended, 128 + the signal if it was
+# killed. PRoot returns what the last process inside returned that was not killed: 0 for a program
+# that was killed after a child of its had ended well. So do udocker's R modes; F and S make 247 of
+# a kill, and Charliecloud 1 where it mounts a squashfs file itself.
+# Signals for the whole group are the program's to answer; remarks of shells are not its output.
+WAIT = 'trap : HUP INT QUIT TERM USR1 USR2; exec 9>&2 2>/dev/null; (exec "$@" 2>&9 9>&-); exit "$?"'
+WAITING = ("/bin/sh", "-c", WAIT, "wait")
+
 # Shared memory as on bare metal: by default a container has 64 MB.
 SHARED_MEMORY = "/dev/shm:/dev/shm"  # noqa: S108
 

@@ -1,6 +1,6 @@
 """Charliecloud: a folder or a squashfs file, started in a user namespace by one small program."""
 
-from runners.runtimes.base import Inside, Runtime
+from runners.runtimes.base import WAITING, Inside, Runtime
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -21,4 +21,5 @@ class Charliecloud(Runtime):
         command = [self.choose_executable(environment), "--write-fake"]
         command += ["--unset-env=*", f"--set-env=PATH={PATH}", f"--cd={inside.directory}"]
         command += [f"--bind={mount}" for mount in inside.list_mounts()]
-        return [*command, *environment.options, environment.image_path, "--"]
+        command += [*environment.options, environment.image_path, "--"]
+        return [*command, *WAITING] if environment.image_format == "squashfs" else command

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from runners.jobs import EnvironmentSpec
-from runners.runtimes.base import Inside, Runtime
+from runners.runtimes.base import WAITING, Inside, Runtime
 
 # Without a terminal, udocker 1.3.17's R modes lose output and end with 1 whatever happened. And
 # they write runc's configuration into the container's folder: two runs at once, on two nodes, would
@@ -47,13 +47,6 @@ for mount; do
         if mkdir "$path" 2>/dev/null; then printf '%s\\n' "$path"; fi
     done
 done"""
-
-# PRoot returns what the last process inside returned that was not killed: 0 for a program that was
-# killed after a child of its had ended well. So do the R modes, and F and S make 247 of a kill.
-# So a shell inside waits for the program and returns 128 + the signal, as everywhere else.
-# Signals for the whole group are the program's to answer; remarks of shells are not its output.
-WAIT = 'trap : HUP INT QUIT TERM USR1 USR2; exec 9>&2 2>/dev/null; (exec "$@" 2>&9 9>&-); exit "$?"'
-
 
 # A container of this machine's own shell, small enough to be copied for each mode. A mode works if
 # a program inside can write into a folder that was bound at its own path, as a run's is. (R modes
@@ -134,7 +127,7 @@ class UDocker(Runtime):
         command += ["--entrypoint=", f"--workdir={inside.directory}"]
         command += [f"--volume={mount}" for mount in inside.list_mounts()]
         command += [*environment.options, environment.image_path]
-        return [*command, "/bin/sh", "-c", WAIT, "wait"]
+        return [*command, *WAITING]
 
     def build_presence_command(self, environment: EnvironmentSpec) -> list[str]:
         return [self.choose_executable(environment), "inspect", "-p", environment.image_path]

@@ -226,7 +226,7 @@ def test_a_scheduler_that_does_not_answer_changes_nothing(cluster):
 
 def test_the_time_limit_is_named(cluster):
     """The administrator brings its end forward: limits are whole minutes, looked at every 30 s."""
-    job = cluster.job(cluster.program(WAITS), cluster.program("true"))
+    job = cluster.job(cluster.program(WAITS), cluster.program(WAITS))
     job_id = cluster.begun(job)
     cluster.lab.execute(["scontrol", "update", f"jobid={job_id}", "endtime=now+1"])
     record = cluster.finished(job, job_id)
@@ -235,4 +235,7 @@ def test_the_time_limit_is_named(cluster):
         f"sacct: TIMEOUT 0:0, {record.journal[0]['node']}",
     )
     assert "terminated" in [line["event"] for line in record.journal]
-    assert [run.exit_code for run in record.runs.values()] == [143, None]
+    first, second = (run.exit_code for run in record.runs.values())
+    assert first == 143
+    # Slurm signals one process after another: the next program may begin before the script's turn.
+    assert second in (None, 143)

@@ -59,12 +59,15 @@ def read_packages(root: Path, work: Path) -> dict[str, str]:
         (payload / name).parent.mkdir(exist_ok=True)
         (payload / name).write_bytes(content)
     script = (payload / "software.sh").read_text()
-    for place in ("/var/lib/", "/lib/apk", "/usr/lib/"):
+    for place in ("/var/lib/rpm", "/usr/lib/sysimage/rpm"):
         script = script.replace(f" {place}", f" {root}{place}")
+    script = script.replace('"$root" = /', '-n "$root"')  # this rpm is of that system
     (payload / "software.sh").write_text(script)
     prefix = str(work / "inside")
     path = {"PATH": f"{root}/bin:/usr/bin:/bin"}
-    subprocess.run(["/bin/sh", payload / "software.sh", prefix, "sh"], check=True, env=path)
+    subprocess.run(
+        ["/bin/sh", payload / "software.sh", prefix, str(root), "sh"], check=True, env=path
+    )
     output = work / "result.json"
     reader = [sys.executable, payload / "software_files.py", prefix, "--output", output]
     subprocess.run(reader, check=True)

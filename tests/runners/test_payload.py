@@ -34,7 +34,7 @@ def test_only_the_programs_travel() -> None:
         "adopt.py", "bounded.py", "build_failures.py", "podman_build.py", "own_tree.py",
         "conda_install.py", "launchers.py", "tree_paths.py",
         "code_archive.py", "code_fetch.py", "code_tree.py", "strict_tar.py", "xz_stream.py",
-        "page_cache.py", "resumed.py",
+        "own_checkpoints.py", "page_cache.py", "resumed.py",
     }  # fmt: skip
 
 

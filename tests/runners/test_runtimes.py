@@ -10,10 +10,10 @@ import pytest
 
 from runners.jobs import EnvironmentSpec
 from runners.runtimes import RUNTIMES, Inside, Runtime
-from runners.runtimes.base import CLEAN
+from runners.runtimes.base import CLEAN, WAIT, WAITING
 from runners.runtimes.docker import AS_THE_USER
 from runners.runtimes.enroot import START_IN
-from runners.runtimes.udocker import ALONE, WAIT
+from runners.runtimes.udocker import ALONE
 from tests.runners.golden_scripts import FOLDER, block, typical
 
 DOCS = (Path(__file__).parents[2] / "docs" / "runtimes.md").read_text()
@@ -241,7 +241,11 @@ def test_every_runtime_says_how_to_ask_for_its_version():
 def wait_for(*program: str) -> subprocess.CompletedProcess[str]:
     """Start a program as udocker does: by a shell that waits for it."""
     return subprocess.run(
-        ["/bin/sh", "-c", WAIT, "wait", *program], capture_output=True, text=True, check=False
+        # Whoever starts the tests in the background has them ignore some signals.
+        ["env", "--default-signal", *WAITING, *program],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
