@@ -155,6 +155,8 @@ def test_code_of_an_archive_and_of_a_commit_is_measured_up_to_verdicts(
     assert verdicts, "five repeats are enough for one"
     assert verdicts <= VERDICTS, verdicts
 
+    paths = [row.path for row in copies.values()]
+    run_there(registered, 'for path; do [ -d "$path" ] || exit; done', *paths)
     for row in copies.values():
         workload = archived if row.archive_id else fetched
         page = researcher.get("workload", workload.pk)
@@ -162,4 +164,4 @@ def test_code_of_an_archive_and_of_a_commit_is_measured_up_to_verdicts(
     alive = Operation.objects.exclude(state__in=Operation.FINAL)
     tick_until(registered, lambda: not alive.exists(), seconds=200)
     assert not CodeCopy.objects.exists()
-    run_there(registered, '[ -z "$(ls "$1")" ]', f"{registered.work_directory}/code")
+    run_there(registered, 'for path; do [ ! -e "$path" ] || exit; done', *paths)

@@ -206,7 +206,8 @@ def test_a_program_that_is_killed_is_known_to_be_in_every_runtime(cluster, envir
     for run in job.runs:
         ran = record.runs[run.uid]
         assert (ran.exit_code, ran.failure) == (137, ""), run.environment.label
-        assert ran.output_tail.strip() == "killed now", run.environment.label
+        # Podman may warn of the machine's control groups, too.
+        assert "killed now" in ran.output_tail.splitlines(), run.environment.label
 
 
 def test_one_container_of_udocker_starts_on_many_nodes_at_once(cluster, environments):
