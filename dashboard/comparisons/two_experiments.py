@@ -102,8 +102,9 @@ class TwoExperiments:
 
     @property
     def unpaired_environments(self) -> list[str]:
-        """Return the names of the environments that one side alone has."""
-        return [_join(names) for names in self.environments if not all(names)]
+        """Return the names of the environments that one side alone has, the last one apart."""
+        names = [_join(names) for names in self.environments if not all(names)]
+        return [", ".join(names[:-1]), names[-1]] if len(names) > 2 else names
 
     @property
     def metrics(self) -> set[str]:
@@ -277,8 +278,12 @@ def _pair_workloads(left: Iterable[Workload], right: Iterable[Workload]) -> list
     for names in _pair_names(sorted(left_rows), sorted(right_rows)):
         if not all(names):
             continue
+        pair = (left_rows[names[0]], right_rows[names[1]])
         texts = []
-        for row in (left_rows[names[0]], right_rows[names[1]]):
+        for row in pair:
+            if pair[0].kind != pair[1].kind:  # each kind has parameters of its own
+                texts.append({"kind": row.kind})
+                continue
             settings = describe_workload(row)
             both = (*settings.differing, *settings.others)
             texts.append({"kind": row.kind} | {setting.label: setting.value for setting in both})

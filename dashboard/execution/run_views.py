@@ -71,12 +71,14 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
     if are_names_hidden(request.user):
         content = leave_out_checkouts(content)
     seen = len(drawn) if len(drawn) <= MOST_TRACES else FIRST_TRACES
+    parameters = describe_parameters(row.spec.get("workload", {}))
     context = {
         "run": row,
         "experiment": row.experiment,
         "mark": mark,
         "search_text": search_text,
-        "parameters": describe_parameters(row.spec.get("workload", {})),
+        "parameters": parameters,
+        "unset_parameters": [name for name, text in parameters if text == "none"],
         "facts": search_facts(content, search_text),
         "record": describe_record_panel(row, content),
         "measurements": list_measurements(row),

@@ -268,6 +268,22 @@ class CommandForm(WorkloadForm):
         return [self[parameter.name] for parameter in SEVERAL_JOBS]
 
     @property
+    def gpu_fields(self) -> list[BoundField]:
+        return [self["batch"], self["processes"]]
+
+    @property
+    def folded_groups(self) -> set[str]:
+        """Return the groups of fields that are seldom filled in and hold nothing but defaults."""
+        groups = {"code": self.code_fields, "gpus": self.gpu_fields, "jobs": self.job_fields}
+        folded = {name for name, fields in groups.items() if not any(map(self._is_filled, fields))}
+        return folded - ({"code"} if self["code_file"].errors else set())
+
+    def _is_filled(self, field: BoundField) -> bool:
+        """Return whether a parameter's field has a problem or another value than the default."""
+        default = next(row.default for row in self.kind.parameters if row.name == field.name)
+        return bool(field.errors) or str(field.value() or "") not in ("", str(default))
+
+    @property
     def ready_groups(self) -> list[tuple[str, list[tuple[str, Ready]]]]:
         """Return the known programs that the form can begin with, by what they measure."""
         return list(group_commands())

@@ -43,7 +43,7 @@ def _reported_by(workloads: Iterable[Workload]) -> dict[str, Metric]:
 
 
 def _named(metric: Metric) -> tuple[str, str]:
-    return metric.name, f"{metric.name}: {metric.label.lower()}"
+    return metric.name, f"{metric.name}: {metric.label[:1].lower()}{metric.label[1:]}"
 
 
 def list_analysis_choices() -> list[tuple[int, str]]:

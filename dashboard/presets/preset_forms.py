@@ -140,6 +140,11 @@ class PresetForm(ScriptFields, Styled, forms.Form):
         names = (REPOSITORY, COMMIT, CODE_FILE)
         return [self[name] for name in names] if SCRIPT_FOLDER in self.fields else []
 
+    @property
+    def has_script_fields_filled(self) -> bool:
+        """Return whether one of these fields has a value or a problem, so that it must be seen."""
+        return any(field.errors or field.value() for field in self.script_fields)
+
     def save(self) -> Experiment | None:
         """Create the draft; None, with an error at the form, if a kind refuses its parameters."""
         asked = self.cleaned_data

@@ -177,9 +177,15 @@ def _count_states(
     return counts
 
 
+class WaitingReason(str):
+    """Why jobs wait, as a sentence; `before` is the experiment that it names, if it names one."""
+
+    before: int | None = None
+
+
 def explain_waiting(
     experiment: Experiment, jobs: Mapping[str, int], reader: User | AnonymousUser
-) -> list[str]:
+) -> list[WaitingReason]:
     """Return why jobs of a launched experiment have not started, a sentence for each queue.
 
     Of other experiments only those are named that `reader` may view.
@@ -189,9 +195,9 @@ def explain_waiting(
     if (planned := jobs.get(Job.State.PLANNED, 0)) and not experiment.paused_at:
         sentences.append(_describe_own_queue(experiment, planned, reader))
         if experiment.spreads_nodes:
-            sentences.append(ONE_AFTER_THE_OTHER)
+            sentences.append(WaitingReason(ONE_AFTER_THE_OTHER))
     if jobs.get(Job.State.QUEUED) and experiment.cluster.is_by_hand:
-        sentences.append(_describe_carried(experiment, jobs[Job.State.QUEUED]))
+        sentences.append(WaitingReason(_describe_carried(experiment, jobs[Job.State.QUEUED])))
     elif jobs.get(Job.State.QUEUED):
         queued = experiment.jobs.filter(state=Job.State.QUEUED).order_by()
         counted = queued.values_list("scheduler_state").annotate(
@@ -205,7 +211,7 @@ def explain_waiting(
             if first:
                 which = "it" if count == 1 else "the first of them"
                 sentence += f" {label} expects to start {which} at {first:%Y-%m-%d %H:%M} UTC."
-            sentences.append(sentence)
+            sentences.append(WaitingReason(sentence))
     return sentences
 
 
@@ -214,7 +220,9 @@ def _describe_carried(experiment: Experiment, count: int) -> str:
     return f"{_jobs(count)} {verb} to be carried to {experiment.cluster} by hand, or for results."
 
 
-def _describe_own_queue(experiment: Experiment, planned: int, reader: User | AnonymousUser) -> str:
+def _describe_own_queue(
+    experiment: Experiment, planned: int, reader: User | AnonymousUser
+) -> WaitingReason:
     """Return a sentence on whose jobs are sent before them, and why none of them is sent yet."""
     cluster = experiment.cluster
     waiting = cluster.jobs.filter(state=Job.State.PLANNED, experiment__paused_at=None)
@@ -224,14 +232,17 @@ def _describe_own_queue(experiment: Experiment, planned: int, reader: User | Ano
     earlier = dict(before.order_by().values_list("experiment").annotate(count=Count("pk")))
     of_others = others.exclude(of_owner).count()
     queue = f"{_jobs(planned)} in Tare’s own queue"
+    first = _find_first(earlier, reader)
     if earlier:
         queue += f", behind {_jobs(sum(earlier.values()))} of the same owner"
-        queue += _name_experiments(earlier, reader)
+        queue += _name_experiments(first, len(earlier) - 1)
     if of_others:
         queue += f", in turns with {_jobs(of_others)} of other people"
-    if hold := explain_hold(experiment):
-        return f"{queue}: {hold}."
-    return f"{queue}, to be sent at the next visit to {cluster}."
+    hold = explain_hold(experiment)
+    end = f": {hold}." if hold else f", to be sent at the next visit to {cluster}."
+    reason = WaitingReason(queue + end)
+    reason.before = first and first[0]
+    return reason
 
 
 def explain_hold(experiment: Experiment) -> str:
@@ -262,17 +273,22 @@ def explain_hold(experiment: Experiment) -> str:
     return "; ".join(hold.text for hold in holds)
 
 
-def _name_experiments(keys: Collection[int], reader: User | AnonymousUser) -> str:
-    """Return the first of these that `reader` may view, in brackets, and how many others there are.
+def _find_first(keys: Collection[int], reader: User | AnonymousUser) -> tuple[int, str] | None:
+    """Return the first of these experiments that `reader` may view: its key and its question.
 
-    Return "" if all are hidden from the reader: a question may be as private as its answer.
+    None if all are hidden from the reader: a question may be as private as its answer.
     """
+    if not keys:
+        return None
     readable = Experiment.objects.visible_to(reader).filter(pk__in=keys)
-    question = readable.order_by("launched_at", "pk").values_list("question", flat=True).first()
-    if question is None:
+    return readable.order_by("launched_at", "pk").values_list("pk", "question").first()
+
+
+def _name_experiments(first: tuple[int, str] | None, more: int) -> str:
+    """Return the first experiment's question in brackets, and how many others there are."""
+    if first is None:
         return ""
-    more = len(keys) - 1
-    return f" (“{question}”" + (f" and {more} more experiment{'s' * (more > 1)})" if more else ")")
+    return f" (“{first[1]}”" + (f" and {more} more experiment{'s' * (more > 1)})" if more else ")")
 
 
 def _jobs(count: int) -> str:

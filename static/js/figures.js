@@ -25,12 +25,13 @@
       button.addEventListener("click", () => ask(image, true));
       note.append(" ", button);
     }
-    image.closest("picture").after(note);
+    // Above it: below, a tall figure would leave the sentence out of sight.
+    image.closest("picture").before(note);
   }
 
   function forget(image) {
-    const next = image.closest("picture").nextElementSibling;
-    if (next?.classList.contains("figure-waits")) next.remove();
+    const previous = image.closest("picture").previousElementSibling;
+    if (previous?.classList.contains("figure-waits")) previous.remove();
   }
 
   // Ask until the file is there, then have the picture take it. A little more or less than the pause

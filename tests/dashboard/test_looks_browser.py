@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.dashboard.conftest import Open, People, Site, measured
@@ -76,6 +76,8 @@ def test_lists_on_a_phone_hide_no_column(
     ):
         open_page(address)
         assert page.locator("main table.as-cards").count(), address
+        if address == "/compare/":  # verdicts come when their row is seen
+            expect(page.locator(".brief").first).to_be_visible()
         assert page.evaluate(WIDER) == [], address
 
 

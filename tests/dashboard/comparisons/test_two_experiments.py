@@ -177,6 +177,9 @@ def test_drafts_imports_and_other_metrics_have_their_page(
         values = {site.bare: 1.0 + repeat / 10, site.container: 2.0 + repeat / 10}
         block(other, repeat, values, metric="import_time", workload=workload)
     page = show(as_owner, two[0], other)
+    facts = {row.th.text.strip() for row in page.select("#facts tbody tr")}
+    of_workloads = {name for name in facts if name.startswith("blas small / startup")}
+    assert of_workloads == {"blas small / startup: kind"}, "parameters of other kinds are no pairs"
     names = [" ".join(part.text.split()) for part in page.select(".two-results .group")]
     assert names[0].startswith("blas small, 1x1")
     assert names[-1].startswith("startup, 1x1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -72,6 +73,22 @@ def test_the_form_shows_an_example_and_links_to_its_document(as_owner: Client) -
     assert 'placeholder="{python} train.py --epochs 3"' in page
     assert 'href="/docs/bring-your-own-benchmark/"' in page
     assert "bring-your-own" not in as_owner.get(f"{NEW[:-7]}blas").content.decode()
+
+
+def list_folded(page: str) -> list[str]:
+    """Return the headings of the groups of fields that are folded."""
+    return re.findall(r'<details class="group">\s*<summary>(.+?) <small>', page)
+
+
+def test_groups_that_hold_only_defaults_are_folded(as_owner: Client) -> None:
+    address = f"{reverse('workload_new')}?kind=command"
+    groups = ["Its code", "On several GPUs", "Several jobs for one run"]
+    assert list_folded(as_owner.get(address).content.decode()) == groups
+    page = as_owner.post(address, {"name": "", "segments": "3", "code_commit": "1"})
+    assert list_folded(page.content.decode()) == ["On several GPUs"]
+    wrong = SimpleUploadedFile("code.zip", b"no archive")
+    page = as_owner.post(address, {"name": "", "code_file": wrong})
+    assert list_folded(page.content.decode()) == groups[1:]
 
 
 def test_editing_keeps_replaces_and_leaves_out_files(as_owner: Client) -> None:

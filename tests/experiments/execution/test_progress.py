@@ -14,7 +14,13 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.execution.progress import Status, derive_status, explain_waiting, measure_progress
+from experiments.execution.progress import (
+    Status,
+    WaitingReason,
+    derive_status,
+    explain_waiting,
+    measure_progress,
+)
 from experiments.models import Cluster, Experiment, Job, Run
 from tests.factories import JobFactory, LaunchedFactory, OperationFactory, RunFactory, UserFactory
 
@@ -162,6 +168,7 @@ def test_the_place_in_tares_queue_is_behind_what_its_owner_launched_before(
         " turns with 1 job of other people"
     )
     assert words.endswith(f"to be sent at the next visit to {waiting.cluster}.")
+    assert words.before == earlier.pk, "the page links to it"
     first = LaunchedFactory(**own, launched_at=waiting.launched_at - 2 * hour)
     JobFactory(experiment=first, state="planned")
     (words,) = explain_waiting(waiting, {"planned": 2}, waiting.owner)
@@ -182,13 +189,14 @@ def test_the_question_of_an_earlier_experiment_is_told_to_its_readers_only(
     JobFactory(experiment=hidden, state="planned")
     colleague, visitor = UserFactory(), AnonymousUser()
 
-    def explain(reader: Any) -> str:
+    def explain(reader: Any) -> WaitingReason:
         (words,) = explain_waiting(waiting, {"planned": 2}, reader)
         return words
 
     assert "behind 1 job of the same owner (“Secret?”)," in explain(waiting.owner)
     for reader in (colleague, visitor):
         assert "behind 1 job of the same owner, to be sent" in explain(reader)
+        assert explain(reader).before is None
     shared = LaunchedFactory(**own, visibility="members", launched_at=waiting.launched_at - hour)
     JobFactory(experiment=shared, state="planned")
     named = f"behind 2 jobs of the same owner (“{shared.question}” and 1 more experiment),"
