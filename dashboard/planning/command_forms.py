@@ -274,7 +274,8 @@ class CommandForm(WorkloadForm):
     @property
     def folded_groups(self) -> set[str]:
         """Return the groups of fields that are seldom filled in and hold nothing but defaults."""
-        groups = {"code": self.code_fields, "gpus": self.gpu_fields, "jobs": self.job_fields}
+        code = [*self.code_fields, self[ARCHIVE]]
+        groups = {"code": code, "gpus": self.gpu_fields, "jobs": self.job_fields}
         folded = {name for name, fields in groups.items() if not any(map(self._is_filled, fields))}
         return folded - ({"code"} if self["code_file"].errors else set())
 

@@ -11,7 +11,7 @@ from dashboard.form_styles import Styled
 from dashboard.planning.plan_suggestions import choose_cluster
 from dashboard.presets.script_fields import CODE_FILE, SCRIPT_FOLDER, ScriptFields
 from dashboard.typed_requests import parse_whole_number
-from experiments.code_copies.archives import COMMIT, REPOSITORY
+from experiments.code_copies.archives import ARCHIVE, COMMIT, REPOSITORY
 from experiments.models import Cluster, Environment, Experiment, User, Workload
 from experiments.presets import LAPTOP, Preset, Size
 from experiments.presets.preset_drafts import (
@@ -143,7 +143,8 @@ class PresetForm(ScriptFields, Styled, forms.Form):
     @property
     def has_script_fields_filled(self) -> bool:
         """Return whether one of these fields has a value or a problem, so that it must be seen."""
-        return any(field.errors or field.value() for field in self.script_fields)
+        fields = [*self.script_fields, self[ARCHIVE]] if self.script_fields else []
+        return any(field.errors or field.value() for field in fields)
 
     def save(self) -> Experiment | None:
         """Create the draft; None, with an error at the form, if a kind refuses its parameters."""
