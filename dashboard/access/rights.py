@@ -73,20 +73,20 @@ def filter_readable_rows(user: Any, keys: Mapping[Any, Iterable[int]]) -> set[tu
     """
     if not user.is_authenticated:
         return set()
-    wanted = [(model, set(own)) for model, own in keys.items()]
+    keys_of_models = [(model, set(own)) for model, own in keys.items()]
     selected = [
         model.objects.visible_to(user)
         .filter(pk__in=own)
         .order_by()
         .annotate(place=Value(place))
         .values_list("place", "pk")
-        for place, (model, own) in enumerate(wanted)
+        for place, (model, own) in enumerate(keys_of_models)
         if own
     ]
     if not selected:
         return set()
     found = selected[0].union(*selected[1:], all=True)
-    return {(wanted[place][0], pk) for place, pk in found}
+    return {(keys_of_models[place][0], pk) for place, pk in found}
 
 
 def get_readable(request: OpenRequest, pk: int, *, with_plan: bool = False) -> Experiment:

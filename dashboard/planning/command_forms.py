@@ -18,6 +18,7 @@ from dashboard.planning.pattern_matches import PatternMatches, try_patterns
 from dashboard.planning.sent_files import (
     Sending,
     keep_known_files,
+    keep_sent_archive,
     list_files_sent_before,
     list_known_files,
     make_key,
@@ -29,10 +30,8 @@ from experiments.code_copies.archives import (
     COMMIT,
     LARGEST_MB,
     REPOSITORY,
-    NotKept,
     explain_missing_file,
     find_kept,
-    keep_archive,
 )
 from experiments.models import CodeArchive, SentFile, User, Workload
 from experiments.planning.closed_sums import is_closed_archive
@@ -208,17 +207,7 @@ class CommandForm(WorkloadForm):
 
     def clean_code_file(self) -> CodeArchive | None:
         """Keep the archive, so that nobody has to choose it again; raises ValidationError."""
-        file = self.cleaned_data.get("code_file")
-        if not file:
-            return None
-        try:
-            row = keep_archive(file.chunks(), str(file.name))
-        except NotKept as refusal:
-            raise ValidationError(str(refusal)) from None
-        data: Any = self.data
-        self.data = data.copy()  # the form that is shown again names it
-        self.data[ARCHIVE] = row.sha256  # type: ignore[index]
-        return row
+        return keep_sent_archive(self, self.cleaned_data.get("code_file"))
 
     def parameters_from(self, cleaned: dict[str, Any]) -> dict[str, Any]:
         # The problems of a row are shown beside it.

@@ -1,4 +1,4 @@
-"""The files that a form of `command` lists as sent: those of users, and of known programs."""
+"""What a form of `command` has been sent: files of users, of known programs, and an archive."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django import forms
+from django.core.exceptions import ValidationError
+from django.core.files import File
 from django.core.signing import Signer
 
-from experiments.models import SentFile, User
+from experiments.code_copies.archives import ARCHIVE, NotKept, keep_archive
+from experiments.models import CodeArchive, SentFile, User
 from experiments.planning.closed_sums import find_closed_files
 from experiments.presets.commands import SENT
 from runners.workloads.given import MOST_FILES, why_no_file_name
@@ -40,6 +44,23 @@ def list_files_sent_before(data: Any, user: User) -> list[Sending]:
     return list_known_files(
         {name: sha256 for name, sha256 in files.items() if sha256 not in closed}
     )
+
+
+def keep_sent_archive(form: forms.BaseForm, file: File[bytes] | None) -> CodeArchive | None:
+    """Keep an archive of code, and name it in the form that is shown again; None without a file.
+
+    Raises ValidationError where it is no archive that can be kept.
+    """
+    if not file:
+        return None
+    try:
+        row = keep_archive(file.chunks(), str(file.name))
+    except NotKept as refusal:
+        raise ValidationError(str(refusal)) from None
+    data: Any = form.data
+    form.data = data.copy()
+    form.data[ARCHIVE] = row.sha256  # type: ignore[index]
+    return row
 
 
 def make_key(sha256: str, user: User) -> str:

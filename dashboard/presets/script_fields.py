@@ -6,17 +6,15 @@ import re
 from typing import Any
 
 from django import forms
-from django.core.exceptions import ValidationError
 
 from dashboard.planning.command_forms import KNOWN_ARCHIVE
+from dashboard.planning.sent_files import keep_sent_archive
 from experiments.code_copies.archives import (
     ARCHIVE,
     COMMIT,
     LARGEST_MB,
     REPOSITORY,
-    NotKept,
     find_kept,
-    keep_archive,
     list_paths,
 )
 from experiments.models import CodeArchive, User
@@ -77,17 +75,7 @@ class ScriptFields(forms.Form):
 
     def clean_code_file(self) -> CodeArchive | None:
         """Keep the archive, so that nobody has to choose it again; raises ValidationError."""
-        file = self.cleaned_data.get(CODE_FILE)
-        if not file:
-            return None
-        try:
-            row = keep_archive(file.chunks(), str(file.name))
-        except NotKept as refusal:
-            raise ValidationError(str(refusal)) from None
-        data: Any = self.data
-        self.data = data.copy()  # the form that is shown again names it
-        self.data[ARCHIVE] = row.sha256  # type: ignore[index]
-        return row
+        return keep_sent_archive(self, self.cleaned_data.get(CODE_FILE))
 
     def read_script(self, cleaned: dict[str, Any]) -> ScriptPlace | None:
         """Return where the script lies, after its fields are clean; None where they are wrong."""

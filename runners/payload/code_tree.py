@@ -161,7 +161,7 @@ def list_all_paths(members: Dict[bytes, Member]) -> List[str]:
 
 
 def list_paths(members: Dict[bytes, Member]) -> List[str]:
-    """Return all paths where they are few enough to be told; else nothing."""
+    """Return all paths where they are few enough to be kept; else nothing."""
     paths = list_all_paths(members)
     is_short = len(paths) <= MOST_PATHS and sum(map(len, paths)) <= LONGEST_PATHS
     return paths if is_short else []

@@ -29,8 +29,6 @@ from tests.lab.test_without_python import VERDICTS
 
 __all__ = ["researcher"]
 
-__all__ = ["researcher"]
-
 pytestmark = [pytest.mark.lab, pytest.mark.thorough]
 
 FORMS = {
