@@ -21,7 +21,7 @@ from dashboard.api.problems import Problem
 from dashboard.api.requests import ApiRequest
 from dashboard.api.run_routes import find_run
 from dashboard.execution.run_columns import shorten
-from dashboard.execution.run_listing import RunsInOrder
+from dashboard.execution.run_order import RunsInOrder
 from dashboard.lists import RowGone
 from dashboard.typed_requests import parse_whole_number
 from experiments.models import Experiment, Measurement, Run, Series

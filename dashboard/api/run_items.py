@@ -11,7 +11,7 @@ from ninja import Schema
 
 from dashboard.comparisons.safe_files import make_json_number
 from dashboard.execution.run_columns import Column
-from dashboard.execution.run_listing import Value
+from dashboard.execution.run_order import Value
 from experiments.models import Measurement
 
 READ_COLUMNS = (

@@ -26,7 +26,8 @@ from dashboard.api.run_items import (
 from dashboard.api.tokens import READ
 from dashboard.comparisons.safe_files import make_json_number
 from dashboard.execution.run_columns import OWN, Columns
-from dashboard.execution.run_listing import RunsInOrder, read_rows, read_run_list
+from dashboard.execution.run_listing import read_run_list
+from dashboard.execution.run_order import RunsInOrder, read_rows
 from experiments.models import Experiment, Run
 
 router = Router(tags=["Runs"])

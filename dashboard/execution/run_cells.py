@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import Truncator
 
 from dashboard.execution.run_columns import Column
-from dashboard.execution.run_listing import Row, Value
+from dashboard.execution.run_order import Row, Value
 from dashboard.templatetags.states import run_state
 from dashboard.templatetags.tare import state, when
 from experiments.models import Run

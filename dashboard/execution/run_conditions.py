@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import Exists, F, Func, OuterRef, Q, QuerySet, TextField
-from django.db.models.fields.json import KeyTextTransform
+from django.db.models import Q
 from django.utils import timezone
 
-from dashboard.execution.run_columns import PARAMETERS, Column, Columns, shorten
-from experiments.models import Measurement, Run
+from dashboard.execution.run_columns import Column, Columns, shorten
+from experiments.models import Run
 from experiments.statistics import numbers
 
 LOOKUPS = {"=": "exact", "!=": "exact", "~": "icontains"} | {
@@ -146,9 +145,10 @@ def make_condition(
     if operator not in allowed or (not value and operator not in ("=", "!=")):
         signs = [SIGNS.get(sign, sign) for sign in allowed]
         raise ValueError(f"{column.label} is compared by {numbers.listed(signs)}, with a value")
+    parse = PARSERS[column.kind]
     if column.kind == "parameter" and operator in ("<", "<=", ">", ">="):
-        _parse_quantity(column, value)
-    return Condition(column, operator, value, PARSERS[column.kind](column, value), query)
+        parse = _parse_quantity
+    return Condition(column, operator, value, parse(column, value), query)
 
 
 def list_operators(column: Column) -> tuple[str, ...]:
@@ -252,72 +252,3 @@ PARSERS: dict[str, Callable[[Column, str], Any]] = {
     "time": _parse_time,
     "parameter": _parse_parameter,
 }
-
-
-def apply_conditions(rows: QuerySet[Run], conditions: Iterable[Condition]) -> QuerySet[Run]:
-    """Return the runs that fulfil all conditions."""
-    for number, condition in enumerate(conditions):
-        if condition.column.kind == "metric":
-            rows = _filter_by_metric(rows, condition)
-        elif condition.column.kind == "parameter":
-            rows = _filter_by_parameter(rows, condition, f"condition_{number}")
-        else:
-            rows = _filter_by_value(rows, condition, f"condition_{number}")
-    return rows
-
-
-def _filter_by_metric(rows: QuerySet[Run], condition: Condition) -> QuerySet[Run]:
-    measured = Measurement.objects.filter(run=OuterRef("pk"), metric=condition.column.name)
-    if not condition.value:
-        return rows.filter(Exists(measured) if condition.operator == "!=" else ~Exists(measured))
-    measured = measured.filter(condition.compare_metric())
-    return rows.filter(~Exists(measured) if condition.operator == "!=" else Exists(measured))
-
-
-def _filter_by_value(rows: QuerySet[Run], condition: Condition, name: str) -> QuerySet[Run]:
-    column = condition.column
-    if column.path:
-        name = column.path
-    else:
-        rows = rows.alias(**{name: column.expression})
-    if not condition.value:
-        missing = Q(**{f"{name}__isnull": True})
-        if column.kind == "text":
-            missing |= Q(**{name: ""})
-        return rows.filter(missing if condition.operator == "=" else ~missing)
-    fits = Q(**{f"{name}__{condition.lookup}": condition.parsed})
-    if condition.operator == "!=":
-        return rows.filter(Q(**{f"{name}__isnull": True}) | ~fits)
-    return rows.filter(fits)
-
-
-def _filter_by_parameter(rows: QuerySet[Run], condition: Condition, name: str) -> QuerySet[Run]:
-    """Compare a value of JSON: as a number by its size, or as the text that pages show."""
-    text, kind = f"{name}_text", f"{name}_kind"
-    rows = rows.alias(
-        **{
-            name: condition.column.expression,
-            text: KeyTextTransform(condition.column.name, PARAMETERS),
-            kind: Func(F(name), function="jsonb_typeof", output_field=TextField()),
-        }
-    )
-    missing = Q(**{f"{text}__isnull": True}) | Q(**{text: ""})
-    if not condition.value:
-        return rows.filter(missing if condition.operator == "=" else ~missing)
-    if condition.operator in ("=", "!="):
-        fits = Q(**{f"{name}__in": _list_spellings(condition.value)})
-        return rows.filter(missing | ~fits if condition.operator == "!=" else fits)
-    if condition.operator == "~":
-        return rows.filter(**{f"{text}__icontains": condition.value})
-    limit = _parse_quantity(condition.column, condition.value)
-    return rows.filter(**{kind: "number", f"{name}__{condition.lookup}": limit})
-
-
-def _list_spellings(value: str) -> list[Any]:
-    """Return the values of JSON that pages show as this text."""
-    spellings: list[Any] = [value]
-    if value in ("yes", "no"):
-        spellings.append(value == "yes")
-    if NUMBER.fullmatch(value) and math.isfinite(float(value)):
-        spellings.append(float(value))
-    return spellings

@@ -9,7 +9,8 @@ from django.db.models import Func, TextField
 
 from dashboard.execution.run_cells import write_heads, write_plain
 from dashboard.execution.run_columns import Column
-from dashboard.execution.run_listing import RunList, Value
+from dashboard.execution.run_listing import RunList
+from dashboard.execution.run_order import Value
 from experiments.comparisons.typed_tables import Kind, TypedColumn, TypedTable, make_table
 
 KINDS: dict[str, Kind] = {

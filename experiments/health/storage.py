@@ -14,7 +14,9 @@ from experiments.models import Run
 
 MOST_TABLES = 8
 MOST_FILES = 100_000  # of the store, that are counted
-PER_RUN = ("run", "job", "event", "measurement", "series", "snapshot", "runfile")
+PER_RUN = (
+    *("run", "runparameter", "job", "event", "measurement", "series", "snapshot", "runfile"),
+)
 """Tables whose rows come with runs."""
 FULL = 0.1  # of a disk, below which it is nearly full, unless ROOM is left
 ROOM = 20e9  # bytes; a tenth of a large disk lasts for years

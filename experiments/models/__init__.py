@@ -43,6 +43,7 @@ from experiments.models.recurring import LaunchReason, Recurrence, RecurringExpe
 from experiments.models.removal import Removal
 from experiments.models.results import Measurement, RunFile, Series, Snapshot
 from experiments.models.run import Event, Job, Run
+from experiments.models.run_parameter import RunParameter
 from experiments.models.saved_view import SavedView
 from experiments.models.segment import Segment
 from experiments.models.service_sign import ServiceSign
@@ -112,6 +113,7 @@ __all__ = [
     "Role",
     "Run",
     "RunFile",
+    "RunParameter",
     "Runtime",
     "SavedView",
     "Segment",

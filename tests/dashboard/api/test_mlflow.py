@@ -23,8 +23,8 @@ from dashboard.api.mlflow_filters import (
 )
 from dashboard.api.problems import Problem
 from dashboard.api.tokens import TokenAuth
-from dashboard.execution.run_conditions import apply_conditions
-from dashboard.execution.run_listing import RunsInOrder
+from dashboard.execution.run_filters import apply_conditions
+from dashboard.execution.run_order import RunsInOrder
 from experiments.models import Experiment, Measurement, Role, Run, Series
 from tests.dashboard.api.requests_by_token import log_in
 from tests.factories import LaunchedFactory, UserFactory

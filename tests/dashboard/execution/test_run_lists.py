@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard import lists
-from dashboard.execution import run_listing
+from dashboard.execution import run_order
 from dashboard.execution.run_cells import choose_decimals, write
 from dashboard.execution.run_columns import OWN, Column, list_columns
 from dashboard.execution.run_conditions import make_condition
@@ -270,7 +270,7 @@ def test_only_long_lists_are_counted_now_and_then(
     assert count() == 5
     runs[0].delete()
     assert count() == 4
-    monkeypatch.setattr(run_listing, "LONG", 3)
+    monkeypatch.setattr(run_order, "LONG", 3)
     assert count() == 4
     runs[1].delete()
     assert count() == 4
