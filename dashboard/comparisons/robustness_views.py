@@ -1,4 +1,4 @@
-"""The panel of other tests beside a comparison: fetched on demand because it takes seconds."""
+"""The panel of other tests beside a comparison: fetched on demand, as it may take seconds."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dashboard.comparisons.comparison_addresses import make_page_address
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import Comparison, read_latest
 from experiments.comparisons.companions import Companions, compute_companions
+from experiments.comparisons.kept_companions import read_companions
 from experiments.comparisons.published_tables import compare_published
 from experiments.statistics.published.printed import TableError
 
@@ -39,7 +40,8 @@ def robustness(request: OpenRequest, pk: int) -> HttpResponse:
     """Show the other tests of an experiment; as a fragment, the panel that replaces its link."""
     experiment = get_readable(request, pk)
     comparison, latest = read_latest(experiment)
-    return _page(request, comparison, {"experiment": experiment, "latest": latest})
+    companions = read_companions(pk, comparison, latest.key if latest.row else "")
+    return _page(request, comparison, companions, {"experiment": experiment, "latest": latest})
 
 
 @by_link
@@ -48,22 +50,28 @@ def of_table(request: OpenRequest, pk: int) -> HttpResponse:
     """Show the other tests of a published table's single runs."""
     row = get_readable_table(request, pk)
     try:
-        return _page(request, compare_published(row), {"table": row})
+        comparison = compare_published(row)
+        return _page(request, comparison, compute_companions(comparison), {"table": row})
     except TableError as error:
         raise Http404(str(error)) from error
 
 
-def _page(request: OpenRequest, comparison: Comparison, context: dict[str, Any]) -> HttpResponse:
+def _page(
+    request: OpenRequest,
+    comparison: Comparison,
+    companions: list[Companions],
+    context: dict[str, Any],
+) -> HttpResponse:
     template = "comparisons/robustness.html" + ("#panel" if request.htmx else "")
     context |= {
         "comparison": comparison,
         "comparison_address": make_page_address(comparison, "comparison", "table"),
-        "items": _items(comparison),
+        "items": _items(comparison, companions),
     }
     return render(request, template, context)
 
 
-def _items(comparison: Comparison) -> list[Item]:
+def _items(comparison: Comparison, companions: list[Companions]) -> list[Item]:
     return [
         Item(
             companion,
@@ -73,5 +81,5 @@ def _items(comparison: Comparison) -> list[Item]:
             else None,
             f"{companion.group.title}, {companion.pair.environment}: {QUANTILES}",
         )
-        for index, companion in enumerate(compute_companions(comparison))
+        for index, companion in enumerate(companions)
     ]

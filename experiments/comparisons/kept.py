@@ -7,7 +7,6 @@ where computing takes long, they have the last one, with its time.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 import zlib
@@ -26,7 +25,8 @@ from experiments.comparisons.comparison import Group
 from experiments.comparisons.comparison_keys import Inputs, identify_inputs
 from experiments.comparisons.exclusions import Exclusion, list_exclusions
 from experiments.comparisons.experiment_comparison import ExperimentComparison, compare_experiment
-from experiments.comparisons.packed_json import pack_json, unpack_json
+from experiments.comparisons.kept_companions import keep_companions
+from experiments.comparisons.packed_json import pack_summed, unpack_summed
 from experiments.comparisons.plain_values import read_plain, write_plain
 from experiments.comparisons.rejections import Rejections
 from experiments.models import Experiment, KeptComparison
@@ -48,7 +48,6 @@ MANY_RUNS = 2_000
 """Of how many runs nobody knows how long it takes: it is not tried for a page. These take seconds,
 and 1,000 about one."""
 MOST_OF_PROBLEM = 500
-DIGEST_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -181,7 +180,17 @@ def _keep(pk: int) -> str:
             "problem": "",
         },
     )
+    if not inputs.is_alive:
+        _keep_other_tests(pk, comparison, inputs.key)
     return "kept"
+
+
+def _keep_other_tests(pk: int, comparison: ExperimentComparison, key: str) -> None:
+    """Keep the other tests of what has ended; where that fails, the page computes them."""
+    try:
+        keep_companions(pk, comparison, key)
+    except Exception:
+        logger.exception("The robustness of experiment %s could not be computed", pk)
 
 
 def _is_due(pk: int) -> bool:
@@ -324,18 +333,10 @@ def _pack(comparison: ExperimentComparison, key: str) -> bytes:
         same_as_baseline=comparison.same_as_baseline,
         measured=comparison.measured,
     )
-    packed = pack_json(write_plain(content))
-    return _sum_up(packed, key) + packed
+    return pack_summed(write_plain(content), key)
 
 
 def _unpack(content: bytes, key: str) -> Content:
     """Return what `_pack` has packed. ValueError or zlib.error for anything else."""
-    digest, packed = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
-    if digest != _sum_up(packed, key):
-        raise ValueError("its check sum is another one")
-    known: Content = read_plain(Content, unpack_json(packed))
+    known: Content = read_plain(Content, unpack_summed(content, key))
     return known
-
-
-def _sum_up(packed: bytes, key: str) -> bytes:
-    return hashlib.sha256(key.encode() + packed).digest()

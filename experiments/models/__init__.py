@@ -20,6 +20,7 @@ from experiments.models.extension import Extension
 from experiments.models.images import Image, ImageImport, StagedImage
 from experiments.models.imported_bundle import ImportedBundle
 from experiments.models.kept_comparison import KeptComparison
+from experiments.models.kept_robustness import KeptRobustness
 from experiments.models.last_visit import LastVisit
 from experiments.models.link import ShareLink
 from experiments.models.live_reading import LiveReading
@@ -88,6 +89,7 @@ __all__ = [
     "ImportedBundle",
     "Job",
     "KeptComparison",
+    "KeptRobustness",
     "LastVisit",
     "LaunchReason",
     "LiveReading",

@@ -265,7 +265,7 @@ def test_a_damaged_one_is_computed_anew_and_kept_again(
 def put(row: KeptComparison, content: Any) -> None:
     """Keep content of another kind, with a check sum that is right."""
     packed = zlib.compress(json.dumps(content).encode())
-    row.content = kept._sum_up(packed, row.key) + packed
+    row.content = packed_json._sum_up(packed, row.key) + packed
     row.save()
 
 
@@ -312,7 +312,7 @@ def test_deep_nesting_is_no_error(computed: list[int]) -> None:
     keep_comparison(experiment.pk)
     row = KeptComparison.objects.get()
     packed = zlib.compress(b"[" * 100_000)
-    row.content = kept._sum_up(packed, row.key) + packed
+    row.content = packed_json._sum_up(packed, row.key) + packed
     row.save()
     assert not is_kept(experiment, computed)
 
