@@ -5,9 +5,11 @@ A comparison of 20,000 runs has 40,000 such rows, of which most sections of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Generic, TypeVar, overload
+
+from experiments.comparisons.coded_columns import LazyColumn
 
 Kind = TypeVar("Kind")
 PORTION = 256
@@ -17,7 +19,7 @@ PORTION = 256
 class KeptRows(Sequence[Kind]):
     """Rows of one dataclass; equal to a list of the same rows. The values are checked before."""
 
-    def __init__(self, kind: type[Kind], columns: Mapping[str, Sequence[Any]]) -> None:
+    def __init__(self, kind: type[Kind], columns: Mapping[str, Sequence[Any] | LazyColumn]) -> None:
         self._kind = kind
         self._columns = columns
         self._names = list(columns)
@@ -57,12 +59,13 @@ class KeptRows(Sequence[Kind]):
 
     def read_column(self, name: str) -> Sequence[Any]:
         """Return one field of all rows, without making any."""
-        return self._columns[name]
+        column = self._columns[name]
+        return column.values if isinstance(column, LazyColumn) else column
 
     def _make_until(self, stop: int) -> None:
         made = len(self._rows)
         if made < min(stop, self._length):
-            columns = (self._columns[name][made:stop] for name in self._names)
+            columns = (self.read_column(name)[made:stop] for name in self._names)
             self._rows += [self._make(values) for values in zip(*columns, strict=True)]
 
     def _make(self, values: Sequence[Any]) -> Kind:
@@ -75,33 +78,26 @@ class KeptRows(Sequence[Kind]):
 class KeptMapping(Mapping[str, Kind], Generic[Kind]):
     """Rows by their keys; equal to a dictionary of the same rows.
 
-    They are read when somebody asks for one: half of a comparison is what few of its pages show.
+    Their places are listed when somebody asks for one: few pages do.
     """
 
-    def __init__(self, read: Callable[[], tuple[Sequence[str], KeptRows[Kind]]]) -> None:
-        self._read = read
-
-    @cached_property
-    def _content(self) -> tuple[dict[str, int], KeptRows[Kind]]:
-        """Return the place of each key, and the rows. ValueError if they do not fit together."""
-        keys, rows = self._read()
+    def __init__(self, keys: Sequence[str] | LazyColumn, rows: KeptRows[Kind]) -> None:
         if len(keys) != len(rows):
             raise ValueError("There are not as many keys as rows.")
+        self._keys = keys
+        self._rows = rows
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """Return the place of each key. ValueError if one stands there twice."""
+        keys = self._keys.values if isinstance(self._keys, LazyColumn) else self._keys
         places = dict(zip(keys, range(len(keys)), strict=True))
         if len(places) != len(keys):
             raise ValueError("A key stands there twice.")
-        return places, rows
-
-    @property
-    def _places(self) -> dict[str, int]:
-        return self._content[0]
-
-    @property
-    def _rows(self) -> KeptRows[Kind]:
-        return self._content[1]
+        return places
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._rows)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)

@@ -1,12 +1,11 @@
 """Dataclasses as plain values for JSON and back, strictly: what does not fit is a ValueError.
 
-Rows of a list stand as columns, which is a third of the size and quicker to check. Those of a
-mapping are packed by themselves and read when somebody asks for one.
+Rows of a list or a mapping stand as columns, which is a third of the size and quicker to check.
+Long ones are coded, and decoded when somebody asks for them (`coded_columns`).
 """
 
 from __future__ import annotations
 
-import base64
 import types
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,8 +16,14 @@ from functools import cache
 from itertools import chain
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from experiments.comparisons.coded_columns import (
+    Coded,
+    FewValues,
+    Floats,
+    LazyColumn,
+    code_column,
+)
 from experiments.comparisons.kept_rows import KeptMapping, KeptRows
-from experiments.comparisons.packed_json import pack_json, unpack_json
 
 Reader = Callable[[Any], Any]
 NUMBERS: set[type] = {float, int}
@@ -40,8 +45,7 @@ def write_plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         rows = list(value.values())
         if _are_rows(rows):
-            packed = pack_json({KEYS: list(value), **_write_rows(rows)})
-            return base64.b64encode(packed).decode()
+            return {KEYS: code_column(list(value)), **_write_rows(rows)}
         return {str(name): write_plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return _write_rows(value) if _are_rows(value) else [write_plain(part) for part in value]
@@ -59,7 +63,8 @@ def _are_rows(values: Sequence[Any]) -> bool:
 
 def _write_rows(rows: Sequence[Any]) -> dict[str, Any]:
     names = _list_names(rows[0])
-    return {COLUMNS: {name: [write_plain(getattr(row, name)) for row in rows] for name in names}}
+    columns = {name: [write_plain(getattr(row, name)) for row in rows] for name in names}
+    return {COLUMNS: {name: code_column(column) for name, column in columns.items()}}
 
 
 def _list_names(row: Any) -> list[str]:
@@ -157,18 +162,13 @@ def _make_mapping_reader(hint: Any, kind: Any) -> Reader:
     read_names = _make_column_reader(get_args(kind)[0])
     if is_dataclass(hint):
         read_rows = _make_rows_reader(hint)
+        read_keys = _make_coded_reader(get_args(kind)[0])
 
         def read_by_key(plain: Any) -> Any:
             if plain == {}:
                 return {}
-            packed = _require(plain, {str})
-
-            def read_content() -> tuple[list[str], KeptRows[Any]]:
-                content = unpack_json(base64.b64decode(packed, validate=True))
-                rows = read_rows(content, {KEYS, COLUMNS})
-                return read_names(content[KEYS]), rows
-
-            kept: KeptMapping[Any] = KeptMapping(read_content)
+            rows = read_rows(plain, {KEYS, COLUMNS})
+            kept: KeptMapping[Any] = KeptMapping(read_keys(plain[KEYS]), rows)
             return kept if get_origin(kind) is Mapping else dict(kept)
 
         return read_by_key
@@ -196,7 +196,7 @@ def _make_dataclass_reader(kind: Any) -> Reader:
 
 def _make_rows_reader(kind: Any) -> Callable[[Any, set[str]], KeptRows[Any]]:
     """Return the function that reads rows: the types of all values are checked at once."""
-    readers = {name: _make_column_reader(hint) for name, hint in _read_hints(kind).items()}
+    readers = {name: _make_coded_reader(hint) for name, hint in _read_hints(kind).items()}
 
     def read(plain: Any, parts: set[str]) -> KeptRows[Any]:
         if _require(plain, {dict}).keys() != parts:
@@ -207,6 +207,28 @@ def _make_rows_reader(kind: Any) -> Callable[[Any, set[str]], KeptRows[Any]]:
         return KeptRows(
             kind, {name: read_column(columns[name]) for name, read_column in readers.items()}
         )
+
+    return read
+
+
+def _make_coded_reader(hint: Any) -> Reader:
+    """Return the function that reads a column of rows, which may be coded.
+
+    The types of what is coded are checked at once, and its values made when somebody asks.
+    """
+    read_column = _make_column_reader(hint)
+
+    def read(plain: Any) -> Any:
+        if not isinstance(plain, Coded):
+            return read_column(plain)
+        if isinstance(plain, FewValues):
+            values = read_column(plain.values)
+            return LazyColumn(len(plain), lambda: plain.decode(values))
+        if isinstance(plain, Floats):
+            read_column([0.0, None] if plain.missing else [0.0])
+        elif hint is not str:
+            return read_column(plain.decode())
+        return LazyColumn(len(plain), plain.decode)
 
     return read
 
