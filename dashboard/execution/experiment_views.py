@@ -28,6 +28,7 @@ from dashboard.execution.experiment_parts import (
     read_paces_for_part,
     read_stage_for_part,
 )
+from dashboard.execution.experiment_rows import draw_matrix_rows, draw_run_rows
 from dashboard.execution.matrix import Matrix, Pace, build_matrix, estimate_seconds_left
 from dashboard.execution.verdict_panel import OfferedFigures, ShownComparison
 from dashboard.lists import Listing, make_listing
@@ -180,6 +181,7 @@ def _prepare_details(
     has_failed, stage = bool(progress.tally.failed), shown["stage"]
     context: dict[str, Any] = {
         "matrix": run_matrix,
+        "matrix_rows": draw_matrix_rows(run_matrix, row),
         "marks": {environment.name: mark for environment, mark in run_matrix.environments},
         "failed": list(_failed(row)[:FAILURES_SHOWN]) if has_failed else [],
         "unsent": unsent_jobs.list_unsent_jobs(row, stage).count()
@@ -188,6 +190,10 @@ def _prepare_details(
         "attempts": {},
     }
     context |= _tab(request, row, shown["tab"], progress) | prepare_report(row)
+    if shown["tab"] == "runs" and not row.is_draft:
+        page = context["listing"].page
+        has_places = not row.imported_at
+        context["run_rows"] = draw_run_rows(page, context["marks"], has_places=has_places)
     if shown["can_edit"]:
         jobs = {run.job_id for run in context["failed"]}
         if shown["tab"] == "jobs":

@@ -79,8 +79,8 @@ class Cell:
             return ""
         values = sorted(self.values)
         last, count = len(values) - 1, min(len(values), MOST_LINES)
-        shown = [values[last * number // (count - 1)] for number in range(count)]
-        return "".join(f"M{place:g} 7v10" for place in sorted({*map(self._place, shown)}))
+        shown = {values[last * number // (count - 1)] for number in range(count)}
+        return "".join([f"M{place:g} 7v10" for place in sorted({*map(self._place, shown)})])
 
     @property
     def mean(self) -> float | None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from html import escape
 from statistics import median
 from typing import Any
 
@@ -54,8 +55,9 @@ class Head:
 
 ROW = (
     '<tr><th scope="row" class="nowrap"><label class="target"><input type="checkbox"'
-    ' class="form-check-input" form="selection" name="pick" value="{}" aria-label="Select run {}">'
-    '</label> <a href="{}"><code>{}</code></a></th>{}</tr>\n'
+    ' class="form-check-input" form="selection" name="pick" value="{uid}"'
+    ' aria-label="Select run {short}"></label> <a href="{before}{uid}{after}">'
+    "<code>{short}</code></a></th>{cells}</tr>\n"
 )
 """Drawn here and not by the template: of a hundred rows its blanks alone would be 8 kB."""
 
@@ -69,10 +71,10 @@ def draw_table(rows: Sequence[Row], columns: Sequence[Column]) -> tuple[list[Hea
         draws.append(draw)
     before, _, after = reverse("run", args=[UID]).partition(UID)
 
-    def draw_row(row: Row) -> SafeString:
-        uid = row.fields["uid"]
-        cells = mark_safe("".join([draw(row) for draw in draws]))  # noqa: S308  (each is escaped)
-        return format_html(ROW, uid, uid[:8], f"{before}{uid}{after}", uid[:8], cells)
+    def draw_row(row: Row) -> str:
+        uid = escape(row.fields["uid"])
+        cells = "".join([draw(row) for draw in draws])  # each is escaped
+        return ROW.format(uid=uid, short=uid[:8], before=before, after=after, cells=cells)
 
     return heads, mark_safe("".join(map(draw_row, rows)))  # noqa: S308  (each is escaped)
 
@@ -121,7 +123,8 @@ def _prepare_metric(key: str, values: Sequence[Value | None]) -> tuple[str, Draw
         value = row.values.get(key)
         if value is None:
             return MISSING
-        return format_html('<td class="num">{}</td>', write(value.number * factor, decimals))
+        # A number, with nothing that has to be escaped.
+        return SafeString(f'<td class="num">{write(value.number * factor, decimals)}</td>')
 
     return text, draw
 
@@ -156,17 +159,17 @@ def _draw_text(value: Any) -> SafeString:
     text = str(value)
     if len(text) > LONGEST_TEXT:
         text = Truncator(text).chars(LONGEST_TEXT)
-    if len(text) <= LONGEST_NAME and " " not in text:
-        return format_html('<td class="nowrap">{}</td>', text)  # gpu-node-0017, in one line
-    return format_html("<td>{}</td>", text)
+    # gpu-node-0017, in one line
+    css = ' class="nowrap"' if len(text) <= LONGEST_NAME and " " not in text else ""
+    return SafeString(f"<td{css}>{escape(text)}</td>")
 
 
 def _draw_number(value: Any) -> SafeString:
-    return MISSING if value is None else format_html('<td class="num">{}</td>', value)
+    return MISSING if value is None else SafeString(f'<td class="num">{escape(str(value))}</td>')
 
 
 def _draw_time(value: datetime | None) -> SafeString:
-    return format_html('<td class="nowrap">{}</td>', when(value, "seconds"))
+    return SafeString(f'<td class="nowrap">{when(value, "seconds")}</td>')
 
 
 def _draw_duration(value: timedelta | None) -> SafeString:
@@ -195,11 +198,16 @@ def _draw_state(row: Row) -> SafeString:
 
 
 def _draw_question(row: Row) -> SafeString:
-    return format_html(
-        '<td class="wide anywhere"><a href="{}">{}</a></td>',
-        reverse("experiment", args=[row.fields["experiment_id"]]),
-        Truncator(row.values["question"]).chars(LONGEST_QUESTION),
-    )
+    address = reverse("experiment", args=[row.fields["experiment_id"]])
+    text = escape(shorten_question(row.values["question"]))
+    return SafeString(f'<td class="wide anywhere"><a href="{address}">{text}</a></td>')
+
+
+def shorten_question(text: str) -> str:
+    """Return a question as a cell shows it."""
+    if len(text) <= LONGEST_QUESTION and text.isascii():
+        return text
+    return Truncator(text).chars(LONGEST_QUESTION)
 
 
 def _identify_state(row: Row) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sized
 from datetime import UTC, datetime
+from functools import lru_cache
+from html import escape
 from typing import Any
 
 from django import template
@@ -20,6 +22,9 @@ from experiments.statistics import Pair
 
 register = template.Library()
 
+KEPT = 2048
+"""So many states and names of environments are remembered as they were drawn: tables show the same
+ones in every row. By their types, too: a text that is safe is not escaped."""
 # Paths on a 16 x 16 grid; an open shape is drawn as a line.
 SHAPES = {
     "circle": '<circle cx="8" cy="8" r="6"/>',
@@ -86,6 +91,7 @@ VERDICTS = {
 }
 
 
+@lru_cache(KEPT)
 def shape(name: str) -> SafeString:
     """Return the drawn shape of a state, an outcome or a verdict."""
     return format_html(
@@ -101,11 +107,13 @@ def state(value: str, text: Any = None, *, count: int | None = None) -> SafeStri
 
     `text` replaces the word; `count` stands before it.
     """
+    return _draw_state(value, _words(value, text, count))
+
+
+@lru_cache(KEPT, typed=True)
+def _draw_state(value: str, words: Any) -> SafeString:
     return format_html(
-        '<span class="state is-{}">{}{}</span>',
-        value,
-        shape(STATES.get(value, "ring")),
-        _words(value, text, count),
+        '<span class="state is-{}">{}{}</span>', value, shape(STATES.get(value, "ring")), words
     )
 
 
@@ -134,7 +142,11 @@ def verdict(value: str) -> SafeString:
 @register.simple_tag
 def environment(name: Any, index: int) -> SafeString:
     """Return an environment's name after its symbol; index 0 is the baseline."""
-    index = index % len(SYMBOLS)
+    return _draw_environment(name if isinstance(name, str) else str(name), index % len(SYMBOLS))
+
+
+@lru_cache(KEPT, typed=True)
+def _draw_environment(name: str, index: int) -> SafeString:
     return format_html(
         '<span class="environment env-{}">{}<span>{}</span></span>',
         index,
@@ -169,12 +181,9 @@ def when(value: datetime | None, precision: str = "minutes") -> SafeString:
         return SafeString('<span class="muted">–</span>')
     utc = value.astimezone(UTC)
     text = utc.strftime(WRITTEN.get(precision, "%Y-%m-%d %H:%M UTC"))
-    return format_html(
-        '<time datetime="{}" data-when="{}">{}</time>',
-        utc.isoformat(timespec="seconds"),
-        precision,
-        text,
-    )
+    moment = utc.isoformat(timespec="seconds")
+    # Of digits and our own words, so that nothing has to be escaped.
+    return SafeString(f'<time datetime="{moment}" data-when="{escape(precision)}">{text}</time>')
 
 
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)? UTC")

@@ -6,8 +6,8 @@ Rows of runs from before are written by the next migration, while others are mad
 import django.db.models.deletion
 from django.db import migrations, models
 
-MOST, LONGEST_NAME = 301, 200
-"""Characters of a value and of a name: with four bytes each they fit into one row of an index."""
+MOST, LONGEST_NAME, LONGEST_NUMBER = 301, 200, 1000
+"""Characters of a text, a name and a number: together they fit into one row of an index."""
 
 KEEP = f"""
 CREATE FUNCTION list_run_parameters(spec jsonb) RETURNS TABLE (name text, value jsonb)
@@ -19,7 +19,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     FROM jsonb_each(CASE WHEN jsonb_typeof(spec #> '{{workload,parameters}}') = 'object'
         THEN spec #> '{{workload,parameters}}' ELSE '{{}}' END) AS pair
     WHERE length(pair.key) <= {LONGEST_NAME} AND (jsonb_typeof(pair.value) IN ('string', 'boolean')
-        OR jsonb_typeof(pair.value) = 'number' AND length(pair.value::text) <= {MOST}
+        OR jsonb_typeof(pair.value) = 'number' AND length(pair.value::text) <= {LONGEST_NUMBER}
         OR jsonb_typeof(pair.value) = 'array' AND jsonb_typeof(pair.value -> 0) = 'string')
 $$;
 CREATE FUNCTION keep_run_parameters() RETURNS trigger LANGUAGE plpgsql AS $$

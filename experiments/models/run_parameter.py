@@ -12,7 +12,7 @@ class RunParameter(models.Model):
 
     What a run was started with is its `spec`. Here stand texts, numbers, and yes or no, in an
     order that an index serves; a list of words as its text in JSON. Other lists and tables do not,
-    nor do numbers of more than MOST characters; of a longer text its beginning stands here.
+    nor do numbers of more than 1,000 characters; of a long text its first MOST stand here.
     """
 
     MOST = 301
