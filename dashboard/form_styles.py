@@ -11,6 +11,7 @@ from django.core.exceptions import ValidationError
 from django.forms.renderers import DjangoTemplates
 
 from dashboard.form_problems import Problem, list_problems
+from dashboard.form_widgets import DRAWN
 
 
 class Renderer(DjangoTemplates):
@@ -30,6 +31,12 @@ class Renderer(DjangoTemplates):
         ]
         options = {"APP_DIRS": True, "DIRS": folders, "NAME": "forms", "OPTIONS": {}}
         return self.backend(options)
+
+    def render(self, template_name: str, context: dict[str, Any], request: Any = None) -> str:
+        """Return a part of a form; usual widgets are drawn without a template."""
+        if draw := DRAWN.get(template_name):
+            return draw(context["widget"])
+        return str(super().render(template_name, context, request))
 
 
 class Styled(forms.BaseForm):

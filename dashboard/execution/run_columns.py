@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from django.db.models import (
@@ -151,9 +151,14 @@ def list_columns(user: User) -> Columns:
                 if column.unit not in (known.unit, *known.other_units):
                     others = (*known.other_units, column.unit)
                     columns[column.key] = replace(known, other_units=others)
-    for name in (*(row.title for row in read_table().compared if not row.patterns), "GPU 0"):
-        columns[FACT + name] = Column(FACT + name, name[:1].upper() + name[1:])
-    return Columns(columns.values())
+    return Columns((*columns.values(), *_list_facts()))
+
+
+@cache
+def _list_facts() -> tuple[Column, ...]:
+    """Return the columns of facts that are offered."""
+    names = (*(row.title for row in read_table().compared if not row.patterns), "GPU 0")
+    return tuple(Column(FACT + name, name[:1].upper() + name[1:]) for name in names)
 
 
 @lru_cache(1024)

@@ -28,15 +28,11 @@ CHUNK = 2000
 """Rows of a file that are read at once."""
 LONG, COUNT_SECONDS = 20_000, 20
 """A list of so many is counted only now and then: that takes as long as all the rest of it."""
-OF_EVERY_ROW = {
-    "uid": "uid",
-    "state": "state",
-    "reason": "reason",
-    "exit_code": "exit_code",
-    "began_at": "began_at",
-    "ended_at": "ended_at",
-    "experiment_id": "experiment_id",
-}
+OF_EVERY_ROW = (
+    *("uid", "state", "reason", "exit_code"),
+    *("began_at", "ended_at", "experiment_id"),
+)
+"""Fields of a run that each row has, whatever its columns."""
 
 
 @dataclass(frozen=True)
@@ -213,31 +209,23 @@ class RunsInOrder:
 
 def read_rows(keys: Sequence[int], columns: Sequence[Column]) -> list[Row]:
     """Return the runs of these keys, in their order, with the values of the columns."""
-    expressions = {
-        f"column_{number}": column.expression
-        for number, column in enumerate(columns)
-        if column.kind != "metric"
-    }
-    wanted = {f"row_{name}": F(path) for name, path in OF_EVERY_ROW.items()}
-    found: dict[int, dict[str, Any]] = {
-        row["pk"]: dict(row)
-        for row in Run.objects.filter(pk__in=keys).order_by().values("pk", **wanted, **expressions)
-    }
+    others = [column for column in columns if column.kind != "metric"]
+    computed = {column.key: column.expression for column in others if not column.path}
+    paths = {column.key: column.path for column in others if column.path}
+    names = dict.fromkeys(("pk", *OF_EVERY_ROW, *paths.values()))
+    selected = Run.objects.filter(pk__in=keys).order_by().values_list(*names, *computed.values())
+    found = {row[0]: dict(zip((*names, *computed), row, strict=True)) for row in selected}
     metrics = {column.name: column.key for column in columns if column.kind == "metric"}
     measured: dict[int, dict[str, Value]] = {}
     if metrics:
         rows = Measurement.objects.filter(run__in=keys, metric__in=list(metrics)).order_by()
         for run, metric, value, unit in rows.values_list("run_id", "metric", "value", "unit"):
             measured.setdefault(run, {})[metrics[metric]] = Value(value, unit)
+    places = [(key, paths.get(key, key)) for key in (column.key for column in others)]
     return [
         Row(
-            {name: row[f"row_{name}"] for name in OF_EVERY_ROW},
-            measured.get(key, {})
-            | {
-                column.key: row[f"column_{number}"]
-                for number, column in enumerate(columns)
-                if column.kind != "metric"
-            },
+            {name: row[name] for name in OF_EVERY_ROW},
+            measured.get(key, {}) | {name: row[place] for name, place in places},
         )
         for key in keys
         if (row := found.get(key))  # unless it was deleted in between

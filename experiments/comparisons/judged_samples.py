@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from experiments.comparisons.comparison import Comparison, Group
 from experiments.comparisons.experiment_comparison import ExperimentComparison
+from experiments.comparisons.kept_rows import pick_rows
 from experiments.statistics import Pair, Sample
 from experiments.statistics.arms import Arms
 
@@ -28,8 +29,8 @@ def list_compared_samples(comparison: Comparison, group: Group, pair: Pair) -> l
     """
     samples = list_judged_samples(comparison, group, pair)
     arms = Arms.of(
-        [sample for sample in samples if sample.environment == pair.baseline],
-        [sample for sample in samples if sample.environment == pair.environment],
+        pick_rows(samples, "environment", pair.baseline),
+        pick_rows(samples, "environment", pair.environment),
         paired=pair.paired,
         estimand=pair.estimand,
     )

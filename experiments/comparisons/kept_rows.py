@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import compress
 from typing import Any, Generic, TypeVar, overload
 
 from experiments.comparisons.coded_columns import LazyColumn
@@ -61,6 +62,12 @@ class KeptRows(Sequence[Kind]):
         """Return one field of all rows, without making any."""
         column = self._columns[name]
         return column.values if isinstance(column, LazyColumn) else column
+
+    def pick(self, name: str, value: Any) -> list[Kind]:
+        """Return the rows with this value in a field, without making any other."""
+        picked = [each == value for each in self.read_column(name)]
+        columns = (compress(self.read_column(each), picked) for each in self._names)
+        return [self._make(values) for values in zip(*columns, strict=True)]
 
     def _make_until(self, stop: int) -> None:
         made = len(self._rows)
@@ -121,3 +128,10 @@ def read_column(rows: Iterable[Any], name: str) -> Sequence[Any]:
     if isinstance(rows, KeptRows):
         return rows.read_column(name)
     return [getattr(row, name) for row in rows]
+
+
+def pick_rows(rows: Iterable[Kind], name: str, value: Any) -> list[Kind]:
+    """Return the rows with this value in a field; of kept ones no other is made for it."""
+    if isinstance(rows, KeptRows):
+        return rows.pick(name, value)
+    return [row for row in rows if getattr(row, name) == value]
