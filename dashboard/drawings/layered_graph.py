@@ -7,6 +7,7 @@ places as near to these means as the widths allow. The same graph is always plac
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Mapping
 from itertools import pairwise
 
@@ -126,19 +127,28 @@ class Layout:
     def _swap_neighbours(self, layers: list[list[str]]) -> None:
         """Swap two that stand side by side wherever fewer arrows then cross."""
         for number, layer in enumerate(layers):
-            beside = layers[max(number - 1, 0) : number + 2]  # no other arrows are moved
+            beside = (layers[number - 1] if number else [], *layers[number + 1 : number + 2])
+            place = {node: i for other in beside for i, node in enumerate(other)}
+            ends = {
+                node: [[place[n] for n in side[node]] for side in (self.below, self.above)]
+                for node in layer
+            }
             for i in range(len(layer) - 1):
-                before = self._count_crossings(beside)
-                layer[i : i + 2] = reversed(layer[i : i + 2])
-                if self._count_crossings(beside) >= before:
+                # No other arrows are moved than those of these two.
+                sides = zip(ends[layer[i]], ends[layer[i + 1]], strict=True)
+                pairs = [(a, b) for left, right in sides for a in left for b in right]
+                if sum(a > b for a, b in pairs) > sum(a < b for a, b in pairs):
                     layer[i : i + 2] = reversed(layer[i : i + 2])
 
     def _count_crossings(self, layers: list[list[str]]) -> int:
         crossings = 0
         for lower, upper in pairwise(layers):
             place = {node: i for i, node in enumerate(lower)}
-            ends = [place[n] for node in upper for n in sorted(self.below[node], key=place.get)]  # type: ignore[arg-type]
-            crossings += sum(a > b for i, a in enumerate(ends) for b in ends[i + 1 :])
+            passed: list[int] = []  # ends of arrows further left, in their order
+            for node in upper:
+                for end in sorted(place[n] for n in self.below[node]):
+                    crossings += len(passed) - bisect_right(passed, end)
+                    insort(passed, end)
         return crossings
 
     def _place(self) -> dict[str, float]:

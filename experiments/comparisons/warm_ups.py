@@ -139,7 +139,7 @@ class WarmUps:
     @property
     def in_environments(self) -> list[InEnvironment]:
         """Return the start-ups of each environment, the baseline's first."""
-        arms = [self._read_columns(environment) for environment in self.environments]
+        arms = self._read_columns()
         biases = [
             [
                 measured / settled - 1
@@ -166,18 +166,19 @@ class WarmUps:
             )
         ]
 
-    def _read_columns(self, environment: str) -> dict[str, list[Any]]:
-        """Return fields of the start-ups of one environment by name, without making any of kept."""
+    def _read_columns(self) -> list[dict[str, list[Any]]]:
+        """Return fields of each environment’s start-ups by name, without making any of kept."""
         rows = self.starts.values()
-        names = read_column(rows, "environment")
-        return {
-            column: [
-                value
-                for value, name in zip(read_column(rows, column), names, strict=True)
-                if name == environment
-            ]
-            for column in ("shape", "warm_up", "slows", "speeds_up", "measured", "settled")
-        }
+        places: dict[str, list[int]] = {name: [] for name in self.environments}
+        for place, name in enumerate(read_column(rows, "environment")):
+            if name in places:
+                places[name].append(place)
+        names = ("shape", "warm_up", "slows", "speeds_up", "measured", "settled")
+        columns = {name: read_column(rows, name) for name in names}
+        return [
+            {name: [column[place] for place in own] for name, column in columns.items()}
+            for own in places.values()
+        ]
 
     def columns(self, pair: Pair) -> dict[str, Any]:
         """Return the columns that the exported file of comparisons has about a pair's start-ups."""
