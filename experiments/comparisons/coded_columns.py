@@ -149,7 +149,8 @@ def _is_simple(value: Any) -> bool:
 
 
 def _write_array(kind: str, values: Sequence[Any]) -> bytes:
-    return _with_little_ends(array(kind, values)).tobytes()
+    content: bytes = _with_little_ends(array(kind, values)).tobytes()
+    return content
 
 
 def _read_array(kind: str, content: bytes) -> Any:

@@ -69,7 +69,7 @@ def _read_column(place: dict[str, Any], rest: bytes) -> Coded:
     elif place[CODED] == FLOATS and type(of) is list:
         column = Floats(content, of)
     elif place[CODED] == TEXTS and type(of) is list and len(of) == 2:
-        column = Texts(*of, content)
+        column = Texts(of[0], of[1], content)
     else:
         raise ValueError("A column is of another kind.")
     column.check()
