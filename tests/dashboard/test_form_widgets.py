@@ -77,9 +77,7 @@ def test_a_choice_alone_has_its_label_only_where_that_is_asked_for() -> None:
         size = forms.ChoiceField(choices=[("a<", "A & B")], widget=forms.RadioSelect)
 
     ours, djangos = Form(renderer=OURS)["size"], Form(renderer=DJANGOS)["size"]
-    assert [squeeze(str(option)) for option in ours] == [
-        squeeze(str(option)) for option in djangos
-    ]
+    assert [squeeze(str(option)) for option in ours] == [squeeze(str(option)) for option in djangos]
     assert [option.tag() for option in ours] == [option.tag() for option in djangos]
     assert "<label" not in ours[0].tag()
 
