@@ -20,7 +20,7 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.access.rights import changeable_row, require, visible_row
 from dashboard.code_copies.code_copy_views import describe_unused_code
@@ -43,7 +43,7 @@ RECENT = 20
 TRIES_AGAIN = "Tare tries again at its next visit, in a few seconds."
 
 
-@require_GET
+@require_safe
 def clusters(request: Request) -> HttpResponse:
     """List the clusters that the reader may see, with their live jobs and operations."""
     filters = WordFilter(request)
@@ -76,7 +76,7 @@ def _count_of_cluster(rows: QuerySet[Any]) -> Coalesce:
     return Coalesce(Subquery(counted.annotate(count=Count("pk")).values("count")), 0)
 
 
-@require_GET
+@require_safe
 def cluster(request: Request, pk: int) -> HttpResponse:
     """Show one cluster; jobs of experiments that the reader may not see are only counted."""
     clusters = Cluster.objects.visible_to(request.user).annotate(**_count_jobs())

@@ -8,7 +8,7 @@ from typing import Any
 from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils.http import content_disposition_header
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.comparisons.figure_views import Subject, send_figure
 from dashboard.comparisons.printed_figures import FOREST
@@ -35,7 +35,7 @@ class FileName:
     question: str = ""
 
 
-@require_GET
+@require_safe
 def studies(request: Request) -> HttpResponse:
     """Show the studies that the address names: what differs, their forest plot, their summary."""
     shown = _read(request)
@@ -54,13 +54,13 @@ def studies(request: Request) -> HttpResponse:
     return render(request, "comparisons/studies.html", context)
 
 
-@require_GET
+@require_safe
 def studies_csv(request: Request) -> HttpResponseBase:
     """Send the shown rows with the summary as a CSV file."""
     return stream_csv(list_study_rows(_read(request)), make_file_name(FileName(), "", ".csv"))
 
 
-@require_GET
+@require_safe
 def studies_json(request: Request) -> HttpResponseBase:
     """Send all that the page shows as a JSON file."""
     shown = _read(request)
@@ -71,7 +71,7 @@ def studies_json(request: Request) -> HttpResponseBase:
     return make_json_response(content, make_file_name(FileName(), "", ".json"))
 
 
-@require_GET
+@require_safe
 def studies_tex(request: Request) -> HttpResponseBase:
     """Send the table of the studies for a paper."""
     response = HttpResponse(
@@ -82,8 +82,8 @@ def studies_tex(request: Request) -> HttpResponseBase:
     return response
 
 
-@require_GET
-def studies_forest(request: Request, ending: Ending) -> HttpResponse:
+@require_safe
+def studies_forest(request: Request, ending: Ending) -> HttpResponseBase:
     """Send the forest plot of the studies."""
 
     def describe() -> Forest:

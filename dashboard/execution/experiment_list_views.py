@@ -9,7 +9,7 @@ from django.db.models import F, OuterRef, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpResponse, QueryDict, StreamingHttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.comparisons.export_limit import limit_exports
 from dashboard.comparisons.safe_files import stream_table
@@ -36,7 +36,7 @@ CHUNK = 200
 """Experiments of a file that are read at once."""
 
 
-@require_GET
+@require_safe
 def experiments(request: Request) -> HttpResponse:
     """List the experiments that the reader may see."""
     filters = ExperimentFilter(request)
@@ -61,14 +61,14 @@ def experiments(request: Request) -> HttpResponse:
     return render(request, "execution/list.html", context)
 
 
-@require_GET
+@require_safe
 @limit_exports
 def experiments_file(request: Request) -> StreamingHttpResponse:
     """Send the experiments of a list as a CSV file, with the columns that it shows."""
     return send_experiments(list_matching_keys(request, request.GET), request.GET)
 
 
-@require_GET
+@require_safe
 @limit_exports
 def experiments_parquet(request: Request) -> StreamingHttpResponse:
     """Send the experiments of a list as a Parquet file, with the columns that it shows."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.http import HttpResponse, QueryDict, StreamingHttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.comparisons.export_limit import limit_exports
 from dashboard.comparisons.safe_files import stream_table
@@ -24,7 +24,7 @@ from experiments.models import SavedView
 OPERATORS = ("=", "!=", "~", "<", "<=", ">", ">=")
 
 
-@require_GET
+@require_safe
 def runs(request: Request) -> HttpResponse:
     """List the runs of the experiments that the reader may see."""
     if typed := _read_typed(request.GET):
@@ -56,14 +56,14 @@ def runs(request: Request) -> HttpResponse:
     return render(request, "execution/runs/list.html", context)
 
 
-@require_GET
+@require_safe
 @limit_exports
 def runs_file(request: Request) -> StreamingHttpResponse:
     """Send the runs of a list as a CSV file, with the columns that it shows."""
     return send_runs(read_run_list(request))
 
 
-@require_GET
+@require_safe
 @limit_exports
 def runs_parquet(request: Request) -> StreamingHttpResponse:
     """Send the runs of a list as a Parquet file, with the columns that it shows."""
