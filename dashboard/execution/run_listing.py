@@ -40,6 +40,8 @@ LONG, COUNT_SECONDS = 20_000, 20
 """A list of so many is counted only now and then: that takes as long as all the rest of it."""
 OLDER = {"state": "=", "workload": "~", "environment": "~"}
 """Filters as addresses wrote them before, with the comparison that each stood for."""
+ARCHIVED = ("", "only", "all")
+"""Which experiments' runs are listed, by whether they are archived; usually those that are not."""
 KEPT = ("q", *OLDER, "cluster", "where", "column", "sort", "tag", "archived")
 """What the address of a list holds beside the page."""
 OF_EVERY_ROW = {
@@ -387,6 +389,10 @@ def _read_older_filters(
             conditions.append(Condition(column, "=", row.name, row.name, ("cluster", text)))
         else:
             problems.append(f"The filter “cluster={shorten(text)}” is left out: there is no such.")
+    if (text := query.get("archived", "")) not in ARCHIVED:
+        problems.append(
+            f"The filter “archived={shorten(text)}” is left out: it is “only” or “all”."
+        )
     return conditions, problems
 
 
