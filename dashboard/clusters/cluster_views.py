@@ -40,6 +40,11 @@ from experiments.notify import enqueue_tick, enqueue_visit
 
 SORTS = {"name": "name", "contact": "last_seen_at"}
 RECENT = 20
+NAMED_IN_OPERATIONS = (
+    *("owner", "staged_image__image", "environment", "image_import", "image"),
+    *("data_copy__data_set", "data_copy__cluster", "code_copy__cluster"),
+)
+"""What the lines of a list of operations name."""
 TRIES_AGAIN = "Tare tries again at its next visit, in a few seconds."
 
 
@@ -98,8 +103,8 @@ def cluster(request: Request, pk: int) -> HttpResponse:
         "operations": Operation.objects.visible_to(request.user)
         .filter(cluster=row)
         .exclude(state__in=Operation.FINAL)
-        .select_related("owner", "staged_image__image", "environment", "image_import", "image")
-        .defer("script", "output_tail", "result")[:RECENT],
+        .select_related(*NAMED_IN_OPERATIONS)
+        .defer("script", "output_tail", "result", "code_copy__paths")[:RECENT],
         "findings": preflights.collect_findings(row),
         "tests": connection_tests.get_latest_tests(row.credential, row) if row.credential else None,
         "host_key": preflights.find_host_key(row),

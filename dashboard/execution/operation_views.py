@@ -65,4 +65,4 @@ def _seen(request: Request, pk: int) -> Operation:
         "data_copy__cluster",
         "code_copy__cluster",
     )
-    return get_object_or_404(rows, pk=pk)
+    return get_object_or_404(rows.defer("code_copy__paths"), pk=pk)

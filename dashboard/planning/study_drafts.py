@@ -40,7 +40,15 @@ from experiments.studies.described_studies import (
 )
 from experiments.studies.study_members import store_members
 
-SUMMED = ("combinations", "blocks", "jobs", "runs", "gpu_hours_at_most", "further_gpu_hours")
+SUMMED = (
+    "combinations",
+    "blocks",
+    "jobs",
+    "runs",
+    "gpu_hours_at_most",
+    "node_hours_at_most",
+    "further_gpu_hours",
+)
 
 
 @dataclass(frozen=True)

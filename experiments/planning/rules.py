@@ -44,6 +44,8 @@ class Forecast:
     runs: int
     longest_job_seconds: int
     gpu_hours_at_most: float
+    node_hours_at_most: float
+    """Of the nodes on which runs take place, whatever else runs there."""
     longest_job_gpu_hours: float
     """Of the job that may take most."""
     further_gpu_hours: float = 0.0
@@ -90,7 +92,8 @@ def forecast(
         for workload in workloads
     )
     gpus = sum(scale.gpus for scale in sizes)
-    gpu_hours = seconds * gpus * repeats * len(environments) / 3600
+    hours_of_each = seconds * repeats * len(environments) / 3600
+    gpu_hours = hours_of_each * gpus
     return Forecast(
         combinations=len(workloads) * len(environments) * len(sizes),
         blocks=blocks,
@@ -104,6 +107,7 @@ def forecast(
             default=0,
         ),
         gpu_hours_at_most=gpu_hours,
+        node_hours_at_most=hours_of_each * sum(scale.nodes for scale in sizes),
         further_gpu_hours=gpu_hours * rejected_again,
         longest_job_gpu_hours=max(
             (
