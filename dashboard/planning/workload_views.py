@@ -66,7 +66,7 @@ def new(request: Request) -> HttpResponse:
             ready = _place_in_asked_folder(request, ready)
         kind = ready.piece.kind
         fresh.name = find_free_name(ready.piece.name)
-        fresh.parameters = dict(ready.piece.parameters)
+        fresh.parameters = ready.parameters
         fresh.time_limit_seconds = ready.piece.time_limit_seconds
     form = choose_form(kind).begin(request, fresh, kind)
     if request.method == "POST" and form.is_valid():
