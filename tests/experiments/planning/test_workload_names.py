@@ -93,7 +93,11 @@ def test_a_known_program_is_named_for_the_network_that_its_command_names(
     client.force_login(person)
     address = f"{reverse('workload_new')}?ready=tf-cnn-benchmarks"
     argv = client.get(address).context["form"]["argv"].value().replace("resnet50", "vgg16")
-    sent = rows({"name": "loss", "unit": "1", "find": "loss ([0-9.]+)"}) | {"read": "patterns", "processes": "one", "batch": ""}
+    sent = rows({"name": "loss", "unit": "1", "find": "loss ([0-9.]+)"}) | {
+        "read": "patterns",
+        "processes": "one",
+        "batch": "",
+    }
     made = send(client, address, argv=argv, **sent)
     assert made.name == "tf_cnn_benchmarks, VGG16, batch 64 per GPU"
 
