@@ -32,7 +32,7 @@ from experiments.access import audit
 from experiments.access.permissions import may_change
 from experiments.models import RecurringExperiment
 from experiments.models.database_time import database_now
-from experiments.planning.rules import forecast
+from experiments.planning.forecasts import forecast
 from experiments.recurring import (
     describe_state,
     explain_why_not_recur,

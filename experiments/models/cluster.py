@@ -250,9 +250,9 @@ class Cluster(SharedInside):
             return [self]
         way = Cluster.objects.filter(pk__in=RawSQL(WAY, [self.jump_host_id]))  # noqa: S611
         rows = way.select_related("credential").in_bulk()
-        hops, key = [self], self.jump_host_id
-        passed = {self.pk}
-        while key in rows and key not in passed:
+        hops, passed = [self], {self.pk}
+        key: int | None = self.jump_host_id
+        while key is not None and key in rows and key not in passed:
             hops[0].jump_host = rows[key]
             hops.insert(0, rows[key])
             passed.add(key)

@@ -7,12 +7,8 @@ from typing import Any
 import pytest
 
 from experiments.models import StagedImage
-from experiments.planning.rules import (
-    compute_job_seconds,
-    describe_unready_images,
-    forecast,
-    list_refusals,
-)
+from experiments.planning.forecasts import compute_job_seconds, forecast
+from experiments.planning.rules import describe_unready_images, list_refusals
 from tests.factories import (
     ClusterFactory,
     ContainerFactory,
