@@ -48,8 +48,9 @@ def bundle(request: OpenRequest, pk: int) -> HttpResponseBase:
         return _refuse(NAMES_STAND_IN_IT, HTTPStatus.FORBIDDEN)
     pieces: Iterator[bytes] = iter(())
     try:
-        require_ended(experiment)
-        if not is_head(request):  # its figure is drawn before its first piece
+        if is_head(request):  # a figure is drawn before the first piece
+            require_ended(experiment)
+        else:
             pieces = make_bundle(experiment, is_visitor=isinstance(request.user, Visitor))
     except NoBundle as error:
         return _refuse(str(error), HTTPStatus.CONFLICT)
