@@ -13,7 +13,7 @@ from django.shortcuts import render
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import slugify
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.typed_requests import OpenRequest
 
@@ -32,7 +32,7 @@ class Entry:
 
 
 @login_not_required
-@require_GET
+@require_safe
 def glossary(request: OpenRequest) -> HttpResponse:
     """Show the glossary to everybody: it holds no data."""
     return render(request, "glossary.html", {"entries": read_entries()})

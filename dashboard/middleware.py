@@ -6,15 +6,18 @@ import codecs
 import hashlib
 import re
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from http import HTTPStatus
 from typing import cast
 
 from csp.constants import SELF, UNSAFE_INLINE
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.http import (
     HttpRequest,
     HttpResponse,
     HttpResponseBadRequest,
     HttpResponseBase,
+    StreamingHttpResponse,
 )
 from django.template.loader import render_to_string
 from django.utils.cache import patch_cache_control
@@ -30,6 +33,32 @@ MARK = "X-Mark"
 DIFFERS_ALWAYS = re.compile(rb'(?:name="csrfmiddlewaretoken" value|nonce|data-seen)="[^"]*"')
 KEPT_HEADERS = ("HX-Trigger", "X-Seen", MARK)
 """What an answer says beside its content."""
+
+
+def answer_head(get_response: Answer) -> Answer:
+    """Answer HEAD with the status and headers of GET, without the content, and change nothing.
+
+    What a view writes because somebody looks, such as that a notification is read, is rolled back,
+    and the tasks that it asks for are not enqueued. No piece of a streamed file is made.
+    """
+
+    def answered(request: HttpRequest) -> HttpResponseBase:
+        if request.method != "HEAD":
+            return get_response(request)
+        with ExitStack() as stack:
+            with suppress(OperationalError, InterfaceError):  # without it nothing can be changed
+                stack.enter_context(transaction.atomic())
+            response = get_response(request)
+            if connection.in_atomic_block:
+                transaction.set_rollback(True)
+        response.cookies.clear()  # of sessions that are not stored
+        if isinstance(response, StreamingHttpResponse):
+            response.streaming_content = ()
+        else:
+            cast(HttpResponse, response).content = b""  # its Content-Length stays
+        return response
+
+    return answered
 
 
 def refuse_charsets(get_response: Answer) -> Answer:
@@ -100,7 +129,7 @@ def leave_unchanged(get_response: Answer) -> Answer:
 
     def answered(request: HttpRequest) -> HttpResponseBase:
         response = get_response(request)
-        is_part = "HX-Request" in request.headers and request.method == "GET"
+        is_part = "HX-Request" in request.headers and request.method in ("GET", "HEAD")
         if not is_part or response.status_code != HTTPStatus.OK or response.streaming:
             return response
         content = DIFFERS_ALWAYS.sub(b"", cast(HttpResponse, response).content)

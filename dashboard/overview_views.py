@@ -10,7 +10,7 @@ from django.db import InterfaceError, OperationalError, connection
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_safe
+from django.views.decorators.http import require_safe
 from django_htmx.http import HttpResponseClientRefresh
 
 from dashboard.comparisons.diagnosis import diagnose
@@ -46,7 +46,7 @@ def _mark_live_part(request: Request) -> str | None:
     return mark_overview(request.user)
 
 
-@require_GET
+@require_safe
 @answer_news_only(_mark_live_part)
 def overview(request: Request) -> HttpResponse:
     """Show the results of the last experiments, what runs now, and the state of clusters."""

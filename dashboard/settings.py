@@ -43,6 +43,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "dashboard.middleware.answer_head",
     "dashboard.middleware.forbid_storing",
     # With random bytes in each answer, so that its length tells nothing of a secret in it (BREACH).
     "django.middleware.gzip.GZipMiddleware",

@@ -11,6 +11,14 @@ MOST_DIGITS = 18
 """More than any key has; Python itself refuses to read thousands of them."""
 
 
+def is_head(request: HttpRequest) -> bool:
+    """Return whether only the status and the headers of an answer are sent.
+
+    The API calls views for HEAD with the method GET; what came from the browser stays here.
+    """
+    return request.META.get("REQUEST_METHOD") == "HEAD"
+
+
 def parse_whole_number(text: object) -> int | None:
     """Return the number that `text` writes in decimal digits; None for anything else."""
     digits = str(text)

@@ -249,6 +249,7 @@ ROOMS = {
         "form_widgets": "",
         "health_check": "",
         "middleware": "",
+        "problem_documents": "",
         "deleted_rows": "",
         "typed_requests": "",
         "uploads": "",
@@ -265,7 +266,7 @@ ROOMS = {
         "code_copies": "access typed_requests",
         "clusters": "access code_copies form_styles lists live_parts typed_requests",
         "comparisons": "access charts drawings environment_symbols form_styles lists "
-        "live_parts typed_requests",
+        "live_parts problem_documents typed_requests",
         "health": "access live_parts typed_requests",
         "images": "access form_styles lists live_parts typed_requests uploads",
         "notifications": "form_styles lists typed_requests",
@@ -288,8 +289,8 @@ ROOMS = {
         "glossary_views": "typed_requests",
         "overview_views": "comparisons execution live_parts typed_requests",
         "api": "access catalogue clusters comparisons data_sets deleted_rows execution images "
-        "imports lists middleware notifications planning presets provenance publishing recurring "
-        "software studies typed_requests uploads",
+        "imports lists middleware notifications planning presets problem_documents provenance "
+        "publishing recurring software studies typed_requests uploads",
         "settings": "environment",
         "apps": "access",
         "urls": "access api catalogue clusters code_copies comparisons data_sets docs execution "

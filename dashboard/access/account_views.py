@@ -17,7 +17,7 @@ from experiments.models import User
 
 
 @sensitive_post_parameters()
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def password(request: Request) -> HttpResponse:
     """Change one's own password; all other sessions of the person end, and tokens if wanted."""
     person = User.objects.get(pk=request.user.pk)

@@ -13,7 +13,7 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from dashboard.access.rights import require
 from dashboard.form_styles import Styled
@@ -62,7 +62,7 @@ class TokenForm(Styled, forms.Form):
         self.fields["days"].unit = "days"  # type: ignore[attr-defined]
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("text", "secret")
 def api_tokens(request: Request) -> HttpResponse:
     """List one's tokens; make one, and lead to the page that shows it once."""
@@ -93,7 +93,7 @@ def describe_tokens(rows: Iterable[ApiToken]) -> list[tuple[ApiToken, list[str],
     ]
 
 
-@require_GET
+@require_safe
 def all_api_tokens(request: Request) -> HttpResponse:
     """List everybody's tokens, without their secrets, for site administrators."""
     require(why_not_see_all_tokens(request.user))
@@ -103,7 +103,7 @@ def all_api_tokens(request: Request) -> HttpResponse:
     return render(request, "access/all_api_tokens.html", context)
 
 
-@require_GET
+@require_safe
 @sensitive_variables("sealed", "secret")
 def api_token(request: Request, pk: int) -> HttpResponse:
     """Show a token that was just made, once."""

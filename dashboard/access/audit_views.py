@@ -6,7 +6,7 @@ from django import forms
 from django.db.models import Q, QuerySet
 from django.http import HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.access.field_changes import KINDS, find_pages, list_stored_kinds
 from dashboard.access.rights import require
@@ -46,7 +46,7 @@ class AuditFilter(Filter):
         return rows
 
 
-@require_GET
+@require_safe
 def audit(request: Request) -> HttpResponse:
     """Show the entries of the audit log that the reader may see."""
     require(why_not_see_audit(request.user))

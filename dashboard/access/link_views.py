@@ -12,7 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.access import visitors
 from dashboard.access.rights import changeable_row
@@ -40,7 +40,7 @@ class LinkForm(Styled, forms.Form):
 
 
 @login_not_required
-@require_GET
+@require_safe
 def open_link(request: OpenRequest, token: str) -> HttpResponse:
     """Let a browser read what the link opens, and redirect there without the token.
 

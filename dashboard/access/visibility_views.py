@@ -40,7 +40,7 @@ KINDS: dict[str, Any] = {
 }
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def change_visibility(request: Request, kind: str, pk: int) -> HttpResponse:
     """Show and save who can view a row; experiments can be shared after their launch, too.
 

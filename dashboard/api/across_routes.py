@@ -25,6 +25,7 @@ router = Router(tags=["Summaries"])
 RowKey = Annotated[int, Field(ge=1, lt=2**63)]
 NAMED = "Write KEY=NAME, where KEY is e or t and the number of a study that is chosen, such as e12."
 TOO_MANY = f"At most {MOST_COMPARED} studies are put together."
+UNKNOWN_NAMES = "Names that nothing of these studies has."
 REFUSED: dict[int, Any] = {401: ProblemSchema, 422: ProblemSchema}
 
 
@@ -54,7 +55,11 @@ def _read(request: ApiRequest, asked: SummaryQuery) -> Studies:
         environments=dict(_split("environment", asked.environment, keys)),
         configurations=configurations,
     )
-    return read_studies(request.user, choice)
+    shown = read_studies(request.user, choice)
+    if shown.not_understood:
+        problems = [FieldProblem("query", sentence) for sentence in shown.not_understood]
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, UNKNOWN_NAMES, problems)
+    return shown
 
 
 def _split(field: str, texts: list[str], keys: list[str]) -> list[tuple[str, str]]:

@@ -97,6 +97,7 @@ class PlanSchema(Schema):
     jobs: int
     longest_job_seconds: int
     gpu_hours_at_most: float
+    node_hours_at_most: float
 
 
 class MissingSchema(Schema):

@@ -14,8 +14,9 @@ from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 
-from dashboard.api.problems import CONTENT_TYPE, ProblemSchema
+from dashboard.api.problems import ProblemSchema
 from dashboard.api.tokens import TokenAuth
+from dashboard.problem_documents import CONTENT_TYPE
 
 Json = dict[str, Any]
 

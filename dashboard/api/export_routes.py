@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
@@ -10,7 +11,7 @@ from django.utils.http import content_disposition_header
 from ninja import Path, Query, Router, Schema
 from pydantic import Field
 
-from dashboard.api.problems import Problem, ProblemSchema
+from dashboard.api.problems import FieldProblem, Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import READ
 from dashboard.comparisons.arrow_files import KINDS, Ending, write_file
@@ -22,11 +23,12 @@ from experiments.comparisons.copied_runs import (
     copy_series,
     list_metrics,
 )
-from experiments.models import Experiment, Run
+from experiments.models import Experiment, Run, User
 from experiments.models.states import RunState
 
 router = Router(tags=["Exports"])
 MOST_METRICS = 100
+MOST_PROBLEMS = 20
 What = Literal["runs", "measurements", "series"]
 PathWhat = Annotated[What, Path(description="What has a row each.")]
 PathEnding = Annotated[Ending, Path(description="The format.")]
@@ -67,12 +69,29 @@ def choose_runs(request: ApiRequest, chosen: ExportFilter) -> Any:
     return rows.filter(**{name: value for name, value in values.items() if value})
 
 
-def _make_table(runs: Any, what: What, metrics: str) -> ArrowTable:
+def _refuse_unknown_metrics(user: User, names: Collection[str]) -> None:
+    """Raise Problem for names of metrics that no run has which this person may view.
+
+    Where the filters leave none that has one the file is without that column.
+    """
+    visible = Run.objects.filter(experiment__in=Experiment.objects.visible_to(user))
+    known = {name for name, _ in list_metrics(visible, list(names))} if names else set()
+    if unknown := sorted(set(names) - known):
+        problems = [
+            FieldProblem("query.metrics", f"No run has a metric “{name[:60]}”.")
+            for name in unknown[:MOST_PROBLEMS]
+        ]
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, problems[0].message, problems)
+
+
+def _make_table(user: User, runs: Any, what: What, metrics: str) -> ArrowTable:
     if what == "measurements":
         return copy_measurements(runs)
     if what == "series":
         return copy_series(runs)
-    columns = list_metrics(runs, [name.strip() for name in metrics.split(",") if name.strip()])
+    names = [name.strip() for name in metrics.split(",") if name.strip()]
+    columns = list_metrics(runs, names)
+    _refuse_unknown_metrics(user, set(names) - {name for name, _ in columns})
     if len(columns) > MOST_METRICS:
         detail = (
             f"These runs have {len(columns)} metrics, and a file has columns for {MOST_METRICS}: "
@@ -95,7 +114,7 @@ def export(
     runs = choose_runs(request, chosen)
 
     def make_response() -> StreamingHttpResponse:
-        pieces = write_file(_make_table(runs, what, chosen.metrics), ending)
+        pieces = write_file(_make_table(request.user, runs, what, chosen.metrics), ending)
         response = StreamingHttpResponse(pieces, content_type=KINDS[ending])
         name = content_disposition_header(True, f"tare-{what}.{ending}")
         response["Content-Disposition"] = name

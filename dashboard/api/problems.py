@@ -17,12 +17,12 @@ from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationError
 
 from dashboard.deleted_rows import is_of_deleted
+from dashboard.problem_documents import CONTENT_TYPE, describe_problem
 from experiments.access.audit import RowDeleted
 from experiments.clusters.visit_requests import NotStored
 
 logger = logging.getLogger(__name__)
 DELETED = "It was deleted meanwhile, or what it names was. Nothing was changed."
-CONTENT_TYPE = "application/problem+json"
 AWAY_SECONDS = 5
 AWAY = (
     "The site's database does not answer: try again in some seconds. Send a change again with the "
@@ -112,13 +112,8 @@ def _name_field(place: Sequence[str | int]) -> str:
 
 def send_problem(problem: Problem) -> HttpResponse:
     """Return the answer that says what stands against a request."""
-    body: dict[str, Any] = {
-        "type": problem.type,
-        "title": problem.status.phrase,
-        "status": int(problem.status),
-        "detail": problem.detail,
-        "problems": [asdict(one) for one in problem.problems],
-    }
+    problems = [asdict(one) for one in problem.problems]
+    body = describe_problem(problem.status, problem.detail, problems, problem.type)
     return JsonResponse(
         body, status=problem.status, content_type=CONTENT_TYPE, headers=problem.headers
     )

@@ -8,7 +8,7 @@ from django import forms
 from django.db.models import Prefetch, Q
 from django.http import HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.access.rights import filter_readable_keys
 from dashboard.images.image_filters import ImageFilter
@@ -53,7 +53,7 @@ def _mark_live_part(request: Request) -> str | None:
     return mark_catalogue(request.user)
 
 
-@require_GET
+@require_safe
 @answer_news_only(_mark_live_part)
 def catalogue(request: Request) -> HttpResponse:
     """Show one tab of the catalogue; its fragment shows the image imports in progress."""

@@ -16,7 +16,7 @@ from experiments.models import Cluster
 
 
 @require_maker_of(Cluster)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def new(request: Request) -> HttpResponse:
     """Store a machine as a person describes it."""
     form = CarriedClusterForm(request.POST or None)

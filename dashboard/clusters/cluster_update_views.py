@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.access.rights import require, visible_row
 from dashboard.typed_requests import Request, read_posted_text
@@ -31,7 +31,7 @@ def read(request: Request, pk: int) -> HttpResponse:
     return redirect("cluster_differences", pk)
 
 
-@require_GET
+@require_safe
 def differences(request: Request, pk: int) -> HttpResponse:
     """Show what differs between the last reading of a cluster and what is stored of it."""
     row = _get_cluster(request, pk)

@@ -20,7 +20,7 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.access.rights import changeable_row, require, visible_row
 from dashboard.code_copies.code_copy_views import describe_unused_code
@@ -40,10 +40,15 @@ from experiments.notify import enqueue_tick, enqueue_visit
 
 SORTS = {"name": "name", "contact": "last_seen_at"}
 RECENT = 20
+NAMED_IN_OPERATIONS = (
+    *("owner", "staged_image__image", "environment", "image_import", "image"),
+    *("data_copy__data_set", "data_copy__cluster", "code_copy__cluster"),
+)
+"""What the lines of a list of operations name."""
 TRIES_AGAIN = "Tare tries again at its next visit, in a few seconds."
 
 
-@require_GET
+@require_safe
 def clusters(request: Request) -> HttpResponse:
     """List the clusters that the reader may see, with their live jobs and operations."""
     filters = WordFilter(request)
@@ -76,7 +81,7 @@ def _count_of_cluster(rows: QuerySet[Any]) -> Coalesce:
     return Coalesce(Subquery(counted.annotate(count=Count("pk")).values("count")), 0)
 
 
-@require_GET
+@require_safe
 def cluster(request: Request, pk: int) -> HttpResponse:
     """Show one cluster; jobs of experiments that the reader may not see are only counted."""
     clusters = Cluster.objects.visible_to(request.user).annotate(**_count_jobs())
@@ -98,8 +103,8 @@ def cluster(request: Request, pk: int) -> HttpResponse:
         "operations": Operation.objects.visible_to(request.user)
         .filter(cluster=row)
         .exclude(state__in=Operation.FINAL)
-        .select_related("owner", "staged_image__image", "environment", "image_import", "image")
-        .defer("script", "output_tail", "result")[:RECENT],
+        .select_related(*NAMED_IN_OPERATIONS)
+        .defer("script", "output_tail", "result", "code_copy__paths")[:RECENT],
         "findings": preflights.collect_findings(row),
         "tests": connection_tests.get_latest_tests(row.credential, row) if row.credential else None,
         "host_key": preflights.find_host_key(row),

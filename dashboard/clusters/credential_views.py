@@ -12,7 +12,7 @@ from django.db.models import Q
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from dashboard.access.rights import require
 from dashboard.clusters.credential_forms import (
@@ -42,7 +42,7 @@ class CredentialFilter(WordFilter):
     q = forms.CharField(label="Name or account", max_length=300)
 
 
-@require_GET
+@require_safe
 def credentials(request: Request) -> HttpResponse:
     """List the credentials that the reader may use."""
     _only_for_makers(request)
@@ -60,7 +60,7 @@ def credentials(request: Request) -> HttpResponse:
     )
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def new(request: Request) -> HttpResponse:
     """Generate a key pair here: the private key never travels."""
     _only_for_makers(request)
@@ -73,7 +73,7 @@ def new(request: Request) -> HttpResponse:
 
 
 @sensitive_post_parameters("private_key", "passphrase")
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def hand_in(request: Request) -> HttpResponse:
     """Import an existing key."""
     _only_for_makers(request)
@@ -89,14 +89,14 @@ def _mark_live_part(request: Request, pk: int) -> str | None:
     return mark_credential(request.user, pk)
 
 
-@require_GET
+@require_safe
 @answer_news_only(_mark_live_part)
 def credential(request: Request, pk: int) -> HttpResponse:
     """Show one credential, without its secrets."""
     return _page(request, _readable(request, pk))
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: Request, pk: int) -> HttpResponse:
     """Change a credential's name and account; its key can only be rotated."""
     row = _changeable(request, pk)
@@ -108,7 +108,7 @@ def edit(request: Request, pk: int) -> HttpResponse:
     return render(request, "clusters/credentials/new.html", {"form": form, "credential": row})
 
 
-@require_GET
+@require_safe
 def gate_script(request: Request) -> HttpResponse:
     """Send the script of the forced command: no secret, and the same for every key."""
     answer = HttpResponse(

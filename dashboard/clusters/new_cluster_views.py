@@ -40,17 +40,19 @@ STEPS = (
     ("test", "Test"),
     ("confirm", "Confirm"),
 )
+LIVE = ("host_key", "test")
+"""Steps with a part that shows what is under way."""
 SECONDS = 1  # between two looks at what is under way
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def new(request: Request) -> HttpResponse:
     """Begin with a cluster's name and address."""
     require(why_not_add(request.user, Cluster))
     return _edit_address(request, ClusterDraft(owner=request.user))
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def address(request: Request, pk: int) -> HttpResponse:
     """Change the name and address of a cluster that is being added."""
     return _edit_address(request, _get_draft(request, pk))
@@ -71,7 +73,7 @@ def _edit_address(request: Request, draft: ClusterDraft) -> HttpResponse:
     return _render(request, draft, "address", form=form, others=others)
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def host_key(request: Request, pk: int) -> HttpResponse:
     """Show the key that the host shows, and confirm it or another one."""
     draft = _get_draft(request, pk)
@@ -98,7 +100,7 @@ def host_key(request: Request, pk: int) -> HttpResponse:
 
 
 @sensitive_post_parameters("import-private_key", "import-passphrase")
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def credential(request: Request, pk: int) -> HttpResponse:
     """Choose the key by which Tare logs in, make one, or import one."""
     draft = _get_draft(request, pk)
@@ -151,7 +153,7 @@ def _propose_name(name: str) -> str:
     return name if name not in taken else next(each for each in numbered if each not in taken)
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def test(request: Request, pk: int) -> HttpResponse:
     """Log in and read what the cluster offers."""
     draft = _get_draft(request, pk)
@@ -169,7 +171,7 @@ def test(request: Request, pk: int) -> HttpResponse:
     return _render(request, draft, "test", form=form, latest=latest)
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def confirm(request: Request, pk: int) -> HttpResponse:
     """Choose among what was found, and add the cluster."""
     draft = _get_draft(request, pk)
@@ -234,5 +236,5 @@ def _render(request: Request, draft: ClusterDraft, step: str, **context: Any) ->
         ],
         "refresh_seconds": SECONDS if getattr(context.get("latest"), "under_way", None) else 0,
     }
-    template = f"clusters/new/{step}.html" + ("#live" if request.htmx else "")
+    template = f"clusters/new/{step}.html" + ("#live" if request.htmx and step in LIVE else "")
     return render(request, template, context)

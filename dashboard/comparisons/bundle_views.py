@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
 from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.utils.http import content_disposition_header
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.access.hidden_names import find_anonymity
 from dashboard.access.rights import by_link, get_readable
@@ -15,8 +16,8 @@ from dashboard.access.visitors import Visitor
 from dashboard.comparisons.bundle_files import make_bundle
 from dashboard.comparisons.export_limit import limit_exports
 from dashboard.comparisons.safe_files import make_file_name
-from dashboard.typed_requests import OpenRequest
-from experiments.bundles import NoBundle
+from dashboard.typed_requests import OpenRequest, is_head
+from experiments.bundles import NoBundle, require_ended
 from experiments.models import Experiment
 from experiments.models.citation import find_citation
 
@@ -38,15 +39,19 @@ def has_authors(user: Any, experiment: Experiment) -> bool:
 
 
 @by_link
-@require_GET
+@require_safe
 @limit_exports
 def bundle(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the experiment as a bundle that checks itself; 409 with the reason where it has none."""
     experiment = get_readable(request, pk)
     if find_anonymity(request.user):
         return _refuse(NAMES_STAND_IN_IT, HTTPStatus.FORBIDDEN)
+    pieces: Iterator[bytes] = iter(())
     try:
-        pieces = make_bundle(experiment, is_visitor=isinstance(request.user, Visitor))
+        if is_head(request):  # a figure is drawn before the first piece
+            require_ended(experiment)
+        else:
+            pieces = make_bundle(experiment, is_visitor=isinstance(request.user, Visitor))
     except NoBundle as error:
         return _refuse(str(error), HTTPStatus.CONFLICT)
     response = StreamingHttpResponse(filter(None, pieces), content_type="application/zip")

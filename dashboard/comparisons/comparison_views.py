@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.access.rights import by_link, get_readable, get_readable_table
 from dashboard.comparisons import bundle_views
@@ -38,7 +38,7 @@ PARTS = ("live", "numbers")
 """What of a page is fetched anew while runs live: its head, and the numbers below it."""
 
 
-@require_GET
+@require_safe
 def compare(request: Request) -> HttpResponse:
     """List what there is to compare; each row fetches its verdicts when it is seen."""
     if request.GET.get("tab") == "tables":
@@ -74,7 +74,7 @@ def _mark_live_part(request: OpenRequest, pk: int) -> str | None:
 
 
 @by_link
-@require_GET
+@require_safe
 @answer_news_only(_mark_live_part)
 def comparison(request: OpenRequest, pk: int) -> HttpResponse:
     """Show a comparison; as a fragment a section, its live parts, or its verdicts in brief."""
@@ -127,7 +127,7 @@ def _respond_live(
 
 
 @by_link
-@require_GET
+@require_safe
 def table(request: OpenRequest, pk: int) -> HttpResponse:
     """Show the comparison of a published table; as a fragment, a section or its verdicts."""
     row = get_readable_table(request, pk)

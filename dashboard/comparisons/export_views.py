@@ -6,7 +6,7 @@ from typing import Any
 
 from django.http import Http404, HttpResponse, HttpResponseBase
 from django.utils.http import content_disposition_header
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.access.rights import by_link, get_readable, get_readable_table
 from dashboard.comparisons.export_limit import limit_exports
@@ -46,7 +46,7 @@ NO_RESULTS = "There are no results to compare."
 
 
 @by_link
-@require_GET
+@require_safe
 def comparison_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the experiment's comparison as a CSV file."""
     comparison = read_comparison(get_readable(request, pk))
@@ -54,7 +54,7 @@ def comparison_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
 
 
 @by_link
-@require_GET
+@require_safe
 @limit_exports
 def comparison_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the experiment's comparison as a JSON file."""
@@ -77,14 +77,14 @@ def describe_comparison(experiment: Experiment, comparison: ExperimentComparison
 
 
 @by_link
-@require_GET
+@require_safe
 def comparison_tex(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the experiment's comparison as a LaTeX table."""
     return _tex(read_comparison(get_readable(request, pk)))
 
 
 @by_link
-@require_GET
+@require_safe
 def comparison_parquet(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the experiment's comparison as a Parquet file."""
     experiment = get_readable(request, pk)
@@ -94,14 +94,14 @@ def comparison_parquet(request: OpenRequest, pk: int) -> HttpResponseBase:
 
 
 @by_link
-@require_GET
+@require_safe
 def table_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the comparison of a published table as a CSV file."""
     return _csv(_comparison_of(request, pk))
 
 
 @by_link
-@require_GET
+@require_safe
 def table_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the comparison of a published table as a JSON file."""
     comparison = _comparison_of(request, pk)
@@ -114,7 +114,7 @@ def describe_table(comparison: TableComparison) -> dict[str, Any]:
 
 
 @by_link
-@require_GET
+@require_safe
 def table_parquet(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the comparison of a published table as a Parquet file."""
     comparison = _comparison_of(request, pk)
@@ -124,14 +124,14 @@ def table_parquet(request: OpenRequest, pk: int) -> HttpResponseBase:
 
 
 @by_link
-@require_GET
+@require_safe
 def table_tex(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the comparison of a published table as a LaTeX table."""
     return _tex(_comparison_of(request, pk))
 
 
 @by_link
-@require_GET
+@require_safe
 def table_text(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the text of a published table, with cells that a spreadsheet would run made safe.
 
@@ -142,7 +142,7 @@ def table_text(request: OpenRequest, pk: int) -> HttpResponseBase:
 
 
 @by_link
-@require_GET
+@require_safe
 @limit_exports
 def runs_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send all runs of the experiment with their measurements as a CSV file."""
@@ -151,7 +151,7 @@ def runs_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
 
 
 @by_link
-@require_GET
+@require_safe
 @limit_exports
 def runs_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send all runs of the experiment with their measurements as a JSON file."""
@@ -165,7 +165,7 @@ def runs_json(request: OpenRequest, pk: int) -> HttpResponseBase:
 
 
 @by_link
-@require_GET
+@require_safe
 @limit_exports
 def runs_parquet(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send all runs of the experiment with their measurements as a Parquet file."""
@@ -175,7 +175,7 @@ def runs_parquet(request: OpenRequest, pk: int) -> HttpResponseBase:
 
 
 @by_link
-@require_GET
+@require_safe
 @limit_exports
 def measurements(request: OpenRequest, pk: int, ending: Ending) -> HttpResponseBase:
     """Send the measurements of all runs of the experiment, a row for each."""
@@ -185,7 +185,7 @@ def measurements(request: OpenRequest, pk: int, ending: Ending) -> HttpResponseB
 
 
 @by_link
-@require_GET
+@require_safe
 @limit_exports
 def series(request: OpenRequest, pk: int, ending: Ending) -> HttpResponseBase:
     """Send what all runs of the experiment recorded step by step, a row for each step."""

@@ -14,10 +14,10 @@ from functools import cache
 from pathlib import Path
 
 from django.conf import settings
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils.http import content_disposition_header
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.access.hidden_names import find_anonymity, mark_as_hidden
 from dashboard.access.rights import by_link, get_readable, get_readable_table
@@ -51,7 +51,7 @@ from dashboard.drawings.drawing_process import (
 from dashboard.drawings.forest import Forest
 from dashboard.drawings.forest_layout import MEASURES
 from dashboard.drawings.themes import THEMES
-from dashboard.typed_requests import OpenRequest, parse_whole_number
+from dashboard.typed_requests import OpenRequest, is_head, parse_whole_number
 from experiments.access.anonymity import Anonymity
 from experiments.comparisons import Comparison, Latest, find_latest, read_latest
 from experiments.comparisons.published_tables import compare_published
@@ -85,8 +85,8 @@ class Subject:
 
 
 @by_link
-@require_GET
-def figure(request: OpenRequest, pk: int, ending: Ending, name: str = FOREST) -> HttpResponse:
+@require_safe
+def figure(request: OpenRequest, pk: int, ending: Ending, name: str = FOREST) -> HttpResponseBase:
     """Send a figure of an experiment's comparison; its old address knows the forest plot alone.
 
     It is of the comparison that the page shows.
@@ -112,8 +112,10 @@ def _read_shown(experiment: Experiment, latest: Latest) -> Comparison:
 
 
 @by_link
-@require_GET
-def table_figure(request: OpenRequest, pk: int, ending: Ending, name: str = FOREST) -> HttpResponse:
+@require_safe
+def table_figure(
+    request: OpenRequest, pk: int, ending: Ending, name: str = FOREST
+) -> HttpResponseBase:
     """Send a figure of a published table's comparison."""
     row = get_readable_table(request, pk)
     columns = [str(getattr(row, field.attname)) for field in row._meta.concrete_fields]
@@ -124,11 +126,14 @@ def table_figure(request: OpenRequest, pk: int, ending: Ending, name: str = FORE
         raise Http404(str(error)) from error
 
 
-def send_figure(request: OpenRequest, subject: Subject, name: str, ending: Ending) -> HttpResponse:
+def send_figure(
+    request: OpenRequest, subject: Subject, name: str, ending: Ending
+) -> HttpResponseBase:
     """Return the figure in the width, theme and page that the address asks for.
 
     Widths are 180 (two columns) or 88 (one); a PDF has all pages unless one is requested. 404 where
     there is no such figure, before anything is drawn; 503 with the reason where it could not be.
+    For HEAD nothing is drawn.
     """
     width, theme = request.GET.get("width", "180"), request.GET.get("theme", "light")
     page = request.GET.get("page", "0" if ending == "pdf" else "1")
@@ -141,7 +146,11 @@ def send_figure(request: OpenRequest, subject: Subject, name: str, ending: Endin
         file, pages = wanted.find() or wanted.draw()
     except NotDrawn as error:
         return _say_not_drawn(request, error)
-    response = HttpResponse(file, content_type=KINDS[ending])
+    response: HttpResponse | StreamingHttpResponse = (
+        StreamingHttpResponse((), content_type=KINDS[ending])  # whose length nobody knows yet
+        if file is None
+        else HttpResponse(file, content_type=KINDS[ending])
+    )
     part = f"-page-{page}-of-{pages}" if pages > 1 and int(page) else ""
     part += f"-of-{subject.computed_at}" if subject.computed_at else ""
     # A slug respells names, so that they could not be hidden in it: "mullers" for "Müller's".
@@ -196,12 +205,17 @@ class _Wanted:
         file = find_drawn(known.key, again=self.is_again) if known else None
         return (file, known.pages) if known and file is not None else None
 
-    def draw(self) -> tuple[bytes, int]:
-        """Return the file and its number of pages, drawn where it is not kept."""
+    def draw(self) -> tuple[bytes | None, int]:
+        """Return the file and its number of pages, drawn where it is not kept.
+
+        None for a file that would have to be drawn for HEAD.
+        """
         with take_turn(is_visitor=isinstance(self.request.user, Visitor)):
             order, pages = self._describe()
             file = find_drawn(order.key, again=self.is_again)
-            return (draw_in_turn(order) if file is None else file), pages
+            if file is None and not is_head(self.request):
+                file = draw_in_turn(order)
+            return file, pages
 
     def _describe(self) -> tuple[DrawingOrder, int]:
         hide = self.anonymity.hide if self.anonymity else str

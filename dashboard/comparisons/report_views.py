@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import content_disposition_header
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.access.hidden_names import find_anonymity, mark_as_hidden
 from dashboard.access.rights import by_link, get_readable, get_readable_table
@@ -35,7 +35,7 @@ from dashboard.comparisons.safe_files import make_file_name
 from dashboard.comparisons.verdict_matrix import make_verdict_matrix
 from dashboard.drawings.drawing_process import Busy, NotDrawn, draw
 from dashboard.drawings.forest_pages import break_pages
-from dashboard.typed_requests import OpenRequest
+from dashboard.typed_requests import OpenRequest, is_head
 from experiments.comparisons import Comparison, read_comparison
 from experiments.comparisons.published_tables import compare_published
 from experiments.execution.progress import measure_progress
@@ -79,8 +79,8 @@ class ReportFigure:
 
 
 @by_link
-@require_GET
-def report(request: OpenRequest, pk: int) -> HttpResponse:
+@require_safe
+def report(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send an experiment's comparison as one file; `?download` has browsers save it."""
     experiment = get_readable(request, pk)
     comparison = read_comparison(experiment)
@@ -89,8 +89,8 @@ def report(request: OpenRequest, pk: int) -> HttpResponse:
 
 
 @by_link
-@require_GET
-def table_report(request: OpenRequest, pk: int) -> HttpResponse:
+@require_safe
+def table_report(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the comparison of a published table as one file."""
     row = get_readable_table(request, pk)
     try:
@@ -105,7 +105,10 @@ def _send(
     comparison: Comparison,
     subject: Experiment | PublishedTable,
     context: dict[str, Any],
-) -> HttpResponse:
+) -> HttpResponseBase:
+    style, style_hash = _read_style()
+    if is_head(request):  # its length is not known: that takes drawing its figure
+        return _add_headers(request, comparison, StreamingHttpResponse(()), style_hash)
     is_compared = bool(comparison.pairs or comparison.decisive) and comparison.has_numbers
     try:
         figure = _draw_forest(request, comparison) if is_compared else None
@@ -151,14 +154,23 @@ def _send(
     if anonymity:
         # Before style and pictures are there: names may be words of one, or letters of the other.
         text = anonymity.hide_in_page(text)
-    style, style_hash = _read_style()
     policy = POLICY.format(style_hash)
     text = text.replace(STYLE_MARK, f"{policy}\n  <style>{style}</style>", 1)
     for number, picture in enumerate(figure.pictures if figure else []):
         address = f"data:image/svg+xml;base64,{base64.b64encode(picture).decode()}"
         text = text.replace(PICTURE_MARK.format(number), f'src="{address}"', 1)
-    response = HttpResponse(text)
-    response._csp_replace = {  # type: ignore[attr-defined]
+    return _add_headers(request, comparison, HttpResponse(text), style_hash)
+
+
+def _add_headers(
+    request: OpenRequest,
+    comparison: Comparison,
+    response: HttpResponse | StreamingHttpResponse,
+    style_hash: str,
+) -> HttpResponseBase:
+    """Add the file's name and the policy by which a browser runs and fetches nothing."""
+    anonymity = find_anonymity(request.user)
+    response._csp_replace = {  # type: ignore[union-attr]
         "default-src": ["'none'"],
         "script-src": ["'none'"],
         "style-src-elem": [style_hash],

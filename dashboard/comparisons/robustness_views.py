@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.access.rights import by_link, get_readable, get_readable_table
 from dashboard.charts import Figure, draw_quantiles
@@ -35,7 +35,7 @@ class Item:
 
 
 @by_link
-@require_GET
+@require_safe
 def robustness(request: OpenRequest, pk: int) -> HttpResponse:
     """Show the other tests of an experiment; as a fragment, the panel that replaces its link."""
     experiment = get_readable(request, pk)
@@ -45,7 +45,7 @@ def robustness(request: OpenRequest, pk: int) -> HttpResponse:
 
 
 @by_link
-@require_GET
+@require_safe
 def of_table(request: OpenRequest, pk: int) -> HttpResponse:
     """Show the other tests of a published table's single runs."""
     row = get_readable_table(request, pk)

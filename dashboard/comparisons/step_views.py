@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils.text import slugify
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.access.rights import by_link, get_readable
 from dashboard.comparisons.figures import describe_losses, describe_quantiles, draw_steps
@@ -16,7 +16,7 @@ from experiments.comparisons.trainings import compare_all_trainings
 
 
 @by_link
-@require_GET
+@require_safe
 def steps(request: OpenRequest, pk: int) -> HttpResponse:
     """Show step times, losses and accuracies of one workload at one scale, or a fragment of them.
 

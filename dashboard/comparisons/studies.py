@@ -131,6 +131,8 @@ class Studies:
     label: str
     notes: list[str]
     """Sentences on what was chosen and is not shown."""
+    not_understood: list[str]
+    """Sentences on names of the address that nothing has; something else is shown instead."""
 
     @property
     def shown(self) -> list[StudyRow]:
@@ -190,12 +192,14 @@ def read_studies(user: User, choice: StudyChoice) -> Studies:
     counts = Counter(label for labels in all_labels for label in labels)
     label = choice.label if choice.label in counts else choose_label(all_labels)
     usual = Counter(name for row in rows for name, own in row.labels.items() if own == label)
+    chosen = [_choose(row, choice, label, usual) for row in _note_same_data(rows)]
     return Studies(
         choice,
-        [_choose(row, choice, label, usual) for row in _note_same_data(rows)],
+        chosen,
         dict(counts.most_common()),
         label,
         _list_notes(choice, rows),
+        _list_unknown_names(choice, chosen, counts),
     )
 
 
@@ -333,6 +337,35 @@ def _list_notes(choice: StudyChoice, rows: Sequence[StudyRow]) -> list[str]:
     if repeated:
         notes.append(f"Chosen twice, and shown once: {name_studies(repeated)}.")
     return notes
+
+
+def _list_unknown_names(
+    choice: StudyChoice, rows: Sequence[StudyRow], labels: Iterable[str]
+) -> list[str]:
+    """Return a sentence for each chosen label, environment and configuration that there is not."""
+    sentences = []
+    known = list(labels)
+    if choice.label and known and choice.label not in known:
+        there = ", ".join(known)
+        sentences.append(f"No container is called “{_shorten(choice.label)}” here, but: {there}.")
+    for row in rows:
+        name = choice.environments.get(row.key, "")
+        if name and name not in row.labels:
+            sentences.append(
+                f"Experiment {row.number} compares no environment “{_shorten(name)}” with its "
+                "baseline."
+            )
+        configurations = [name for name, _ in row.configurations]
+        sentences += [
+            f"Experiment {row.number} has no configuration “{_shorten(name)}”."
+            for name in choice.configurations.get(row.key, [])
+            if configurations and name and name not in configurations
+        ]
+    return sentences
+
+
+def _shorten(name: str) -> str:
+    return name if len(name) <= 60 else f"{name[:60]}…"
 
 
 def _describe_study(row: StudyRow, names: MetricNames) -> Study:

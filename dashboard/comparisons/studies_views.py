@@ -8,10 +8,11 @@ from typing import Any
 from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils.http import content_disposition_header
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.comparisons.figure_views import Subject, send_figure
 from dashboard.comparisons.printed_figures import FOREST
+from dashboard.comparisons.refused_files import refuse_file
 from dashboard.comparisons.safe_files import make_file_name, make_json_response, stream_csv
 from dashboard.comparisons.studies import Studies, read_studies
 from dashboard.comparisons.studies_files import describe_page, list_study_rows, write_latex
@@ -35,7 +36,7 @@ class FileName:
     question: str = ""
 
 
-@require_GET
+@require_safe
 def studies(request: Request) -> HttpResponse:
     """Show the studies that the address names: what differs, their forest plot, their summary."""
     shown = _read(request)
@@ -54,16 +55,21 @@ def studies(request: Request) -> HttpResponse:
     return render(request, "comparisons/studies.html", context)
 
 
-@require_GET
+@require_safe
 def studies_csv(request: Request) -> HttpResponseBase:
     """Send the shown rows with the summary as a CSV file."""
-    return stream_csv(list_study_rows(_read(request)), make_file_name(FileName(), "", ".csv"))
+    shown = _read(request)
+    if shown.not_understood:
+        return refuse_file(request, shown.not_understood)
+    return stream_csv(list_study_rows(shown), make_file_name(FileName(), "", ".csv"))
 
 
-@require_GET
+@require_safe
 def studies_json(request: Request) -> HttpResponseBase:
     """Send all that the page shows as a JSON file."""
     shown = _read(request)
+    if shown.not_understood:
+        return refuse_file(request, shown.not_understood)
     content = {
         "address": request.build_absolute_uri().replace("/studies.json", "/"),
         **describe_page(shown, list_study_facts(shown)),
@@ -71,23 +77,27 @@ def studies_json(request: Request) -> HttpResponseBase:
     return make_json_response(content, make_file_name(FileName(), "", ".json"))
 
 
-@require_GET
+@require_safe
 def studies_tex(request: Request) -> HttpResponseBase:
     """Send the table of the studies for a paper."""
-    response = HttpResponse(
-        write_latex(_read(request)), content_type="application/x-tex; charset=utf-8"
-    )
+    shown = _read(request)
+    if shown.not_understood:
+        return refuse_file(request, shown.not_understood)
+    response = HttpResponse(write_latex(shown), content_type="application/x-tex; charset=utf-8")
     name = make_file_name(FileName(), "", ".tex")
     response["Content-Disposition"] = content_disposition_header(True, name) or "attachment"
     return response
 
 
-@require_GET
-def studies_forest(request: Request, ending: Ending) -> HttpResponse:
+@require_safe
+def studies_forest(request: Request, ending: Ending) -> HttpResponseBase:
     """Send the forest plot of the studies."""
+    shown = _read(request)
+    if shown.not_understood:
+        return refuse_file(request, shown.not_understood)
 
     def describe() -> Forest:
-        described = describe_studies(_read(request))
+        described = describe_studies(shown)
         if described is None:
             raise Http404("None of these studies has anything to show.")
         return described

@@ -28,7 +28,7 @@ CHUNK = 1 << 16
 # Django's check of the token reads the whole request, so its size is looked at before that.
 @csrf_exempt
 @require_maker_of(PublishedTable)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def new(request: Request) -> HttpResponse:
     """Show the form of a new published table, and store it; `?known=KEY` fills in a study's."""
     if _too_large(request):
@@ -46,7 +46,7 @@ def _fill_in_known(key: str, owner: User) -> PublishedTable:
 
 
 @csrf_exempt
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: Request, pk: int) -> HttpResponse:
     """Show the form of a published table, and store its changes."""
     row = get_editable_table(request, pk)
@@ -65,7 +65,7 @@ def delete(request: Request, pk: int) -> HttpResponse:
 @csrf_protect
 def _form(request: Request, row: PublishedTable) -> HttpResponse:
     """Show, preview or keep; whoever has not seen what was read is shown it first."""
-    if request.method == "GET":
+    if request.method != "POST":
         return _page(request, TableForm(instance=row, user=request.user))
     form = TableForm(request.POST, request.FILES, instance=row, user=request.user)
     valid = form.is_valid()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.http import Http404, HttpResponseBase
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.access.rights import by_link, get_readable
 from dashboard.comparisons.export_limit import limit_exports
@@ -16,7 +16,7 @@ from experiments.comparisons.benchmark_formats import (
 
 
 @by_link
-@require_GET
+@require_safe
 @limit_exports
 def bencher_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the experiment's numbers in Bencher's Benchmark Metric Format."""
@@ -26,7 +26,7 @@ def bencher_json(request: OpenRequest, pk: int) -> HttpResponseBase:
 
 
 @by_link
-@require_GET
+@require_safe
 @limit_exports
 def pytest_benchmark_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the experiment's times as pytest-benchmark stores them."""

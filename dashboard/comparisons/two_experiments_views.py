@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.access.rights import by_link, get_readable
 from dashboard.comparisons.two_experiments import (
@@ -22,7 +22,7 @@ PARTS = {"facts-found": FACTS, "curves": CURVES}
 
 
 @by_link
-@require_GET
+@require_safe
 def two_experiments(request: OpenRequest, left: int, right: int) -> HttpResponse:
     """Show two experiments side by side; as a fragment, their facts or the steps in their runs.
 
@@ -47,7 +47,7 @@ def two_experiments(request: OpenRequest, left: int, right: int) -> HttpResponse
 
 
 @by_link
-@require_GET
+@require_safe
 def choose_second_experiment(request: OpenRequest, left: int) -> HttpResponse:
     """List experiments to be shown beside one; `?keep=right` keeps that one on the right side."""
     row = get_readable(request, left)

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from dashboard.access.rights import changeable_row, require, require_maker_of, visible_row
 from dashboard.catalogue import row_changes
@@ -24,7 +24,7 @@ HISTORY = 20
 
 
 @require_maker_of(DataSet)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def new(request: Request) -> HttpResponse:
     """Register a data set by a folder or file that lies on a cluster."""
     sent = request.POST if request.method == "POST" else None
@@ -35,14 +35,14 @@ def new(request: Request) -> HttpResponse:
     return render(request, "data_sets/form.html", {"form": form, "is_new": True})
 
 
-@require_GET
+@require_safe
 def data_set(request: Request, pk: int) -> HttpResponse:
     """Show a data set; its fragment reloads while a copy is read."""
     row = visible_row(request, DataSet, pk, "owner")
     return _page(request, row, "#live" if request.htmx else "")
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: Request, pk: int) -> HttpResponse:
     """Show the form of what is said of a data set, and store its changes."""
     row = changeable_row(request, DataSet, pk, "owner")

@@ -11,7 +11,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import content_disposition_header
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 from flit_core.wheel import WheelBuilder
 
 from dashboard.typed_requests import OpenRequest
@@ -28,7 +28,7 @@ def build_wheel() -> tuple[str, bytes]:
 
 
 @login_not_required
-@require_GET
+@require_safe
 def packages(request: OpenRequest) -> HttpResponse:
     """List the client's package to everybody, as `pip install --find-links` reads lists."""
     context = {
@@ -40,7 +40,7 @@ def packages(request: OpenRequest) -> HttpResponse:
 
 
 @login_not_required
-@require_GET
+@require_safe
 def package(request: OpenRequest, name: str) -> HttpResponse:
     """Send the client's package. Its program is public, and holds nothing of the site."""
     wheel_name, content = build_wheel()

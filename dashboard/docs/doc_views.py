@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.decorators import login_not_required
 from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.docs.contents import list_decisions, list_groups
 from dashboard.docs.documents import (
@@ -26,7 +26,7 @@ MOST_CHARACTERS = 200
 
 
 @login_not_required
-@require_GET
+@require_safe
 def docs(request: OpenRequest) -> HttpResponse:
     """List the documents to everybody, or the sections with some words: they hold no data."""
     text = request.GET.get("q", "")[:MOST_CHARACTERS].strip()
@@ -37,7 +37,7 @@ def docs(request: OpenRequest) -> HttpResponse:
 
 
 @login_not_required
-@require_GET
+@require_safe
 def document(request: OpenRequest, name: str) -> HttpResponse:
     """Show a document to everybody."""
     if name in (GLOSSARY, START):
@@ -54,7 +54,7 @@ def document(request: OpenRequest, name: str) -> HttpResponse:
 
 
 @login_not_required
-@require_GET
+@require_safe
 def picture(request: OpenRequest, name: str) -> HttpResponseBase:
     """Send a picture of a document."""
     if name not in map_pictures():

@@ -57,7 +57,7 @@ def jobs(request: Request, pk: int) -> HttpResponseBase:
     return response
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def results(request: Request, pk: int) -> HttpResponse:
     """Ask for the archive that came back; then say of each of its jobs what became of it."""
     row = _get_carried(request, pk)

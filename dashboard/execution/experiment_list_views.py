@@ -7,11 +7,12 @@ from typing import Any
 
 from django.db.models import F, OuterRef, Subquery
 from django.db.models.functions import Coalesce
-from django.http import HttpResponse, QueryDict, StreamingHttpResponse
+from django.http import HttpResponse, HttpResponseBase, QueryDict, StreamingHttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.comparisons.export_limit import limit_exports
+from dashboard.comparisons.refused_files import refuse_file
 from dashboard.comparisons.safe_files import stream_table
 from dashboard.comparisons.table_files import send_table
 from dashboard.execution.experiment_columns import (
@@ -36,11 +37,11 @@ CHUNK = 200
 """Experiments of a file that are read at once."""
 
 
-@require_GET
+@require_safe
 def experiments(request: Request) -> HttpResponse:
     """List the experiments that the reader may see."""
     filters = ExperimentFilter(request)
-    columns, problems = choose_columns(request.GET.getlist("column"))
+    columns, _ = choose_columns(request.GET.getlist("column"))
     listing = make_listing(
         request, select_experiments(request, filters), sorts=SORTS, default=USUAL_SORT
     )
@@ -54,24 +55,28 @@ def experiments(request: Request) -> HttpResponse:
         "columns": [(column, SORTS.get(column.key)) for column in columns],
         "rows": [(row, draw_cells(row, all_progress[row.pk], columns)) for row in shown],
         "offered": [(column, column.key in chosen) for column in COLUMNS.values()],
-        "problems": problems,
+        "problems": [*list_left_out(filters), *list_other_problems(request.GET)],
         "own_studies": list_own_studies(request.user),
         "shown": _drop_page(request.GET),
     }
     return render(request, "execution/list.html", context)
 
 
-@require_GET
+@require_safe
 @limit_exports
-def experiments_file(request: Request) -> StreamingHttpResponse:
+def experiments_file(request: Request) -> HttpResponseBase:
     """Send the experiments of a list as a CSV file, with the columns that it shows."""
+    if problems := list_problems(request, request.GET):
+        return refuse_file(request, problems)
     return send_experiments(list_matching_keys(request, request.GET), request.GET)
 
 
-@require_GET
+@require_safe
 @limit_exports
-def experiments_parquet(request: Request) -> StreamingHttpResponse:
+def experiments_parquet(request: Request) -> HttpResponseBase:
     """Send the experiments of a list as a Parquet file, with the columns that it shows."""
+    if problems := list_problems(request, request.GET):
+        return refuse_file(request, problems)
     columns, _ = choose_columns(request.GET.getlist("column"))
     heads = [TypedColumn("experiment", "whole"), TypedColumn("question")]
     heads += [TypedColumn(column.key, column.kind) for column in columns]
@@ -95,13 +100,29 @@ def list_matching_keys(request: Request, query: QueryDict) -> list[int]:
     return list(ordered.values_list("pk", flat=True))
 
 
-def list_left_out(request: Request, query: QueryDict) -> list[str]:
-    """Return a sentence for each filter of an address that the list leaves out."""
-    filters = ExperimentFilter(request, query=query)
+def list_problems(request: Request, query: QueryDict) -> list[str]:
+    """Return a sentence for each filter, column and order of an address that makes no sense."""
     return [
-        f"The filter “{name}={shorten(query.get(name, ''))}” is left out: {errors[0]}"
+        *list_left_out(ExperimentFilter(request, query=query)),
+        *list_other_problems(query),
+    ]
+
+
+def list_left_out(filters: ExperimentFilter) -> list[str]:
+    """Return a sentence for each filter of an address that the list leaves out."""
+    return [
+        f"The filter “{name}={shorten(filters.query.get(name, ''))}” is left out: {errors[0]}"
         for name, errors in filters.errors.items()
     ]
+
+
+def list_other_problems(query: QueryDict) -> list[str]:
+    """Return a sentence for each column that there is not, to show or to sort by."""
+    _, problems = choose_columns(query.getlist("column"))
+    sort = query.get("sort", USUAL_SORT)
+    if sort.removeprefix("-") not in SORTS:
+        problems.append(f"There is no column “{shorten(sort)}” to sort by.")
+    return problems
 
 
 def send_experiments(keys: Sequence[int], query: QueryDict) -> StreamingHttpResponse:

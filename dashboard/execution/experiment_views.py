@@ -10,7 +10,7 @@ from django.db.models import Case, Prefetch, Q, QuerySet, Value, When
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.access.rights import by_link, get_editable, get_readable
 from dashboard.comparisons import bundle_views
@@ -75,7 +75,7 @@ COPIES_SHOWN = 5
 
 
 @by_link
-@require_GET
+@require_safe
 @answer_news_only(mark_live_part)
 def experiment(request: OpenRequest, pk: int) -> HttpResponse:
     """Show one experiment; its two parts are fetched anew until all runs have ended."""

@@ -58,7 +58,7 @@ class LabelForm(Styled, forms.Form):
             raise ValidationError(str(error)) from None
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def experiment_labels(request: Request, pk: int) -> HttpResponse:
     """Show and save question, tags and notes."""
     row = get_editable(request, pk)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.access.rights import require
 from dashboard.live_parts import answer_news_only
@@ -19,7 +19,7 @@ def _mark_live_part(request: Request, pk: int) -> str | None:
     return mark_operation(request.user, pk)
 
 
-@require_GET
+@require_safe
 @answer_news_only(_mark_live_part)
 def operation(request: Request, pk: int) -> HttpResponse:
     """Show one operation; its fragment reloads until it has ended."""
@@ -65,4 +65,4 @@ def _seen(request: Request, pk: int) -> Operation:
         "data_copy__cluster",
         "code_copy__cluster",
     )
-    return get_object_or_404(rows, pk=pk)
+    return get_object_or_404(rows.defer("code_copy__paths"), pk=pk)

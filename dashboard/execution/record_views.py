@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils.http import content_disposition_header
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.comparisons.safe_files import make_json_response
 from dashboard.typed_requests import Request
@@ -13,7 +13,7 @@ from experiments.execution.record_documents import describe_record, write_patche
 from experiments.models import Experiment, Run, StoredRecord
 
 
-@require_GET
+@require_safe
 def run_record(request: Request, uid: str) -> HttpResponse:
     """Send the record of a run as JSON."""
     row = get_object_or_404(
@@ -27,7 +27,7 @@ def run_record(request: Request, uid: str) -> HttpResponse:
     return make_json_response(describe_record(row), f"tare-run-{row.uid}-record.json")
 
 
-@require_GET
+@require_safe
 def run_output(request: Request, uid: str) -> HttpResponse:
     """Send what is kept of all that a run has printed, byte for byte, to be saved."""
     stored = get_object_or_404(
@@ -45,7 +45,7 @@ def run_output(request: Request, uid: str) -> HttpResponse:
     return answer
 
 
-@require_GET
+@require_safe
 def run_changes(request: Request, uid: str) -> HttpResponse:
     """Send the text of what had changed in the git checkouts of a run's program, as a patch."""
     row = get_object_or_404(

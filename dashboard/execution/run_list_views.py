@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpResponse, QueryDict, StreamingHttpResponse
+from django.http import HttpResponse, HttpResponseBase, QueryDict, StreamingHttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.comparisons.export_limit import limit_exports
+from dashboard.comparisons.refused_files import refuse_file
 from dashboard.comparisons.safe_files import stream_table
 from dashboard.comparisons.table_files import send_table
 from dashboard.execution.column_menus import draw_menus
@@ -24,7 +25,7 @@ from experiments.models import SavedView
 OPERATORS = ("=", "!=", "~", "<", "<=", ">", ">=")
 
 
-@require_GET
+@require_safe
 def runs(request: Request) -> HttpResponse:
     """List the runs of the experiments that the reader may see."""
     if typed := _read_typed(request.GET):
@@ -56,19 +57,24 @@ def runs(request: Request) -> HttpResponse:
     return render(request, "execution/runs/list.html", context)
 
 
-@require_GET
+@require_safe
 @limit_exports
-def runs_file(request: Request) -> StreamingHttpResponse:
+def runs_file(request: Request) -> HttpResponseBase:
     """Send the runs of a list as a CSV file, with the columns that it shows."""
-    return send_runs(read_run_list(request))
+    run_list = read_run_list(request)
+    if run_list.problems:
+        return refuse_file(request, run_list.problems)
+    return send_runs(run_list)
 
 
-@require_GET
+@require_safe
 @limit_exports
-def runs_parquet(request: Request) -> StreamingHttpResponse:
+def runs_parquet(request: Request) -> HttpResponseBase:
     """Send the runs of a list as a Parquet file, with the columns that it shows."""
-    table = make_list_table(read_run_list(request))
-    return send_table(table, request.user, "parquet", "runs")
+    run_list = read_run_list(request)
+    if run_list.problems:
+        return refuse_file(request, run_list.problems)
+    return send_table(make_list_table(run_list), request.user, "parquet", "runs")
 
 
 def send_runs(run_list: RunList) -> StreamingHttpResponse:

@@ -18,6 +18,8 @@ PER_PAGE = 100
 USUAL_SORT = "-began"
 OLDER = {"state": "=", "workload": "~", "environment": "~"}
 """Filters as addresses wrote them before, with the comparison that each stood for."""
+ARCHIVED = ("", "only", "all")
+"""Which experiments' runs are listed, by whether they are archived; usually those that are not."""
 KEPT = ("q", *OLDER, "cluster", "where", "column", "sort", "tag", "archived")
 """What the address of a list holds beside the page."""
 
@@ -153,6 +155,10 @@ def _read_older_filters(
             conditions.append(Condition(column, "=", row.name, row.name, ("cluster", text)))
         else:
             problems.append(f"The filter “cluster={shorten(text)}” is left out: there is no such.")
+    if (text := query.get("archived", "")) not in ARCHIVED:
+        problems.append(
+            f"The filter “archived={shorten(text)}” is left out: it is “only” or “all”."
+        )
     return conditions, problems
 
 

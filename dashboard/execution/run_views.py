@@ -10,7 +10,7 @@ from django.db.models import Q
 from django.http import FileResponse, Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.access.hidden_names import are_names_hidden
 from dashboard.access.rights import by_link, filter_readable_keys, get_editable
@@ -59,7 +59,7 @@ def _mark_live_part(request: OpenRequest, uid: str) -> str | None:
 
 
 @by_link
-@require_GET
+@require_safe
 @answer_news_only(_mark_live_part)
 def run(request: OpenRequest, uid: str) -> HttpResponse:
     """Show one run; its fragments are what changes while it runs, and the snapshot's facts."""
@@ -190,7 +190,7 @@ def fetch_file(request: Request, uid: str, pk: int) -> HttpResponse:
     return redirect(f"{row.get_absolute_url()}#files")
 
 
-@require_GET
+@require_safe
 def run_file(request: Request, uid: str, pk: int) -> FileResponse:
     """Send the copy of a file that the run has left, to be saved."""
     row = _visible(request, uid)

@@ -14,14 +14,16 @@ from django.views.decorators.http import require_POST
 
 from dashboard.access.rights import changeable_row
 from dashboard.comparisons.export_limit import send_within_limit
+from dashboard.comparisons.refused_files import refuse_file
 from dashboard.execution.experiment_list_views import (
     list_left_out,
     list_matching_keys,
+    list_other_problems,
     send_experiments,
 )
 from dashboard.execution.run_list_views import send_runs
 from dashboard.execution.run_listing import RunList, read_run_list
-from dashboard.lists import MOST_COMPARED, PICKED
+from dashboard.lists import MOST_COMPARED, PICKED, ExperimentFilter
 from dashboard.typed_requests import Request, parse_whole_number, read_posted_text
 from experiments.execution import bulk_changes, labels
 from experiments.execution.bulk_changes import Outcome
@@ -37,13 +39,16 @@ LONGEST_STATE = 12_300
 def selected_experiments(request: Request) -> HttpResponseBase:
     """Do what was chosen with the selected experiments, or with all that the list shows."""
     query = _read_query(request)
-    takes_all = "all" in request.POST
-    if takes_all and (left_out := list_left_out(request, query)):
+    takes_all, is_export = "all" in request.POST, request.POST.get("action") == "export"
+    left_out = list_left_out(ExperimentFilter(request, query=query)) if takes_all else []
+    if is_export and (problems := [*left_out, *list_other_problems(query)]):
+        return refuse_file(request, problems)
+    if left_out:
         return _refuse_all(request, left_out, "experiments", query)
     keys = list_matching_keys(request, query) if takes_all else _read_keys(request)
     if request.POST.get("action") in ("export", "compare"):
         keys = _keep_visible(request, keys)
-        if keys and request.POST["action"] == "export":
+        if keys and is_export:
             return send_within_limit(request, lambda: send_experiments(keys, query))
     return _act(request, keys, f"{reverse('experiments')}?{query.urlencode()}")
 
@@ -52,6 +57,8 @@ def selected_experiments(request: Request) -> HttpResponseBase:
 def selected_runs(request: Request) -> HttpResponseBase:
     """Do what was chosen with the selected runs, or with their experiments."""
     run_list = _read_runs(request)
+    if request.POST.get("action") == "export" and run_list.problems:
+        return refuse_file(request, run_list.problems)
     if run_list.left_out:
         return _refuse_all(request, run_list.left_out, "runs", run_list.query)
     runs = run_list.runs.rows.order_by()
@@ -112,7 +119,10 @@ def _read_runs(request: Request) -> RunList:
     picked = frozenset(text for text in texts if len(text) <= LONGEST_UID)
     # Those that fit the filters no longer were selected all the same.
     query = QueryDict("archived=all")
-    return replace(run_list, conditions=[], left_out=[], query=query, picked=picked)
+    problems = [text for text in run_list.problems if text not in run_list.left_out]
+    return replace(
+        run_list, conditions=[], problems=problems, left_out=[], query=query, picked=picked
+    )
 
 
 def _act(request: Request, keys: Sequence[int], back: str) -> HttpResponseBase:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.access.rights import by_link
 from dashboard.environment_symbols import assign_symbols
@@ -28,7 +28,7 @@ PARTS = {"facts-found": FACTS, "series": SERIES}
 
 
 @by_link
-@require_GET
+@require_safe
 def two_runs(request: OpenRequest, left: str, right: str) -> HttpResponse:
     """Show two runs side by side; as a fragment, their facts or their series.
 
@@ -62,7 +62,7 @@ def two_runs(request: OpenRequest, left: str, right: str) -> HttpResponse:
 
 
 @by_link
-@require_GET
+@require_safe
 def choose_second_run(request: OpenRequest, left: str) -> HttpResponse:
     """List runs to be shown beside one; `?keep=right` keeps that one on the right side."""
     row = _get(request, left)

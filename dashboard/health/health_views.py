@@ -9,7 +9,7 @@ from typing import Any
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.access.rights import require
 from dashboard.live_parts import answer_news_only
@@ -38,7 +38,7 @@ def _mark_live_part(request: Request) -> str | None:
     return mark_report() if may_see_operations(request.user) else None
 
 
-@require_GET
+@require_safe
 @answer_news_only(_mark_live_part)
 def operations(request: Request) -> HttpResponse:
     """Show services, queues, visits to clusters, storage, and what is stuck and why."""

@@ -24,10 +24,10 @@ from experiments.models import Image, ImageImport
 # Django's check of the token reads the whole request: first comes where to, and whether it fits.
 @csrf_exempt
 @require_maker_of(Image)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def new(request: Request) -> HttpResponse:
     """Show the ways to import an image, on one page."""
-    if request.method == "GET":
+    if request.method != "POST":
         return _page(request)
     if problem := explain_no_room(_length(request)):
         form = UploadForm({}, user=request.user, refused=problem)

@@ -9,7 +9,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.http import content_disposition_header
 from django.utils.text import slugify
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.access.rights import changeable_row, require, visible_row
 from dashboard.images import inventory_page
@@ -37,7 +37,7 @@ def _mark_live_part(request: Request, pk: int) -> str | None:
     return None if "packages" in request.GET else mark_image(request.user, pk)
 
 
-@require_GET
+@require_safe
 @answer_news_only(_mark_live_part)
 def image(request: Request, pk: int) -> HttpResponse:
     """Show an image's software inventory; its fragments are the staged forms and the packages."""
@@ -47,7 +47,7 @@ def image(request: Request, pk: int) -> HttpResponse:
     return _page(request, row, "#live" if request.htmx else "")
 
 
-@require_GET
+@require_safe
 def bill_of_materials(request: Request, pk: int, kind: str) -> HttpResponse:
     """Send an image's software as a file, of one of the kinds of `sbom_documents.WRITERS`."""
     row = visible_row(request, Image, pk)

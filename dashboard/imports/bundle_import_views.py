@@ -58,10 +58,10 @@ class BundleForm(Styled, forms.Form):
 
 
 @require_maker_of(Experiment)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def bundle(request: Request) -> HttpResponse:
     """Show the form, and store an uploaded bundle once all of it was checked."""
-    if request.method == "GET":
+    if request.method != "POST":
         return render(request, "imports/bundle.html", {"form": BundleForm()})
     form = BundleForm(request.POST, request.FILES, too_large=was_too_large(request))
     context: dict[str, Any] = {"form": form, "refused": "Not imported"}

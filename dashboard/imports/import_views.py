@@ -19,11 +19,11 @@ from experiments.models import Experiment
 
 
 @require_maker_of(Experiment)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def logs(request: Request) -> HttpResponse:
     """Show what is in an archive, and store it when asked to; nothing is kept in between."""
     context: dict[str, Any] = {"form": ImportForm(), "failures_shown": FAILURES_SHOWN}
-    if request.method == "GET":
+    if request.method != "POST":
         return render(request, "imports/form.html", context)
     form = ImportForm(request.POST, request.FILES, too_large=was_too_large(request))
     context["form"] = form

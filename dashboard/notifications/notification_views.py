@@ -6,7 +6,7 @@ from django.contrib import messages
 from django.db.models import Max
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from dashboard.lists import make_listing
 from dashboard.notifications.notification_forms import ChoicesForm
@@ -25,7 +25,7 @@ from experiments.notifications import (
 PER_PAGE = 50
 
 
-@require_GET
+@require_safe
 def notifications(request: Request) -> HttpResponse:
     """Show the notifications of the person who asks, the last one first."""
     rows = list_notifications(request.user).select_related("experiment", "cluster", "credential")
@@ -47,7 +47,7 @@ def notifications(request: Request) -> HttpResponse:
     return render(request, "notifications/list.html", context)
 
 
-@require_GET
+@require_safe
 def notification(request: Request, pk: int) -> HttpResponse:
     """Lead to the page that a notification is about: it is read then."""
     rows = list_notifications(request.user).select_related("experiment", "cluster", "credential")
@@ -63,7 +63,7 @@ def read(request: Request) -> HttpResponse:
     return redirect("notifications")
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def choices(request: Request) -> HttpResponse:
     """Show and save what a person wants to be told, and how."""
     row = NotificationChoices.objects.filter(pk=request.user.pk).first()

@@ -14,7 +14,7 @@ from django.db.models import Max
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from dashboard.notifications.webhook_forms import WebhookForm
 from dashboard.typed_requests import Request
@@ -32,7 +32,7 @@ LONGEST_TEST = timedelta(minutes=2)
 """As long the page waits for a test by itself."""
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_post_parameters("address")
 @sensitive_variables("form", "secret")
 def new(request: Request) -> HttpResponse:
@@ -53,7 +53,7 @@ def new(request: Request) -> HttpResponse:
     return render(request, "notifications/new_webhook.html", {"form": form})
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_post_parameters("address")
 @sensitive_variables("form")
 def webhook(request: Request, pk: int) -> HttpResponse:
@@ -109,7 +109,7 @@ def rotate(request: Request, pk: int) -> HttpResponse:
     return _lead_to_secret(request, row, secret)
 
 
-@require_GET
+@require_safe
 @sensitive_variables("sealed", "secret")
 def show_secret(request: Request, pk: int) -> HttpResponse:
     """Show a secret that was just made, once; fetched again, the page makes no other one."""

@@ -31,7 +31,7 @@ from experiments.definitions.site_rows import Missing, SiteRows, find_rows
 from experiments.definitions.written_units import write_percent
 from experiments.execution import lifecycle
 from experiments.models import Environment, Experiment, User
-from experiments.planning.rules import Forecast
+from experiments.planning.forecasts import Forecast
 
 Names = Mapping[str, Mapping[str, str]]
 """Section -> name in the file -> name on this site."""

@@ -13,7 +13,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import content_disposition_header
 from django.utils.text import slugify
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard.access.rights import get_readable, require_maker_of
 from dashboard.form_styles import Styled
@@ -77,10 +77,10 @@ class DefinitionForm(Styled, forms.Form):
 
 
 @require_maker_of(Experiment)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def import_file(request: Request) -> HttpResponse:
     """Show what stands against a file, and store it as a draft, or launch it, when asked to."""
-    if request.method == "GET":
+    if request.method != "POST":
         return render(request, "planning/import.html", {"form": DefinitionForm()})
     content = _read_content(request)
     mapping = read_names(request)
@@ -175,13 +175,13 @@ def list_lines(text: str, problems: Sequence[Problem]) -> list[ShownLine]:
     ]
 
 
-@require_GET
+@require_safe
 def definition_yaml(request: Request, pk: int) -> HttpResponse:
     """Send the file of a draft or of a launched plan as YAML."""
     return _send(request, pk, YAML_ENDING)
 
 
-@require_GET
+@require_safe
 def definition_json(request: Request, pk: int) -> HttpResponse:
     """Send the same as JSON."""
     return _send(request, pk, JSON_ENDING)
@@ -204,14 +204,14 @@ def _send(request: Request, pk: int, ending: str) -> HttpResponse:
 
 
 @login_not_required
-@require_GET
+@require_safe
 def schema(request: OpenRequest) -> HttpResponse:
     """Send the JSON schema of experiment files, which editors fetch without logging in."""
     return _send_schema(write_schema())
 
 
 @login_not_required
-@require_GET
+@require_safe
 def study_schema(request: OpenRequest) -> HttpResponse:
     """Send the JSON schema of study files."""
     return _send_schema(write_study_schema())

@@ -50,13 +50,13 @@ REFUSED = {"save": "Not saved", "launch": "Not launched"}
 
 
 @require_maker_of(Experiment)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def new(request: Request) -> HttpResponse:
     """Show the form of a new experiment, and store or launch it."""
     return _form(request, Experiment(owner=request.user))
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: Request, pk: int) -> HttpResponse:
     """Show the form of a draft, and store or launch it."""
     return _form(request, _draft(request, pk))
@@ -69,7 +69,7 @@ def _form(request: Request, experiment: Experiment) -> HttpResponse:
     """
     action = request.POST.get("action", "")
     refused = REFUSED.get(action) or REFUSED.get(request.POST.get("attempted", ""), "")
-    if request.method == "GET":
+    if request.method != "POST":
         return _open(request, experiment)
     if action == "cluster" or request.htmx.trigger_name == "cluster":
         initial = _read_typed_values(request.POST)

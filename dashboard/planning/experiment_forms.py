@@ -53,9 +53,9 @@ from experiments.models import (
 from experiments.models.experiment import USUAL_OUTPUT_MIB
 from experiments.planning import rules
 from experiments.planning.aa_tests import select_offered
+from experiments.planning.forecasts import Forecast, forecast
 from experiments.planning.frozen_code import describe_unready_code
 from experiments.planning.frozen_data import describe_unready_data
-from experiments.planning.rules import Forecast
 from experiments.planning.variants import list_chosen, store_sweeps
 
 
@@ -291,7 +291,7 @@ class ExperimentForm(
             "cooldown_seconds": cleaned.get("cooldown_seconds") or 0,
         }
         again = (cleaned.get("rejected_again") or 0) if has_rules(cleaned) else 0
-        self.forecast = rules.forecast(**asked, rejected_again=again)
+        self.forecast = forecast(**asked, rejected_again=again)
         self.gpu_hours_warning = warn_of_gpu_hours(
             cleaned["cluster"],
             gpu_hours=self.forecast.gpu_hours_at_most,

@@ -32,7 +32,7 @@ from experiments.execution import lifecycle
 from experiments.models import Experiment, Study, User
 from experiments.models.visibility import Visibility
 from experiments.notify import enqueue_tick
-from experiments.planning.rules import Forecast
+from experiments.planning.forecasts import Forecast
 from experiments.studies.described_studies import (
     describe_study,
     keep_study_text,
@@ -40,7 +40,15 @@ from experiments.studies.described_studies import (
 )
 from experiments.studies.study_members import store_members
 
-SUMMED = ("combinations", "blocks", "jobs", "runs", "gpu_hours_at_most", "further_gpu_hours")
+SUMMED = (
+    "combinations",
+    "blocks",
+    "jobs",
+    "runs",
+    "gpu_hours_at_most",
+    "node_hours_at_most",
+    "further_gpu_hours",
+)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,10 @@ from dashboard.typed_requests import Request
 from experiments.access.own_columns import OwnColumns
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.models import DataSet, User, Workload
+from experiments.planning.free_names import find_free_name
 from experiments.planning.frozen_data import DATA_PATH, FOLDER, can_read_data, reads_folder
 from experiments.planning.variants import lock_workloads, refresh_variants
+from experiments.planning.workload_names import follow_parameters
 from experiments.planning.workloads import (
     describe_limits,
     format_value,
@@ -48,6 +50,8 @@ class WorkloadForm(OwnColumns, VisibilityFields, Styled, forms.ModelForm):  # ty
 
     body = "planning/workload_fields.html"
     """The template of what lies between the name and the time limit."""
+    parameters_before: dict[str, Any] | None = None
+    """What a page has offered; None for the API, whose names are those that were sent."""
 
     class Meta:
         model = Workload
@@ -73,7 +77,9 @@ class WorkloadForm(OwnColumns, VisibilityFields, Styled, forms.ModelForm):  # ty
     def begin(cls, request: Request, row: Workload, kind: str) -> WorkloadForm:
         """Return the form for a request: as it is, or with what was sent."""
         sent = (request.POST, request.FILES) if request.method == "POST" else ()
-        return cls(*sent, instance=row, kind=kind, user=request.user)
+        form = cls(*sent, instance=row, kind=kind, user=request.user)
+        form.parameters_before = row.parameters
+        return form
 
     def add_fields(self, parameters: dict[str, Any]) -> None:
         """Add a field for each parameter, filled in with the workload's value."""
@@ -119,6 +125,7 @@ class WorkloadForm(OwnColumns, VisibilityFields, Styled, forms.ModelForm):  # ty
             cleaned["data_proof"] = Workload.DataProof.SIZES_AND_TIMES
         try:
             self.parameters = self.kind.clean(self.parameters_from(cleaned))
+            self._rename(cleaned)
         except ParameterError as error:
             for name, message in error.messages.items():
                 field = name if name in self.fields else None
@@ -127,6 +134,16 @@ class WorkloadForm(OwnColumns, VisibilityFields, Styled, forms.ModelForm):  # ty
                 )
                 self.add_error(field, sentence)
         return cleaned
+
+    def _rename(self, cleaned: dict[str, Any]) -> None:
+        """Have a name that nobody has typed follow the network and the batch that it names."""
+        offered = self.initial.get("name", "")
+        if self.parameters_before is None or cleaned.get("name") != offered:
+            return
+        name = follow_parameters(offered, self.parameters_before, self.parameters)
+        if name != offered:
+            others = Workload.objects.exclude(pk=self.instance.pk)
+            cleaned["name"] = find_free_name(name, among=others)
 
     def save(self, commit: bool = True) -> Workload:
         self.instance.kind = self.kind.kind

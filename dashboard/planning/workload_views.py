@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from dashboard.access.rights import (
     changeable_row,
@@ -42,14 +42,14 @@ FOLDER_PATH = re.compile(r"(?:\{code\}|(?:/[\w.@+-]+))(?:/[\w.@+-]+){0,39}/?")
 LONGEST_FOLDER = 300
 
 
-@require_GET
+@require_safe
 def kinds(request: Request) -> HttpResponse:
     """Show each kind of workload with its metrics and parameters."""
     return render(request, "planning/workload_kinds.html", {"kinds": WORKLOADS.values()})
 
 
 @require_maker_of(Workload)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def new(request: Request) -> HttpResponse:
     """Choose a kind, then fill in its parameters; or begin with those of another workload."""
     copied = _copied(request)
@@ -66,7 +66,7 @@ def new(request: Request) -> HttpResponse:
             ready = _place_in_asked_folder(request, ready)
         kind = ready.piece.kind
         fresh.name = find_free_name(ready.piece.name)
-        fresh.parameters = dict(ready.piece.parameters)
+        fresh.parameters = ready.parameters
         fresh.time_limit_seconds = ready.piece.time_limit_seconds
     form = choose_form(kind).begin(request, fresh, kind)
     if request.method == "POST" and form.is_valid():
@@ -74,7 +74,7 @@ def new(request: Request) -> HttpResponse:
     return _form(request, form, kinds=KindForm(initial={"kind": kind}), copied=copied)
 
 
-@require_GET
+@require_safe
 def workload(request: Request, pk: int) -> HttpResponse:
     """Show a workload, its metrics, and the experiments that use it."""
     row = visible_row(request, Workload, pk, "owner", "data_set")
@@ -99,7 +99,7 @@ def workload(request: Request, pk: int) -> HttpResponse:
     return render(request, "planning/workload.html", context)
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: Request, pk: int) -> HttpResponse:
     """Show the form of a workload, and store its changes."""
     row = changeable_row(request, Workload, pk, "owner")

@@ -18,7 +18,7 @@ from experiments.presets.own_presets import CannotBeUsed, describe_definition, m
 
 
 @require_maker_of(OwnPreset)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def new(request: Request, pk: int) -> HttpResponse:
     """Save the definition of an experiment as a preset."""
     experiment = get_readable(request, pk)
@@ -34,7 +34,7 @@ def new(request: Request, pk: int) -> HttpResponse:
     return render(request, "presets/own_form.html", context)
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: Request, pk: int) -> HttpResponse:
     """Rename a preset, or decide who may view it."""
     preset = changeable_row(request, OwnPreset, pk)

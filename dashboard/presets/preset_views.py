@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard.access.rights import require_maker_of
 from dashboard.presets.preset_forms import PresetForm
@@ -18,7 +18,7 @@ from experiments.presets.commands import FOLDER, group_commands
 from experiments.presets.program_checks import describe_missing_programs
 
 
-@require_GET
+@require_safe
 def presets(request: Request) -> HttpResponse:
     """List one's own presets, those of one's groups, and those of papers."""
     rows = OwnPreset.objects.visible_to(request.user).select_related("owner")
@@ -34,7 +34,7 @@ def presets(request: Request) -> HttpResponse:
 
 
 @require_maker_of(Experiment)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def preset(request: Request, key: str) -> HttpResponse:
     """Choose cluster, size and environments of a preset; the draft opens in the usual form."""
     chosen = PRESETS.get(key)

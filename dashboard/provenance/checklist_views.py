@@ -7,7 +7,7 @@ from dataclasses import replace
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils.http import content_disposition_header
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.access.hidden_names import are_names_hidden
 from dashboard.access.rights import by_link
@@ -27,7 +27,7 @@ HIDDEN = "hidden by this link"
 
 
 @by_link
-@require_GET
+@require_safe
 def checklist(request: OpenRequest, pk: int) -> HttpResponse:
     """Show the checklist of an experiment, by ACM's badges."""
     experiment = get_launched(request, pk)
@@ -42,7 +42,7 @@ def checklist(request: OpenRequest, pk: int) -> HttpResponse:
 
 
 @by_link
-@require_GET
+@require_safe
 def checklist_file(request: OpenRequest, pk: int) -> HttpResponse:
     """Send the checklist as Markdown."""
     experiment = get_launched(request, pk)

@@ -12,7 +12,7 @@ from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpRe
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils.http import content_disposition_header
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.access.hidden_names import find_anonymity
 from dashboard.access.rights import by_link
@@ -143,7 +143,7 @@ def _read_metric(request: OpenRequest, run: Run) -> tuple[str, list[str]]:
 
 
 @by_link
-@require_GET
+@require_safe
 def run_provenance(request: OpenRequest, uid: str) -> HttpResponse:
     """Show where the values of a run come from, or the one that `?metric=` names."""
     run = _get_run(request, uid)
@@ -162,7 +162,7 @@ def run_provenance(request: OpenRequest, uid: str) -> HttpResponse:
 
 
 @by_link
-@require_GET
+@require_safe
 def run_provenance_file(request: OpenRequest, uid: str) -> HttpResponseBase:
     """Send the graph of a run as PROV-JSONLD."""
     run = _get_run(request, uid)
@@ -174,7 +174,7 @@ def run_provenance_file(request: OpenRequest, uid: str) -> HttpResponseBase:
 
 
 @by_link
-@require_GET
+@require_safe
 def provenance(request: OpenRequest, pk: int) -> HttpResponse:
     """Show where all results of an experiment come from."""
     experiment = get_launched(request, pk)
@@ -186,7 +186,7 @@ def provenance(request: OpenRequest, pk: int) -> HttpResponse:
 
 
 @by_link
-@require_GET
+@require_safe
 @limit_exports
 def provenance_file(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the graph of an experiment with every run and every value as PROV-JSONLD."""
@@ -196,7 +196,7 @@ def provenance_file(request: OpenRequest, pk: int) -> HttpResponseBase:
 
 
 @by_link
-@require_GET
+@require_safe
 def result_provenance(request: OpenRequest, pk: int, number: int, place: int) -> HttpResponse:
     """Show where one ratio and its verdict come from: a configuration, an environment in it."""
     experiment = get_launched(request, pk)
@@ -218,7 +218,7 @@ def result_provenance(request: OpenRequest, pk: int, number: int, place: int) ->
 
 
 @by_link
-@require_GET
+@require_safe
 @limit_exports
 def result_provenance_file(
     request: OpenRequest, pk: int, number: int, place: int

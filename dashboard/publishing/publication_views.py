@@ -10,7 +10,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import content_disposition_header
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from dashboard.access.hidden_names import find_anonymity
 from dashboard.access.rights import by_link, get_editable, get_readable
@@ -32,7 +32,7 @@ from experiments.models.citation import find_citation
 from experiments.signing import find_signer, write_allowed_signers
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def publication(request: Request, pk: int) -> HttpResponse:
     """Show and save authors, licence and title; show signature and deposit."""
     row = get_editable(request, pk)
@@ -107,7 +107,7 @@ def _find_address(pk: int) -> str:
 
 
 @by_link
-@require_GET
+@require_safe
 def citation_bib(request: OpenRequest, pk: int) -> HttpResponse:
     """Send the experiment's entry of BibTeX."""
     row, cited = _get_citable(request, pk)
@@ -116,7 +116,7 @@ def citation_bib(request: OpenRequest, pk: int) -> HttpResponse:
 
 
 @by_link
-@require_GET
+@require_safe
 def citation_cff(request: OpenRequest, pk: int) -> HttpResponse:
     """Send the experiment's CITATION.cff."""
     _, cited = _get_citable(request, pk)
@@ -139,7 +139,7 @@ def _send(content: bytes, kind: str, name: str) -> HttpResponse:
 
 
 @login_not_required
-@require_GET
+@require_safe
 def site_key(request: OpenRequest) -> HttpResponse:
     """Send the public keys with which this site has signed bundles, as a list of ssh-keygen."""
     if not (content := write_allowed_signers()):

@@ -18,7 +18,7 @@ from experiments.encryption import Secret
 from experiments.models import DepositToken, User
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_post_parameters("token")
 @sensitive_variables("token_form")
 def publishing(request: Request) -> HttpResponse:

@@ -9,7 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from dashboard.access.rights import changeable_row, get_editable
 from dashboard.comparisons.figure_views import Subject, send_figure
@@ -32,7 +32,7 @@ from experiments.access import audit
 from experiments.access.permissions import may_change
 from experiments.models import RecurringExperiment
 from experiments.models.database_time import database_now
-from experiments.planning.rules import forecast
+from experiments.planning.forecasts import forecast
 from experiments.recurring import (
     describe_state,
     explain_why_not_recur,
@@ -56,7 +56,7 @@ PER_PAGE = 12
 SORTS = {"question": "question", "created": "created_at", "due": "due_at", "number": "last_number"}
 
 
-@require_GET
+@require_safe
 def recurring_list(request: Request) -> HttpResponse:
     """List the recurring experiments that the reader may view."""
     rows = RecurringExperiment.objects.visible_to(request.user).select_related("owner")
@@ -65,7 +65,7 @@ def recurring_list(request: Request) -> HttpResponse:
     return render(request, "recurring/list.html", context)
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def new(request: Request, pk: int) -> HttpResponse:
     """Let a launched experiment recur."""
     source = get_editable(request, pk)
@@ -99,7 +99,7 @@ def _count_gpu_hours(source: Any) -> float:
     ).gpu_hours_at_most
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: Request, pk: int) -> HttpResponse:
     """Change the rule of a recurring experiment, or who may view it."""
     row = changeable_row(request, RecurringExperiment, pk, "source", "owner")
@@ -113,7 +113,7 @@ def edit(request: Request, pk: int) -> HttpResponse:
     return render(request, "recurring/form.html", context)
 
 
-@require_GET
+@require_safe
 def recurring(request: Request, pk: int) -> HttpResponse:
     """Show a recurring experiment: its state, the charts of one configuration, its recurrences."""
     row = _find(request, pk)
@@ -136,7 +136,7 @@ def recurring(request: Request, pk: int) -> HttpResponse:
     return render(request, "recurring/detail.html", context)
 
 
-@require_GET
+@require_safe
 def recurring_csv(request: Request, pk: int) -> HttpResponseBase:
     """Send the points of all charts as a CSV file."""
     row = _find(request, pk)
@@ -144,7 +144,7 @@ def recurring_csv(request: Request, pk: int) -> HttpResponseBase:
     return stream_csv(rows, make_file_name(FileName(row), "over-time", ".csv"))
 
 
-@require_GET
+@require_safe
 def recurring_json(request: Request, pk: int) -> HttpResponseBase:
     """Send all that the page shows as a JSON file."""
     row = _find(request, pk)
@@ -155,8 +155,8 @@ def recurring_json(request: Request, pk: int) -> HttpResponseBase:
     return make_json_response(content, make_file_name(FileName(row), "over-time", ".json"))
 
 
-@require_GET
-def recurring_figure(request: Request, pk: int, ending: Ending) -> HttpResponse:
+@require_safe
+def recurring_figure(request: Request, pk: int, ending: Ending) -> HttpResponseBase:
     """Send the control charts of one configuration."""
     row = _find(request, pk)
 

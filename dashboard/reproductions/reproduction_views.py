@@ -37,7 +37,7 @@ TWICE = "It was pressed twice: this is what was made the first time."
 
 
 @require_maker_of(Experiment)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def reproduce(request: Request, pk: int) -> HttpResponse:
     """Show what a reproduction would be; prepare its images, make its draft or launch it."""
     source = get_readable(request, pk, with_plan=True)

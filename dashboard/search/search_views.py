@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard.search.site_search import limit_groups, read_search_text, search_site
 from dashboard.typed_requests import Request
@@ -12,7 +12,7 @@ from dashboard.typed_requests import Request
 OF_A_KIND, OF_A_KIND_AT_ONCE = 20, 5
 
 
-@require_GET
+@require_safe
 def search(request: Request) -> HttpResponse:
     """Show what has the words of a text, as a page."""
     text = read_search_text(request.GET.get("q", ""))
@@ -20,7 +20,7 @@ def search(request: Request) -> HttpResponse:
     return render(request, "search/page.html", {"search_words": text, "groups": groups})
 
 
-@require_GET
+@require_safe
 def search_results(request: Request) -> HttpResponse:
     """Send the options of the dialog's list."""
     text = read_search_text(request.GET.get("q", ""))

@@ -29,10 +29,10 @@ SHOWN = ("cluster", "runtime", "staged_image__image", "owner")
 
 
 @require_maker_of(Environment)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def new(request: Request) -> HttpResponse:
     """Choose the parts of an environment; each choice narrows the next ones."""
-    if request.method == "GET" or _is_choosing(request):
+    if request.method != "POST" or _is_choosing(request):
         initial = read_typed_values(request.POST or request.GET)
         return _page(request, EnvironmentForm(initial=initial, user=request.user))
     form = EnvironmentForm(
@@ -41,7 +41,7 @@ def new(request: Request) -> HttpResponse:
     return _save(request, form) if form.is_valid() else _page(request, form)
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def environment(request: Request, pk: int) -> HttpResponse:
     """Show an environment, and its form to those who may change it."""
     row = visible_row(request, Environment, pk, *SHOWN)
@@ -52,7 +52,7 @@ def environment(request: Request, pk: int) -> HttpResponse:
     if problem := environments.why_not_edit(row) or problem:
         require(problem if request.method == "POST" else "")
         return _page(request, None, environment=row, problem=problem)
-    if request.method == "GET":
+    if request.method != "POST":
         return _page(request, EnvironmentForm(instance=row, user=request.user), environment=row)
     if _is_choosing(request):
         form = EnvironmentForm(

@@ -8,7 +8,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.access.rights import by_link, get_editable, get_readable, require, visible_row
 from dashboard.typed_requests import OpenRequest, Request, parse_whole_number, read_posted_text
@@ -21,7 +21,7 @@ from experiments.software.parity import list_libraries
 
 
 @by_link
-@require_GET
+@require_safe
 def software(request: OpenRequest, pk: int) -> HttpResponse:
     """Show the parity report alone, which reloads during an inspection; else the whole page."""
     row = get_readable(request, pk)

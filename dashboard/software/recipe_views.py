@@ -17,7 +17,7 @@ from experiments.models import Cluster, Environment, Image, ImageImport
 from experiments.software import building, own_trees
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def new(request: Request) -> HttpResponse:
     """Request an image build; the catalogue shows its progress."""
     require(why_not_add(request.user, Image))
@@ -30,7 +30,7 @@ def new(request: Request) -> HttpResponse:
     return _show_build(request, image_import)
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def new_from_file(request: Request) -> HttpResponse:
     """Request the build of a Dockerfile or a definition file."""
     require(why_not_add(request.user, Image))

@@ -12,7 +12,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import content_disposition_header
 from django.utils.text import slugify
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.http import HttpResponseClientRefresh
 
 from dashboard.access.rights import changeable_row, require_maker_of, visible_row
@@ -53,7 +53,7 @@ RESULTS = "results"
 """The part of the page with the verdicts, which is fetched anew less often."""
 
 
-@require_GET
+@require_safe
 def study_list(request: Request) -> HttpResponse:
     """List the studies that the reader may view."""
     filters = WordFilter(request)
@@ -73,7 +73,7 @@ def _mark_live_part(request: Request, pk: int) -> str | None:
     return mark_study(request.user, pk)
 
 
-@require_GET
+@require_safe
 @answer_news_only(_mark_live_part)
 def study(request: Request, pk: int) -> HttpResponse:
     """Show a study; its two parts are fetched anew until all runs have ended."""
@@ -98,7 +98,7 @@ def study(request: Request, pk: int) -> HttpResponse:
 
 
 @require_maker_of(Study)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def new(request: Request) -> HttpResponse:
     """Make a study of experiments that exist."""
     keys = read_picked_keys(request.POST if request.method == "POST" else request.GET)
@@ -123,7 +123,7 @@ def new(request: Request) -> HttpResponse:
     return render(request, "studies/form.html", context)
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: Request, pk: int) -> HttpResponse:
     """Change what a study says of itself, and which experiments are in it."""
     row = changeable_row(request, Study, pk, "owner")
@@ -164,7 +164,7 @@ def act(request: Request, pk: int, action: str) -> HttpResponse:
     return redirect(row)
 
 
-@require_GET
+@require_safe
 def definition(request: Request, pk: int, ending: str) -> HttpResponse:
     """Send the file of a study."""
     row = visible_row(request, Study, pk)

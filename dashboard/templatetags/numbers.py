@@ -41,6 +41,12 @@ def gpu_hours(hours: float) -> str:
 
 
 @register.filter
+def node_hours(hours: float) -> str:
+    """Write node-hours that something takes at most, as in "at most 1.5 node-hours"."""
+    return f"at most {max(hours, 0.1):.1f} node-hours"
+
+
+@register.filter
 def p(value: float | None) -> str:
     """Return a p value, in which no line breaks between "<" and the number."""
     return numbers.p_value(value).replace(" ", NO_BREAK)

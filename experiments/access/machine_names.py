@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
-from django.db.models import Min, Q
+from django.db.models import Min, Prefetch, Q, prefetch_related_objects
 
-from experiments.models import Experiment
+from experiments.models import Experiment, Partition
 
 NODE_KEYS: tuple[str, ...] = ("hostname", "HOSTNAME", "HOST", "SLURMD_NODENAME", "SLURM_NODELIST")
 NODE_KEYS += ("SLURM_JOB_NODELIST", "SLURM_SUBMIT_HOST", "SLURM_TOPOLOGY_ADDR", "SGE_O_HOST")
@@ -64,7 +64,8 @@ def number_machines(
     hops = experiment.cluster.list_hops()
     _number(machines, "node", (name for text in (*nodes, *hosts) for name in _nodes_in(text)))
     _number(machines, "host", [*(cluster.host for cluster in hops), _find_first_site(experiment)])
-    partitions = [row.name for cluster in hops for row in cluster.partitions.order_by("pk")]
+    prefetch_related_objects(hops, Prefetch("partitions", Partition.objects.order_by("pk")))
+    partitions = [row.name for cluster in hops for row in cluster.partitions.all()]
     _number(machines, "partition", partitions)
     # As the plan froze it too: rows may have another name now, and those of a bundle always may.
     planned = (experiment.plan or {}).get("cluster") or {}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from experiments.models import Experiment, Job, Run, Workload
-from experiments.planning import rules
+from experiments.planning import forecasts
 from experiments.planning.freeze import make_workload_of_repeat
 from runners.kept_output import OUTPUT_MIB
 
@@ -23,7 +23,7 @@ def make_job(
         repeat=block["repeat"],
         block=index,
         payload_hash=payload,
-        gpu_seconds=rules.compute_gpu_seconds(
+        gpu_seconds=forecasts.compute_gpu_seconds(
             workload,
             scale=block["scale"],
             runs=len(block["environments"]),

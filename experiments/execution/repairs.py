@@ -21,8 +21,8 @@ from experiments.execution.moves import Move, move, move_each, record_event
 from experiments.execution.sending_rights import REPAIRED
 from experiments.models import Event, Experiment, Job, Pause, Run, User
 from experiments.models.states import NOT_STARTED
+from experiments.planning.forecasts import compute_gpu_seconds
 from experiments.planning.interim import read_stage
-from experiments.planning.rules import compute_gpu_seconds
 
 ANY_NODE = "any node allowed"
 LEFT_RUNNING = "not taken back from its node"

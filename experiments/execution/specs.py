@@ -10,7 +10,7 @@ from typing import Any
 from experiments.design import Scale
 from experiments.models import Job, Partition, Run, Segment, SentFile
 from experiments.models.segment import count_most_segments
-from experiments.planning import rules
+from experiments.planning import forecasts
 from experiments.planning.scale_rules import count_processes_on_a_node
 from runners.code_copies import make_code_spec
 from runners.data_sets import make_data_spec
@@ -125,7 +125,7 @@ def make_environment_spec(spec: dict[str, Any]) -> EnvironmentSpec:
 
 def _resources(job: Job, runs: int) -> Resources:
     scale, partition = Scale.parse(job.scale), job.experiment.partition
-    seconds = rules.compute_job_seconds(
+    seconds = forecasts.compute_job_seconds(
         job.workload, runs=runs, cooldown_seconds=job.experiment.cooldown_seconds
     )
     resources = Resources(

@@ -11,7 +11,8 @@ from experiments.health.database import Database, read_database
 from experiments.health.processes import MOST_SIGNS, WORKER, Process, list_missing, list_processes
 from experiments.health.service_problems import Problem, tell_how_to_start
 from experiments.health.storage import Disk, Storage
-from experiments.health.stuck import Stuck, list_stuck
+from experiments.health.stuck import list_stuck
+from experiments.health.stuck_kinds import Stuck
 from experiments.health.supervisor import Supervision, read_supervision
 from experiments.health.valkey import Queue, Valkey, read_valkey
 from experiments.models import ServiceSign

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
 from experiments.models.cluster_choices import (
@@ -43,6 +44,17 @@ GATE_ASKED_AGAIN = timedelta(minutes=10)
 LONGEST_BACK_OFF = timedelta(minutes=5)
 """After failed visits the next one is as soon as that, however many have failed."""
 
+# UNION, not UNION ALL: a machine that was reached already is not gone on from, so circles end.
+WAY = """
+WITH RECURSIVE way(id, jump_host_id) AS (
+    SELECT id, jump_host_id FROM experiments_cluster WHERE id = %s
+    UNION
+    SELECT further.id, further.jump_host_id
+    FROM experiments_cluster further JOIN way ON further.id = way.jump_host_id
+)
+SELECT id FROM way
+"""
+"""The keys of a cluster and of all jump hosts before it."""
 MOST_POLL_SECONDS = 24 * 3600
 MOST_RETENTION_DAYS = 3650
 
@@ -229,11 +241,22 @@ class Cluster(SharedInside):
         return self.name
 
     def list_hops(self) -> list[Cluster]:
-        """Return the machines to log in to, from the first jump host to this one, each once."""
-        hops, at = [self], self.jump_host
-        while at is not None and at not in hops:
-            hops.insert(0, at)
-            at = at.jump_host
+        """Return the machines to log in to, from the first jump host to this one, each once.
+
+        One statement reads the jump hosts and their credentials, however many there are; where
+        they lead in a circle each is read once.
+        """
+        if self.jump_host_id is None:
+            return [self]
+        way = Cluster.objects.filter(pk__in=RawSQL(WAY, [self.jump_host_id]))  # noqa: S611
+        rows = way.select_related("credential").in_bulk()
+        hops, passed = [self], {self.pk}
+        key: int | None = self.jump_host_id
+        while key is not None and key in rows and key not in passed:
+            hops[0].jump_host = rows[key]
+            hops.insert(0, rows[key])
+            passed.add(key)
+            key = rows[key].jump_host_id
         return hops
 
     def usable_by(self, user: User) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from experiments.design import Scale, plan_blocks
 from experiments.models import Environment, Experiment, Partition, Workload
 from experiments.planning.estimands import PARTITION, count_planned_nodes
-from experiments.planning.rules import Forecast, forecast
+from experiments.planning.forecasts import Forecast, forecast
 from experiments.statistics import numbers
 from experiments.statistics.extension_levels import compute_extension_level
 from experiments.statistics.values import ALPHA

@@ -2,121 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from experiments.design import Scale
 from experiments.models import Cluster, Environment, Partition, StagedImage, Workload
-from experiments.models.segment import count_most_segments
 from experiments.planning import decisive_metrics, estimands, scale_rules
-from experiments.planning.frozen_code import PROOF_SECONDS
-from experiments.planning.frozen_data import compute_proof_seconds, load_data_sets
+from experiments.planning.forecasts import forecast, read_scale
 from experiments.statistics import numbers
 from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS
 from experiments.statistics.interim_analyses import count_most_analyses
 from experiments.statistics.verdicts import FEWEST
 from runners import interpreters
 from runners.interpreters import NO_PYTHON
-from runners.page_cache import MOST_SECONDS, why_not_prepared
+from runners.page_cache import why_not_prepared
 from runners.schedulers import SCHEDULERS
 from runners.workloads import WORKLOADS
 from runners.workloads.page_cache import is_prepared
 from runners.workloads.run_metrics import OF_JOB
 from runners.workloads.several_jobs import explain_short_limit
 
-# Time that a job needs beside its runs: start, snapshots, check sums.
-JOB_OVERHEAD_SECONDS = 60
 WITHOUT_PYTHON = "command without {python}, startup and files"
 """What can be recorded outside, in an environment that has no Python at all."""
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """The most that an experiment will use of the cluster."""
-
-    combinations: int
-    """Configurations, each in every environment."""
-    blocks: int
-    jobs: int
-    runs: int
-    longest_job_seconds: int
-    gpu_hours_at_most: float
-    longest_job_gpu_hours: float
-    """Of the job that may take most."""
-    further_gpu_hours: float = 0.0
-    """At most so many more, where rules of the plan reject every run as often as they may."""
-
-
-def compute_job_seconds(workload: Workload, *, runs: int, cooldown_seconds: int) -> int:
-    """Return the time limit of a job that runs `workload` `runs` times, in seconds."""
-    measuring = runs * workload.time_limit_seconds + (runs - 1) * cooldown_seconds
-    if is_prepared(workload.parameters):
-        measuring += runs * MOST_SECONDS
-    proof = compute_proof_seconds(workload)
-    if workload.code_source:
-        proof += PROOF_SECONDS
-    return measuring + proof + JOB_OVERHEAD_SECONDS
-
-
-def compute_gpu_seconds(workload: Workload, *, scale: str, runs: int, cooldown_seconds: int) -> int:
-    """Return the GPUs that a job asks for times its time limit, which is in whole minutes."""
-    seconds = compute_job_seconds(workload, runs=runs, cooldown_seconds=cooldown_seconds)
-    return Scale.parse(scale).gpus * math.ceil(seconds / 60) * 60
-
-
-def forecast(
-    *,
-    workloads: Sequence[Workload],
-    environments: Sequence[Environment],
-    scales: Sequence[str],
-    repeats: int,
-    paired: bool,
-    cooldown_seconds: int = 0,
-    rejected_again: int = 0,
-) -> Forecast:
-    """Count the runs and jobs of an experiment; scales that cannot be read count nothing.
-
-    `rejected_again`: how often a run may be run once more because rules of the plan rejected it.
-    """
-    load_data_sets(workloads)
-    sizes = [scale for scale in map(_read_scale, scales) if scale]
-    blocks = len(workloads) * len(sizes) * repeats
-    runs_a_job = len(environments) if paired else 1
-    seconds = sum(
-        workload.time_limit_seconds * count_most_segments({"parameters": workload.parameters})
-        for workload in workloads
-    )
-    gpus = sum(scale.gpus for scale in sizes)
-    gpu_hours = seconds * gpus * repeats * len(environments) / 3600
-    return Forecast(
-        combinations=len(workloads) * len(environments) * len(sizes),
-        blocks=blocks,
-        jobs=blocks if paired else blocks * len(environments),
-        runs=blocks * len(environments),
-        longest_job_seconds=max(
-            (
-                compute_job_seconds(workload, runs=runs_a_job, cooldown_seconds=cooldown_seconds)
-                for workload in workloads
-            ),
-            default=0,
-        ),
-        gpu_hours_at_most=gpu_hours,
-        further_gpu_hours=gpu_hours * rejected_again,
-        longest_job_gpu_hours=max(
-            (
-                compute_gpu_seconds(
-                    workload, scale=str(scale), runs=runs_a_job, cooldown_seconds=cooldown_seconds
-                )
-                / 3600
-                for workload in workloads
-                for scale in sizes
-            ),
-            default=0.0,
-        ),
-    )
 
 
 def list_refusals(
@@ -144,17 +52,12 @@ def list_refusals(
     """
     messages: defaultdict[str, list[str]] = defaultdict(list)
     _check_cluster(messages, cluster, partition, environments, baseline)
-    for workload in [row for row in workloads if row.kind not in WORKLOADS]:
-        messages["workloads"].append(f"{workload} is only known from imported logs.")
-    workloads = [row for row in workloads if row.kind in WORKLOADS]
-    messages["environments"] += list_without_python(workloads, environments)
-    messages["environments"] += _list_unprepared(workloads, environments)
-    if not messages["environments"]:
-        del messages["environments"]
-    _check_scales(messages, cluster, partition, workloads, environments, scales)
-    _check_metric(messages, workloads, primary_metric, paired=paired)
+    known = [row for row in workloads if row.kind in WORKLOADS]
+    _check_software(messages, workloads, environments)
+    _check_scales(messages, cluster, partition, known, environments, scales)
+    _check_metric(messages, known, primary_metric, paired=paired)
     for name, message in decisive_metrics.list_refusals(
-        workloads, primary_metric, further_metrics, goal=goal, looks=looks, paired=paired
+        known, primary_metric, further_metrics, goal=goal, looks=looks, paired=paired
     ):
         messages[name].append(message)
     _check_analyses(
@@ -171,15 +74,11 @@ def list_refusals(
     ):
         messages["spreads_nodes"].append(problem)
     if find_warm_up:
-        _check_steps(messages, workloads, scales)
-    for workload in workloads:
-        if why := explain_short_limit(workload.parameters, workload.time_limit_seconds):
-            messages["workloads"].append(f"{workload} {why}")
-    if not workloads:
-        messages["workloads"].append("Choose at least one workload.")
-    if partition and workloads and environments:
+        _check_steps(messages, known, scales)
+    _check_time_limits(messages, known)
+    if partition and known and environments:
         longest = forecast(
-            workloads=workloads,
+            workloads=known,
             environments=environments,
             scales=scales,
             repeats=repeats,
@@ -189,6 +88,40 @@ def list_refusals(
         if why := _explain_long_job(longest, partition):
             messages["partition"].append(why)
     return dict(messages)
+
+
+def _check_software(
+    messages: defaultdict[str, list[str]],
+    workloads: Sequence[Workload],
+    environments: Sequence[Environment],
+) -> None:
+    """Add which workloads nothing here starts, and which environments lack what they need."""
+    messages_by_field: dict[str, list[str]] = {
+        "workloads": [
+            f"{row} is only known from imported logs."
+            for row in workloads
+            if row.kind not in WORKLOADS
+        ]
+    }
+    known = [row for row in workloads if row.kind in WORKLOADS]
+    messages_by_field["environments"] = [
+        *list_without_python(known, environments),
+        *_list_unprepared(known, environments),
+    ]
+    for name, sentences in messages_by_field.items():
+        if sentences:
+            messages[name] += sentences
+
+
+def _check_time_limits(
+    messages: defaultdict[str, list[str]], workloads: Sequence[Workload]
+) -> None:
+    """Add which workloads have too little time, or that there is none."""
+    for workload in workloads:
+        if why := explain_short_limit(workload.parameters, workload.time_limit_seconds):
+            messages["workloads"].append(f"{workload} {why}")
+    if not workloads:
+        messages["workloads"].append("Choose at least one workload.")
 
 
 def _check_analyses(
@@ -327,7 +260,7 @@ def _check_scales(
 ) -> None:
     if not scales:
         messages["scales"].append("Choose at least one scale, such as 1x1: one node, one GPU.")
-    if len({str(_read_scale(scale) or scale) for scale in scales}) != len(scales):
+    if len({str(read_scale(scale) or scale) for scale in scales}) != len(scales):
         messages["scales"].append("Each scale is named once.")
     for text in scales:
         try:
@@ -368,7 +301,7 @@ def _check_metric(
 def _check_steps(
     messages: defaultdict[str, list[str]], workloads: Sequence[Workload], scales: Sequence[str]
 ) -> None:
-    for scale in filter(None, map(_read_scale, scales)):
+    for scale in filter(None, map(read_scale, scales)):
         if scale.is_packed:
             messages["warm_up"].append(
                 f"{scale} packs {scale.instances_per_node} instances into a run, and each settles "
@@ -384,10 +317,3 @@ def _check_steps(
             messages["warm_up"].append(
                 f"{workload} has {steps} steps; where it settles can be found from {needed} on."
             )
-
-
-def _read_scale(text: str) -> Scale | None:
-    try:
-        return Scale.parse(text)
-    except ValueError:
-        return None

@@ -35,6 +35,18 @@ class Ready:
     has_folder: bool = False
     """True if its code lies in a folder on the cluster or in the image."""
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters with which its form begins.
+
+        A program that needs no Python is recorded outside, so that it runs in images without it.
+        """
+        parameters = dict(self.piece.parameters)
+        is_pythonless = not any("{python}" in word for word in parameters["argv"])
+        if is_pythonless and parameters["read"] != "recorder" and "recorded" not in parameters:
+            parameters["recorded"] = "outside"
+        return parameters
+
 
 def make_metric(
     name: str, unit: str, find: str, *, better: str = "higher", take: str = "last"

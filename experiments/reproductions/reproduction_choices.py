@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from experiments.design import compute_hash
 from experiments.models import Cluster, Experiment, Partition, User
-from experiments.planning.rules import Forecast, forecast
+from experiments.planning.forecasts import Forecast, forecast
 from experiments.reproductions.frozen_plans import FrozenPlan
 from experiments.reproductions.proposals import Proposal, is_same_cluster, needs_partition
 

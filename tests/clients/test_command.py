@@ -19,6 +19,7 @@ from pyarrow import parquet
 from tare_client.command_line import main
 from tare_client.command_parser import MODULE_OF_COMMAND
 from tare_client.commands.numbers import write_csv
+from tare_client.values import Check
 
 from tests.clients.conftest import CLIENT
 from tests.clients.contract_server import (
@@ -46,11 +47,23 @@ def study(tare: Tare) -> Path:
 
 def test_a_file_is_checked(site: Site, tare: Tare, study: Path, capsys: Captured) -> None:
     assert tare("check", study) == 0
-    expected = "study.yaml is valid: 20 runs, 10 blocks, 1 job, at most 3.5 GPU hours.\n"
+    expected = "study.yaml is valid: 20 runs, 10 blocks, 1 job, at most 3.5 GPU-hours.\n"
     assert capsys.readouterr().out == expected
     request = site.requests[0]
     assert (request.path, request.body) == ("/api/v1/experiments/check", STUDY.encode())
     assert request.headers["Content-Type"] == "application/yaml"
+
+
+@pytest.mark.parametrize(
+    ("hours", "text"),
+    [
+        ({"gpu_hours_at_most": 3.5, "node_hours_at_most": 1.75}, "2 runs, at most 3.5 GPU-hours"),
+        ({"gpu_hours_at_most": 0, "node_hours_at_most": 1.75}, "2 runs, at most 1.75 node-hours"),
+        ({"gpu_hours_at_most": 0.0}, "2 runs"),  # a site of before
+    ],
+)
+def test_a_plan_without_gpus_has_node_hours(hours: dict[str, float], text: str) -> None:
+    assert Check.read({"valid": True, "plan": {"runs": 2, **hours}}).describe_plan() == text
 
 
 def test_problems_are_printed_as_compilers_do(

@@ -20,7 +20,7 @@ from django.urls import reverse
 
 from dashboard.drawings import drawing_process
 from experiments.comparisons import keep_comparison
-from experiments.health import stuck
+from experiments.health import stuck_requests
 from experiments.models import Experiment, Role, User
 from tests.dashboard.access.test_roles import GET, RULES, logged_in, mine, person  # noqa: F401
 
@@ -58,7 +58,7 @@ def test_no_page_asks_the_database_more_often_than_it_did(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # On a busy machine the rows of the test would be a minute old, and for Operations stuck.
-    monkeypatch.setattr(stuck, "LONGEST_WAIT", timedelta(hours=1))
+    monkeypatch.setattr(stuck_requests, "LONGEST_WAIT", timedelta(hours=1))
     # And a figure might not be drawn in time at the first visit, nor be kept for the second.
     monkeypatch.setattr(drawing_process, "_run_program", lambda order: b"drawn")
     user = person(Role.SITE_ADMINISTRATOR)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -226,6 +227,54 @@ def make_environments(person: Person, cluster: Cluster, site: Site) -> list[Envi
     return list(Environment.objects.order_by("pk"))
 
 
+def choose_numpy(cluster: Cluster) -> list[Environment]:
+    """Return the environments with NumPy on bare metal, first, and in Apptainer's SIF."""
+    rows = cluster.environments.filter(name__contains="numpy").order_by("pk")
+    bare = [row for row in rows if row.is_bare_metal]
+    contained = [
+        row
+        for row in rows
+        if not row.is_bare_metal and row.kind == "apptainer" and row.staged_image.format == "sif"
+    ]
+    assert (len(bare), len(contained)) == (1, 1), [str(row) for row in rows]
+    return [*bare, *contained]
+
+
+def launch_experiment(
+    person: Person,
+    cluster: Cluster,
+    question: str,
+    *,
+    workloads: Sequence[Workload],
+    environments: Sequence[Environment],
+    repeats: int,
+) -> Experiment:
+    """Launch by the form of a new experiment; the first environment is the baseline."""
+    answer = person.send(
+        person.get("experiment_new", cluster=cluster.pk),
+        "",
+        question=question,
+        workloads=[str(row.pk) for row in workloads],
+        environments=[str(row.pk) for row in environments],
+        baseline=str(environments[0].pk),
+        scales="1x0",
+        repeats=str(repeats),
+    )
+    shown = [row.get_text(" ", strip=True) for row in answer.html.select(".problem, .note.error")]
+    assert not shown
+    made = Experiment.objects.latest("pk")
+    assert made.launched_at
+    return made
+
+
+def wait_for_runs(cluster: Cluster, *, seconds: float) -> None:
+    """Visit the cluster until all runs have ended, and expect that each has succeeded."""
+    alive = Run.objects.exclude(state__in=Run.FINAL)
+    tick_until(cluster, lambda: not alive.exists(), seconds=seconds)
+    failed = Run.objects.exclude(state=Run.State.SUCCEEDED, message="")
+    assert not failed, [(str(run), run.state, run.reason, run.message) for run in failed]
+
+
 def launch(person: Person, cluster: Cluster, environments: list[Environment]) -> Experiment:
     page = person.get("workload_new", kind="blas")
     quick = {"steps": "20", "burn_in": "2", "matrix_size": "64", "decomposition_size": "16"}
@@ -253,9 +302,7 @@ def measure(person: Person, site: Site) -> Experiment:
     assert len(environments) == 1 + len(site.containers)
     made = launch(person, cluster, environments)
     assert made.launched_at
-    alive = Run.objects.exclude(state__in=Run.FINAL)
-    tick_until(cluster, lambda: not alive.exists(), seconds=300)
-    assert {(run.state, run.message) for run in Run.objects.all()} == {("succeeded", "")}
+    wait_for_runs(cluster, seconds=300)
     assert Run.objects.count() == 2 * len(environments)
     page = person.get("comparison", made.pk)
     for environment in environments[1:]:

@@ -17,10 +17,10 @@ import pytest
 from webtest import Upload
 
 from experiments import execution
-from experiments.models import Cluster, CodeCopy, Experiment, Operation, Run, Workload
+from experiments.models import Cluster, CodeCopy, Operation, Workload
 from experiments.presets.commands import COMMANDS
 from tests.conftest import tick_until
-from tests.lab.by_forms import Person
+from tests.lab.by_forms import Person, choose_numpy, launch_experiment, wait_for_runs
 from tests.lab.test_data_set import run_there
 from tests.lab.test_presets import researcher
 from tests.lab.test_without_python import VERDICTS
@@ -120,29 +120,15 @@ def test_code_of_an_archive_and_of_a_commit_is_measured_up_to_verdicts(
     assert len({row.digest for row in copies.values()}) == 1, "they hold the same files"
     assert {row.state for row in copies.values()} == {"ready"}
 
-    chosen = [
-        row
-        for row in registered.environments.filter(name__contains="numpy").order_by("pk")
-        if row.is_bare_metal or (row.kind == "apptainer" and row.staged_image.format == "sif")
-    ]
-    bare = next(row for row in chosen if row.is_bare_metal)
-    assert len(chosen) == 2, [str(row) for row in chosen]
-    page = researcher.get("experiment_new", cluster=registered.pk)
-    answer = researcher.send(
-        page,
-        "",
-        question="What does a container cost code that Tare has put there?",
-        workloads=[str(archived.pk), str(fetched.pk)],
-        environments=[str(row.pk) for row in chosen],
-        baseline=str(bare.pk),
-        scales="1x0",
-        repeats="5",
+    made = launch_experiment(
+        researcher,
+        registered,
+        "What does a container cost code that Tare has put there?",
+        workloads=[archived, fetched],
+        environments=choose_numpy(registered),
+        repeats=5,
     )
-    shown = [row.get_text(" ", strip=True) for row in answer.html.select(".problem, .note.error")]
-    assert not shown
-    made = Experiment.objects.get()
-    unfinished = Run.objects.exclude(state__in=Run.FINAL)
-    tick_until(registered, lambda: not unfinished.exists(), seconds=600)
+    wait_for_runs(registered, seconds=600)
     ended = {(run.workload.name, run.state, run.message) for run in made.runs.all()}
     assert ended == {("archive", "succeeded", ""), ("commit", "succeeded", "")}
     for run in made.runs.select_related("snapshot"):

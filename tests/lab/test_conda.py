@@ -3,13 +3,9 @@ an image without Python becomes its own tree outside a container; by a real clus
 
 from __future__ import annotations
 
-import json
-import shutil
-from collections.abc import Iterator
-
 import pytest
 
-from experiments import demo, execution
+from experiments import execution
 from experiments.comparisons import compare_experiment
 from experiments.execution import lifecycle
 from experiments.images import staging
@@ -17,15 +13,16 @@ from experiments.images.inventory import make_columns
 from experiments.models import Cluster, Environment, Image, StagedImage
 from experiments.software import building, inspections, own_trees, parity_reports, recipes
 from lab import host
-from lab.client import Lab, ensure_lab, stop_lab
+from lab.client import Lab
 from runners.payload import pack, survey
 from tests.conda_channels import write_index, write_package
 from tests.conftest import tick_until
-from tests.factories import AdminFactory, ExperimentFactory, ImageFactory, WorkloadFactory
+from tests.factories import ExperimentFactory, ImageFactory, WorkloadFactory
+from tests.lab.bare_lab import lab, registered
 from tests.lab.building import cluster, finish
 from tests.lab.small_images import make_python2_image, make_sysbench_image
 
-__all__ = ["cluster"]  # a fixture
+__all__ = ["cluster", "lab", "registered"]  # a fixture
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db]
 
@@ -61,24 +58,6 @@ GREET = b"import sys\n\n\ndef main():\n    print('hello from', sys.prefix)\n"
 
 
 LOOP = "import sys; print sum(i * i for i in xrange(3000000)), sys.version_info[0]"
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A lab without any of the images that other tests need."""
-    directory = tmp_path_factory.mktemp("lab")
-    yield ensure_lab(directory)
-    stop_lab(directory)
-    shutil.rmtree(directory)
-
-
-@pytest.fixture
-def registered(lab: Lab, db: None) -> Cluster:
-    facts = json.loads((lab.directory / "lab.json").read_text())
-    made = demo.register_lab(facts, AdminFactory(username="demo"))
-    Cluster.objects.update(poll_seconds=0)
-    made.refresh_from_db()
-    return made
 
 
 def add_image(lab: Lab, cluster: Cluster, software: str) -> Image:

@@ -8,9 +8,8 @@ import pytest
 from webtest import Upload
 
 from experiments.execution.segment_facts import CONTINUED
-from experiments.models import Cluster, Experiment, Measurement, Run, Series, Workload
-from tests.conftest import tick_until
-from tests.lab.by_forms import Person
+from experiments.models import Cluster, Measurement, Series, Workload
+from tests.lab.by_forms import Person, choose_numpy, launch_experiment, wait_for_runs
 from tests.lab.test_presets import researcher
 
 __all__ = ["researcher"]
@@ -76,30 +75,16 @@ def test_programs_of_ones_own_go_on_in_further_jobs(
     researcher: Person, registered: Cluster
 ) -> None:
     workloads = [add_workload(researcher, how) for how in ("listens", "ignores")]
-    numpy = registered.environments.filter(name__contains="numpy").order_by("pk")
-    chosen = [
-        row
-        for row in numpy
-        if row.is_bare_metal or (row.kind == "apptainer" and row.staged_image.format == "sif")
-    ]
-    bare = next(row for row in chosen if row.is_bare_metal)
-    answer = researcher.send(
-        researcher.get("experiment_new", cluster=registered.pk),
-        "",
-        question="What does a container cost a program over several jobs?",
-        workloads=[str(row.pk) for row in workloads],
-        environments=[str(row.pk) for row in chosen],
-        baseline=str(bare.pk),
-        scales="1x0",
-        repeats="1",
+    made = launch_experiment(
+        researcher,
+        registered,
+        "What does a container cost a program over several jobs?",
+        workloads=workloads,
+        environments=choose_numpy(registered),
+        repeats=1,
     )
-    shown = [row.get_text(" ", strip=True) for row in answer.html.select(".problem, .note.error")]
-    assert not shown
-    made = Experiment.objects.get()
-    alive = Run.objects.exclude(state__in=Run.FINAL)
-    tick_until(registered, lambda: not alive.exists(), seconds=1200)
+    wait_for_runs(registered, seconds=1200)
     for run in made.runs.select_related("workload"):
-        assert (run.state, run.message) == ("succeeded", ""), (run, run.reason)
         segments = list(run.segments.order_by("number"))
         assert len(segments) > 1, "the time limit is shorter than the program"
         listens = run.workload.name == "listens"

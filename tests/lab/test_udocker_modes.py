@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-from collections.abc import Iterator
-
 import pytest
 from django.urls import reverse
 
-from experiments import demo
 from experiments.clusters import preflights
 from experiments.models import Cluster, Experiment, StagedImage
-from lab.client import Lab, ensure_lab, stop_lab
+from lab.client import Lab
 from runners.jobs import EnvironmentSpec
 from runners.preflight.modes import WORKS
 from runners.runtimes import Inside, UDocker
-from tests.factories import AdminFactory
+from tests.lab.bare_lab import lab, registered
 from tests.lab.by_forms import Person
 from tests.lab.test_presets import researcher
 from tests.lab.test_without_python import (
@@ -28,7 +23,7 @@ from tests.lab.test_without_python import (
     make_image,
 )
 
-__all__ = ["researcher"]
+__all__ = ["lab", "registered", "researcher"]
 
 pytestmark = [pytest.mark.lab, pytest.mark.thorough, pytest.mark.django_db(transaction=True)]
 
@@ -64,23 +59,6 @@ COPIED = [
         for version in ("1", "570.1")
     ),
 ]
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    directory = tmp_path_factory.mktemp("lab")
-    yield ensure_lab(directory)
-    stop_lab(directory)
-    shutil.rmtree(directory)
-
-
-@pytest.fixture
-def registered(lab: Lab, db: None) -> Cluster:
-    facts = json.loads((lab.directory / "lab.json").read_text())
-    cluster = demo.register_lab(facts, AdminFactory(username="demo"))
-    Cluster.objects.update(poll_seconds=0)
-    cluster.refresh_from_db()
-    return cluster
 
 
 def check(person: Person, cluster: Cluster) -> dict[str, str]:

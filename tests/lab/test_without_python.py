@@ -3,15 +3,12 @@ up to their verdicts. Beside a program of one's own each is measured by `startup
 
 from __future__ import annotations
 
-import json
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from django.urls import reverse
 from webtest import Upload
 
-from experiments import demo
 from experiments.models import (
     Cluster,
     Environment,
@@ -19,21 +16,20 @@ from experiments.models import (
     Experiment,
     Image,
     Operation,
-    Run,
     StagedImage,
     Workload,
 )
 from experiments.software import inspections
 from lab import host
-from lab.client import Lab, ensure_lab, run_checked, stop_lab
+from lab.client import Lab, run_checked
 from runners.payload import pack
 from tests.conftest import tick_until
-from tests.factories import AdminFactory
-from tests.lab.by_forms import Person
+from tests.lab.bare_lab import lab, registered
+from tests.lab.by_forms import Person, launch_experiment, wait_for_runs
 from tests.lab.small_images import make_busybox_image, make_python2_image, make_sysbench_image
 from tests.lab.test_presets import researcher
 
-__all__ = ["researcher"]
+__all__ = ["lab", "registered", "researcher"]
 
 pytestmark = [pytest.mark.lab, pytest.mark.thorough, pytest.mark.django_db(transaction=True)]
 
@@ -72,24 +68,6 @@ MEASURES = {
         "software_folder": "/bin",
     },
 }
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A lab without any of the images that other tests need."""
-    directory = tmp_path_factory.mktemp("lab")
-    yield ensure_lab(directory)
-    stop_lab(directory)
-    shutil.rmtree(directory)
-
-
-@pytest.fixture
-def registered(lab: Lab, db: None) -> Cluster:
-    facts = json.loads((lab.directory / "lab.json").read_text())
-    cluster = demo.register_lab(facts, AdminFactory(username="demo"))
-    Cluster.objects.update(poll_seconds=0)
-    cluster.refresh_from_db()
-    return cluster
 
 
 def add_environments(
@@ -173,21 +151,16 @@ def inspect(environments: list[Environment]) -> None:
 def compare(
     person: Person, cluster: Cluster, environments: list[Environment], workloads: list[Workload]
 ) -> Experiment:
-    page = person.get("experiment_new", cluster=cluster.pk)
-    choice = {
-        "question": "What does a container cost a program without Python?",
-        "workloads": [str(row.pk) for row in workloads],
-        "environments": [str(row.pk) for row in environments],
-        "baseline": str(environments[0].pk),
-        "scales": "1x0",
-        "repeats": "5",
-    }
-    person.send(page, "", **choice)
-    made = Experiment.objects.latest("pk")
-    unfinished = made.runs.exclude(state__in=Run.FINAL)
-    tick_until(cluster, lambda: not unfinished.exists(), seconds=900)
-    ended = {(run.environment.name, run.state, run.message) for run in made.runs.all()}
-    assert ended == {(row.name, "succeeded", "") for row in environments}
+    made = launch_experiment(
+        person,
+        cluster,
+        "What does a container cost a program without Python?",
+        workloads=workloads,
+        environments=environments,
+        repeats=5,
+    )
+    wait_for_runs(cluster, seconds=900)
+    assert {run.environment.name for run in made.runs.all()} == {row.name for row in environments}
     return made
 
 

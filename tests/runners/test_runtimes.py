@@ -14,6 +14,8 @@ from runners.runtimes.base import CLEAN, WAIT, WAITING
 from runners.runtimes.docker import AS_THE_USER
 from runners.runtimes.enroot import START_IN
 from runners.runtimes.udocker import ALONE
+from runners.schedulers import SCHEDULERS
+from runners.scripts import quote, render
 from tests.runners.golden_scripts import FOLDER, block, typical
 
 DOCS = (Path(__file__).parents[2] / "docs" / "runtimes.md").read_text()
@@ -268,6 +270,34 @@ def test_the_shell_in_udockers_containers_passes_arguments_on() -> None:
     done = wait_for("/usr/bin/printf", "<%s>", *odd)
     assert done.stdout == "".join(f"<{word}>" for word in odd)
     assert wait_for("/none").returncode == 127
+
+
+# As `ch-run` does with a file that it mounts itself: 1 for a program that a signal has ended, and
+# the exit code of a shell that has waited for one.
+FAKE_CH_RUN = """#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+shift
+"$@" || { code=$?; [ "$code" -gt 128 ] && ! [ "$2" = -c ] && exit 1; exit "$code"; }
+"""
+
+
+@pytest.mark.parametrize(("form", "is_waited_for"), [("squashfs", True), ("sandbox", False)])
+def test_charliecloud_waits_by_a_shell_in_what_it_mounts_itself(
+    form: str, is_waited_for: bool, tmp_path: Path
+) -> None:
+    program = tmp_path / "ch-run"
+    program.write_text(FAKE_CH_RUN)
+    program.chmod(0o755)
+    environment = replace(
+        typical("charliecloud"), image_format=form, image_path="/i", executable=str(program)
+    )
+    script = render(block(environment), SCHEDULERS["slurm"]())
+    assert (" ".join(map(quote, WAITING)) in " ".join(script.split())) is is_waited_for
+    command = RUNTIMES["charliecloud"]().wrap(Inside(environment, "/job/run"))
+    assert (tuple(command[-len(WAITING) :]) == WAITING) is is_waited_for
+    killed = [*command, "/usr/bin/env", "sh", "-c", "kill -9 $$"]
+    done = subprocess.run(killed, capture_output=True, check=False)
+    assert done.returncode == (137 if is_waited_for else 1)
 
 
 def test_a_signal_for_all_is_the_programs_to_answer() -> None:

@@ -95,15 +95,21 @@ class Check:
         return tuple(str(row) for row in rows) if isinstance(rows, list) else ()
 
     def describe_plan(self) -> str:
-        """Return the plan as a phrase: "20 runs, 10 blocks, 10 jobs, at most 3.5 GPU hours"."""
+        """Return the plan as a phrase: "20 runs, 10 blocks, 10 jobs, at most 3.5 GPU-hours".
+
+        Without GPUs it has node-hours instead, which a site of before does not say.
+        """
         names = ("runs", "blocks", "jobs")
         parts = [
             f"{self.plan[name]:,} {name[:-1] if self.plan[name] == 1 else name}"
             for name in names
             if isinstance(self.plan.get(name), int)
         ]
-        hours = get_number(self.plan, "gpu_hours_at_most")
-        return ", ".join(parts + ([] if hours is None else [f"at most {hours:.3g} GPU hours"]))
+        for name, unit in (("gpu_hours_at_most", "GPU"), ("node_hours_at_most", "node")):
+            if hours := get_number(self.plan, name):
+                parts.append(f"at most {hours:.3g} {unit}-hours")
+                break
+        return ", ".join(parts)
 
 
 @dataclass(frozen=True)

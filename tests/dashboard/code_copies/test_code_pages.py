@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from experiments.code_copies.archives import keep_archive
@@ -374,6 +376,29 @@ def test_naming_a_commit_shows_nothing_on_clusters_that_one_may_not_use(
     private.cluster.users.add(researcher)
     assert list(CodeCopy.objects.visible_to(researcher)) == [private]
     assert "secret/part" in client.get(page).content.decode()
+
+
+def test_pages_of_operations_leave_out_the_lists_of_files(client: Client, researcher: User) -> None:
+    copies = [
+        CodeCopyFactory(commit=commit * 40, owner=researcher, paths=["a-path-of-its-code"] * 3)
+        for commit in "ab"
+    ]
+    rows = [
+        Operation.objects.create(
+            kind="check_code", cluster=copies[0].cluster, code_copy=copy, owner=researcher
+        )
+        for copy in copies
+    ]
+    for name, pk in (("operation", rows[0].pk), ("cluster", copies[0].cluster_id)):
+        with CaptureQueriesContext(connection) as captured:
+            page = client.get(reverse(name, args=[pk])).content.decode()
+        assert copies[0].source.label in page
+        joined = 'JOIN "experiments_codecopy"'
+        reading = [row["sql"] for row in captured if joined in row["sql"]]
+        assert reading, name
+        assert not [sql for sql in reading if '"experiments_codecopy"."paths"' in sql]
+        alone = 'FROM "experiments_codecopy" WHERE "experiments_codecopy"."id" ='
+        assert not [row for row in captured if alone in row["sql"]], name
 
 
 def test_lists_of_copies_leave_out_the_lists_of_their_files(

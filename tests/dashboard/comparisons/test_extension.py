@@ -77,7 +77,12 @@ def test_the_button_stands_where_the_verdict_does_with_number_and_price(
     (repeats,) = re.findall(r"<strong>Extend by (\d+) blocks</strong>", page)
     hours = experiment.workloads.get().time_limit_seconds * 2 / 3600
     in_all = f"at most {int(repeats) * hours:.1f} GPU-hours"
-    assert f"<strong>Extend by {repeats} blocks</strong>, {in_all} </summary>" in page
+    (level,) = re.findall(r"judged at the level (\d\.\d+), and stamped", page)
+    assert (
+        f"<strong>Extend by {repeats} blocks</strong> for a second verdict at the stricter level "
+        f"{level}, {in_all} </summary>"
+    ) in page
+    assert f"with a verdict at the stricter level {level} of the second verdict, if" in page
     price = f"{in_all}, {hours:.2f} a block"
     assert f"{repeats} blocks take {price}" in page
     assert f'value="{repeats}"' in page
@@ -86,9 +91,9 @@ def test_the_button_stands_where_the_verdict_does_with_number_and_price(
 
 def test_without_gpus_no_gpu_hours_are_named(site: Site, people: People, as_owner: Client) -> None:
     page = read_page(as_owner, make_inconclusive(site, people, scale="1x0"))
-    assert re.search(r"<strong>Extend by \d+ blocks</strong>, no GPU-hours </summary>", page)
+    assert re.search(r"stricter level \d\.\d+, no GPU-hours </summary>", page)
     assert re.search(r"\d+ blocks take no GPU-hours\.", page)
-    assert "0.0" not in page.partition('id="extension"')[2].partition("</p>")[0]
+    assert "0.0 GPU" not in page.partition('id="extension"')[2].partition("</p>")[0]
 
 
 @pytest.mark.parametrize(

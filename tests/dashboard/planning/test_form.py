@@ -146,6 +146,19 @@ def test_the_preview_counts_and_saves_nothing(as_owner: Client, site: Site) -> N
     assert 'id="consequences"' in page
 
 
+def test_the_preview_has_node_hours_where_no_gpus_are_asked_for(
+    as_owner: Client, site: Site
+) -> None:
+    for scales, parts in (
+        ("1x0, 2x0 srun", ("none", "node-hours")),
+        ("1x1, 1x0", ("at most",)),
+    ):
+        page = as_owner.post(NEW, asked(site, scales=scales), headers=HTMX).content.decode()
+        cost = page[page.index('id="consequences"') :]
+        assert all(part in cost for part in parts)
+        assert ("node-hours" in cost) == ("node-hours" in parts)
+
+
 def test_the_preview_warns_where_fewer_gpu_hours_are_left(as_owner: Client, site: Site) -> None:
     def preview() -> str:
         return as_owner.post(NEW, asked(site, scales="1x1"), headers=HTMX).content.decode()

@@ -50,7 +50,12 @@ def test_a_known_program_becomes_a_workload_with_its_files(as_owner: Client) -> 
 def test_each_fills_in_the_form(key: str, as_owner: Client) -> None:
     page = as_owner.get(reverse("workload_new"), {"ready": key})
     form = page.context["form"]
-    assert form.instance.parameters == COMMANDS[key].piece.parameters
+    piece = COMMANDS[key].piece.parameters
+    needs_python = any("{python}" in word for word in piece["argv"])
+    assert form.instance.parameters == dict(piece) | (
+        {} if needs_python else {"recorded": "outside"}
+    )
+    assert form["recorded"].value() == ("inside" if needs_python else "outside")
     assert [file.name for file in form.sending] == sorted(COMMANDS[key].files)
 
 

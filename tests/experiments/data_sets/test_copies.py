@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from experiments.data_sets import copies
 from experiments.models import Cluster, DataCopy, DataSet, Experiment, Operation, Workload
-from experiments.planning import rules
+from experiments.planning.forecasts import forecast
 from experiments.planning.freeze import freeze_definition, freeze_workload
 from experiments.planning.frozen_data import (
     compute_proof_seconds,
@@ -207,7 +207,7 @@ def test_many_workloads_with_data_take_as_many_statements_as_one(copy: DataCopy)
         draft = Experiment.objects.get(pk=draft.pk)
         with CaptureQueriesContext(connection) as queries:
             plan = freeze_definition(draft, 1)
-            rules.forecast(
+            forecast(
                 workloads=list(draft.workloads.all()),
                 environments=list(draft.environments.all()),
                 scales=draft.scales,

@@ -10,7 +10,8 @@ from django.test import Client
 from django.utils import timezone
 
 from experiments.execution.read_attempts import MOST_ATTEMPTS
-from experiments.health.stuck import MOST_SHOWN, Stuck, list_stuck
+from experiments.health.stuck import list_stuck
+from experiments.health.stuck_kinds import MOST_SHOWN, Stuck
 from experiments.models import (
     CheckReport,
     Cluster,

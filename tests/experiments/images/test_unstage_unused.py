@@ -36,7 +36,8 @@ def cluster() -> Cluster:
     return made
 
 
-def said(*arguments: str) -> str:
+def run_command(*arguments: str) -> str:
+    """Return what the command prints."""
     out = io.StringIO()
     call_command("unstage_unused", *arguments, stdout=out)
     return out.getvalue()
@@ -58,23 +59,23 @@ def file(path: Path, *, days: float = 2) -> Path:
 
 def test_what_no_environment_uses_is_asked_to_go(cluster: Cluster) -> None:
     row = unused(cluster)
-    words = said()
-    assert f"asked  {row}: no environment uses it, 1.00 GB, /images/lab.sif" in words
-    assert "1 to remove; 1.00 GB are freed" in words
+    output = run_command()
+    assert f"asked  {row}: no environment uses it, 1.00 GB, /images/lab.sif" in output
+    assert "1 to remove; 1.00 GB are freed" in output
     assert Operation.objects.get().staged_image == row
     row.refresh_from_db()
     assert row.state == StagedImage.State.REMOVING
-    assert "Nothing to remove" in said()
+    assert "Nothing to remove" in run_command()
 
 
 def test_a_dry_run_says_so_and_removes_nothing(cluster: Cluster) -> None:
     row = unused(cluster)
     kept = file(store.get_path("a" * 64))
-    words = said("--dry-run")
-    assert f"would go  {row}" in words
+    output = run_command("--dry-run")
+    assert f"would go  {row}" in output
     assert (
         f"would go  {kept}: no image and no workload of the catalogue has these bytes, 1.00 kB"
-        in words
+        in output
     )
     assert kept.exists()
     assert not Operation.objects.exists()
@@ -85,34 +86,34 @@ def test_what_an_experiment_or_an_environment_uses_stays(cluster: Cluster) -> No
     used = unused(cluster)
     container = ContainerFactory(cluster=cluster, staged_image=used)
     LaunchedFactory(cluster=cluster, baseline=bare, environments=[bare, container])
-    assert "Nothing to remove" in said()
+    assert "Nothing to remove" in run_command()
     assert not Operation.objects.exists()
 
 
 def test_what_was_registered_by_hand_stays(cluster: Cluster) -> None:
     StagedImageFactory(cluster=cluster)
-    assert "Nothing to remove" in said()
+    assert "Nothing to remove" in run_command()
 
 
 def test_the_only_copy_of_an_image_stays(cluster: Cluster) -> None:
     row = unused(cluster, format=ARCHIVE)
-    assert "Nothing to remove" in said()
+    assert "Nothing to remove" in run_command()
     row.image.content_sha256 = "b" * 64
     row.image.save()
     file(store.get_path("b" * 64))
-    assert "keeps elsewhere" in said("--dry-run")
+    assert "keeps elsewhere" in run_command("--dry-run")
 
 
 def test_one_cluster_alone_leaves_the_others_and_the_store(cluster: Cluster) -> None:
     unused(cluster)
     other = unused(ClusterFactory(name="other"))
     kept = file(store.get_path("a" * 64))
-    assert "/images/lab.sif" in said("--cluster", "lab")
+    assert "/images/lab.sif" in run_command("--cluster", "lab")
     other.refresh_from_db()
     assert other.state == StagedImage.State.READY
     assert kept.exists()
     with pytest.raises(CommandError, match=r"nowhere\. There are: lab, other\.$"):
-        said("--cluster", "nowhere")
+        run_command("--cluster", "nowhere")
 
 
 def test_the_store_keeps_what_images_and_image_imports_refer_to_and_what_is_young(
@@ -132,20 +133,20 @@ def test_the_store_keeps_what_images_and_image_imports_refer_to_and_what_is_youn
         file(store.make_incoming_path("given-up")),
         file(store.make_incoming_path("upload-old")),
     ]
-    words = said()
+    output = run_command()
     assert all(path.exists() for path in stay)
     assert not any(path.exists() for path in go)
-    assert words.count("removed  ") == 3
-    assert "3 to remove; 3.00 kB are freed" in words
+    assert output.count("removed  ") == 3
+    assert "3 to remove; 3.00 kB are freed" in output
 
 
 def test_somebody_has_to_ask() -> None:
     unused(ClusterFactory(name="lab"))
     with pytest.raises(CommandError, match="There is no site administrator"):
-        said()
+        run_command()
     with pytest.raises(CommandError, match="Nobody is called Ann"):
-        said("--owner", "Ann")
-    assert "would go" in said("--dry-run")
+        run_command("--owner", "Ann")
+    assert "would go" in run_command("--dry-run")
 
 
 def test_code_that_no_workload_names_is_asked_to_go_and_other_code_stays(cluster: Cluster) -> None:
@@ -166,10 +167,10 @@ def test_code_that_no_workload_names_is_asked_to_go_and_other_code_stays(cluster
     WorkloadFactory(kind="command", parameters=parameters | {"code_archive": sent.sha256})
     CodeCopyFactory(commit="c" * 40, state="ready")  # on another cluster
 
-    assert f"would go  {gone}: no workload names it, 1.00 MB" in said("--dry-run")
-    words = said("--cluster", "lab")
-    assert f"asked  {gone}: no workload names it, 1.00 MB, {gone.path}" in words
-    assert "1 to remove" in words
+    assert f"would go  {gone}: no workload names it, 1.00 MB" in run_command("--dry-run")
+    output = run_command("--cluster", "lab")
+    assert f"asked  {gone}: no workload names it, 1.00 MB, {gone.path}" in output
+    assert "1 to remove" in output
     operation = Operation.objects.get()
     assert (operation.kind, operation.code_copy) == (Operation.Kind.DROP_CODE, gone)
-    assert "Nothing to remove" in said("--cluster", "lab")
+    assert "Nothing to remove" in run_command("--cluster", "lab")

@@ -7,12 +7,8 @@ from typing import Any
 import pytest
 
 from experiments.models import StagedImage
-from experiments.planning.rules import (
-    compute_job_seconds,
-    describe_unready_images,
-    forecast,
-    list_refusals,
-)
+from experiments.planning.forecasts import compute_job_seconds, forecast
+from experiments.planning.rules import describe_unready_images, list_refusals
 from tests.factories import (
     ClusterFactory,
     ContainerFactory,
@@ -283,6 +279,19 @@ def test_the_forecast_counts_what_will_run() -> None:
     assert (seen.combinations, seen.blocks, seen.jobs, seen.runs) == (12, 20, 20, 60)
     assert seen.longest_job_seconds == 3 * 1200 + 2 * 30 + 60
     assert seen.gpu_hours_at_most == (600 + 1200) * (1 + 2) * 5 * 3 / 3600
+    assert seen.node_hours_at_most == (600 + 1200) * (1 + 1) * 5 * 3 / 3600
+
+
+def test_without_gpus_the_nodes_are_counted() -> None:
+    cluster = ClusterFactory()
+    seen = forecast(
+        workloads=[WorkloadFactory(time_limit_seconds=1800)],
+        environments=[EnvironmentFactory(cluster=cluster) for _ in range(2)],
+        scales=["1x0", "4x0 srun"],
+        repeats=5,
+        paired=True,
+    )
+    assert (seen.gpu_hours_at_most, seen.node_hours_at_most) == (0, 25)
 
 
 def test_rejected_runs_may_take_as_much_again_each_time() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from experiments.planning.rules import forecast, list_refusals
+from experiments.planning.forecasts import forecast
+from experiments.planning.rules import list_refusals
 from experiments.planning.scale_rules import suggest_scale
 from runners.workloads import WORKLOADS
 from runners.workloads.blas import Blas

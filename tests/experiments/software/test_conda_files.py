@@ -38,15 +38,15 @@ dependencies:
       - rich[jupyter] >= 13 ; python_version > "3.8"
 prefix: /home/ada/miniforge3/envs/cnn
 """
-    wanted = read_environment(text)
-    assert wanted.channels == ("conda-forge", "https://mirror.example.org/conda/bioconda")
-    assert wanted.specs[:3] == (
+    environment = read_environment(text)
+    assert environment.channels == ("conda-forge", "https://mirror.example.org/conda/bioconda")
+    assert environment.specs[:3] == (
         "python=3.12",
         "numpy >=2.1,<3",
         "conda-forge::scipy=1.14.1=py312h62794b6_2",
     )
-    assert wanted.pip == ("tqdm==4.67.1", 'rich[jupyter]>=13; python_version > "3.8"')
-    assert has_python(wanted)
+    assert environment.pip == ("tqdm==4.67.1", 'rich[jupyter]>=13; python_version > "3.8"')
+    assert has_python(environment)
     assert not has_python(CondaEnvironment((), ("python-dateutil", "python_abi=3.12"), ()))
 
 

@@ -81,10 +81,10 @@ def test_the_image_keeps_the_file_and_what_was_installed_and_gets_a_twin(
     assert twin.may_ask
     operation = building.request_match(image, cluster, cluster.owner)
     spec = make_operation_spec(operation)
-    wanted = json.loads(dict(spec.files)["environment.json"])
-    assert wanted["exact"] is True
-    assert wanted["specs"] == [f"python[version='==3.13.5',build='h1_0',sha256='{SHA}']"]
-    assert wanted["pip_lock"] == [f"idna==3.10 --hash=sha256:{SHA}"]
+    request = json.loads(dict(spec.files)["environment.json"])
+    assert request["exact"] is True
+    assert request["specs"] == [f"python[version='==3.13.5',build='h1_0',sha256='{SHA}']"]
+    assert request["pip_lock"] == [f"idna==3.10 --hash=sha256:{SHA}"]
     facts = {"schema": 1, "mark": "match", "python": {"version": "3.13.5"}, "packages": {}}
     record = read_record({"exit_code": b"0", "result.json": json.dumps(facts).encode()})
     assert KINDS["match"].finish(operation, "", record) == ""
