@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
 from django.db import InterfaceError, OperationalError, connection
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
@@ -15,7 +17,7 @@ from django_htmx.http import HttpResponseClientRefresh
 
 from dashboard.comparisons.diagnosis import diagnose
 from dashboard.comparisons.strips import make_strips
-from dashboard.execution.matrix import estimate_all_left
+from dashboard.execution.matrix import count_cells, estimate_all_left
 from dashboard.live_parts import answer_news_only
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.access.permissions import may_see_operations
@@ -32,6 +34,7 @@ from experiments.execution.overdue_visits import find_overdue_of_clusters
 from experiments.execution.progress import measure_progress
 from experiments.health.processes import list_missing, read_processes
 from experiments.models import Cluster, Experiment, LastVisit, User
+from experiments.models.compiled_rows import CompiledReaderRows
 from experiments.notify import is_valkey_there
 from experiments.recurring.attention import list_latest
 
@@ -40,6 +43,31 @@ ALIVE = 20
 ENDED = 8
 """Experiments that have ended since the last visit."""
 RECURRING = 5
+IN_A_LINE = (
+    *("question", "launched_at", "imported_at", "cancelled_at", "paused_at", "cooldown_seconds"),
+    "cluster__name",
+)
+"""Columns of an experiment that lives, for its line and its state."""
+
+
+def _select_clusters(reader: User) -> QuerySet[Cluster]:
+    """Select what is in service, without what only its own page shows."""
+    rows = (
+        Cluster.objects.visible_to(reader)
+        .filter(enabled=True)
+        .prefetch_related("pauses__partition")
+    )
+    return rows.defer("host_key", "setup_lines")
+
+
+def _select_under_way(reader: User) -> QuerySet[Experiment]:
+    """Select the newest that live, with what stands in a line of each."""
+    rows = Experiment.objects.visible_to(reader).alive().select_related("cluster")
+    return rows.only(*IN_A_LINE).order_by("-launched_at", "-pk")[:ALIVE]
+
+
+CLUSTERS = CompiledReaderRows(_select_clusters)
+UNDER_WAY = CompiledReaderRows(_select_under_way)
 
 
 def _mark_live_part(request: Request) -> str | None:
@@ -51,18 +79,17 @@ def _mark_live_part(request: Request) -> str | None:
 def overview(request: Request) -> HttpResponse:
     """Show the results of the last experiments, what runs now, and the state of clusters."""
     visible = Experiment.objects.visible_to(request.user)
-    enabled = Cluster.objects.visible_to(request.user).filter(enabled=True)
-    clusters = list(enabled.prefetch_related("pauses__partition"))
-    alive = visible.alive().without_plan().select_related("cluster").order_by("-launched_at", "-pk")
-    shown = list(alive[:ALIVE])
+    clusters, shown = CLUSTERS.read(request.user), UNDER_WAY.read(request.user)
+    cells = count_cells(shown)
+    runs = {key: sum(counts.values(), Counter[str]()) for key, (counts, _) in cells.items()}
     context: dict[str, Any] = {
         "alive": shown,
-        "all_progress": measure_progress(shown),
+        "all_progress": measure_progress(shown, runs),
         "clusters": clusters,
         "preparing": [cluster for cluster in clusters if cluster.preparing],
-        "is_new": not visible.exists(),
+        "is_new": not shown and not visible.exists(),
     }
-    context["all_left"] = estimate_all_left(shown, context["all_progress"])
+    context["all_left"] = estimate_all_left(shown, context["all_progress"], cells)
     live = {row.cluster_id for row in shown if context["all_progress"][row.pk].has_live_jobs}
     context["overdue"] = find_overdue_of_clusters(clusters, followed=live)
     context["is_live"] = context["alive"] or context["preparing"] or not clusters
