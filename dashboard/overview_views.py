@@ -92,6 +92,9 @@ def overview(request: Request) -> HttpResponse:
     context["all_left"] = estimate_all_left(shown, context["all_progress"], cells)
     live = {row.cluster_id for row in shown if context["all_progress"][row.pk].has_live_jobs}
     context["overdue"] = find_overdue_of_clusters(clusters, followed=live)
+    context["troubled"] = {
+        row.pk for row in clusters if row.pk in context["overdue"] or _is_held_up(row)
+    }
     context["is_live"] = context["alive"] or context["preparing"] or not clusters
     if request.htmx:
         # What was waited for has ended: the whole page has something new to say.
@@ -108,6 +111,12 @@ def overview(request: Request) -> HttpResponse:
         for comparison, latest in _read_results(list(ended))
     ]
     return render(request, "overview.html", context)
+
+
+def _is_held_up(cluster: Cluster) -> bool:
+    """Return whether there is more to be said of a cluster than its state."""
+    is_limited = cluster.waits_for_connections or cluster.shared_pauses
+    return bool(is_limited or cluster.recent_failure)
 
 
 def _read_results(

@@ -7,8 +7,6 @@ from typing import Any
 
 from django.db.models import (
     Case,
-    Exists,
-    OuterRef,
     Prefetch,
     Q,
     TextField,
@@ -19,6 +17,7 @@ from django.db.models import (
 
 from dashboard.images.inventory_page import Same, compare_trees
 from experiments.access import permissions
+from experiments.access.viewing import may_view
 from experiments.clusters.preflights import prefetch_ended_reports
 from experiments.images import staging
 from experiments.images.architectures import explain_mismatch, read_architecture
@@ -68,23 +67,20 @@ class Form:
 
 def list_forms(image: Image, reader: User) -> list[Form]:
     """Return the forms on clusters that `reader` sees, without those that are gone."""
-    seen = Cluster.objects.visible_to(reader)
-    rows = image.staged.filter(cluster__in=seen.values("pk"))
-    named = Environment.objects.originals().visible_to(reader).only("name", "staged_image_id")
-    rows = rows.exclude(state=StagedImage.State.REMOVED).select_related("cluster")
-    usable = Cluster.objects.usable_by(reader).filter(pk=OuterRef("cluster"))
-    itself = StagedImage.objects.filter(pk=OuterRef("pk"))
-    removable = permissions.filter_changeable(reader, itself)
-    rows = rows.annotate(is_usable=Exists(usable), is_removable=Exists(removable))
-    staged_forms: list[Any] = list(rows.prefetch_related(Prefetch("environments", named)))
+    rows = image.staged.exclude(state=StagedImage.State.REMOVED).select_related("cluster")
+    staged_forms = [row for row in rows if may_view(reader, row.cluster)]
+    if not staged_forms:
+        return []
     # What a form was made from comes after the forms.
     staged_forms.sort(
         key=lambda row: (row.cluster.name, row.format == ARCHIVE, row.format, row.mode)
     )
+    named = Environment.objects.originals().visible_to(reader).only("name", "staged_image_id")
+    prefetch_related_objects(staged_forms, Prefetch("environments", named))
     if read_architecture(image):
         clusters = [row.cluster for row in staged_forms]
         prefetch_related_objects(clusters, prefetch_ended_reports())
-    stages = permissions.may_add(reader, StagedImage)
+    usable, removable = _find_rights(image, staged_forms, reader)
     alive = Experiment.objects.alive().values("pk")
     in_use: dict[int | None, list[str]] = {}
     used = Environment.objects.filter(
@@ -98,12 +94,27 @@ def list_forms(image: Image, reader: User) -> list[Form]:
             same=compare_trees(image, row),
             environments=list(row.environments.all()),
             in_use=in_use.get(row.pk, []),
-            may_use=stages and row.is_usable,
-            may_remove=stages and row.is_usable and row.is_removable,
+            may_use=row.cluster_id in usable,
+            may_remove=row.cluster_id in usable and row.pk in removable,
             wrong_architecture=explain_mismatch(image, row.cluster),
         )
         for row in staged_forms
     ]
+
+
+def _find_rights(
+    image: Image, staged_forms: list[StagedImage], reader: User
+) -> tuple[set[int], set[int]]:
+    """Return the keys of the clusters that `reader` may use, and of the forms they may remove."""
+    if not permissions.may_add(reader, StagedImage):
+        return set(), set()
+    clusters = {row.cluster_id for row in staged_forms}
+    usable = Cluster.objects.usable_by(reader).filter(pk__in=clusters)
+    if image.owner_id == reader.pk:
+        removable = {row.pk for row in staged_forms}
+    else:
+        removable = permissions.list_changeable_keys(reader, staged_forms)
+    return set(usable.values_list("pk", flat=True)), removable
 
 
 def prepare_history(image: Image, reader: User) -> dict[str, Any]:

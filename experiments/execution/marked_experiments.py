@@ -87,7 +87,7 @@ EXISTS (
 
 RELATED = ("cluster", "partition", "baseline", "owner", "citation", "kept_comparison")
 NOT_IN_LIVE_PART = (
-    *("plan", "kept_comparison__content", "cluster__setup_lines", "partition__setup_lines"),
+    *("plan", "kept_comparison__content", "cluster__setup_lines"),
     *("baseline__binds", "baseline__variables", "baseline__setup_lines"),
 )
 """Long columns of an experiment, and of what it is shown with, that no live part shows."""

@@ -53,8 +53,11 @@ md5(jsonb_build_array(
     )::text,
     {cluster}, {events},
     {pauses},
-    (SELECT jsonb_build_array(reading.read_at, reading.problem, reading.directory)
-     FROM experiments_livereading AS reading WHERE reading.run_id = experiments_run.id)
+    coalesce(
+        (SELECT jsonb_build_array(reading.read_at, reading.problem, reading.directory)
+         FROM experiments_livereading AS reading WHERE reading.run_id = experiments_run.id),
+        '[null, "", ""]'
+    )
 )::text)
 """
 IS_TO_BE_READ = """
