@@ -5,6 +5,7 @@ The live part is asked for every few seconds, so it reads no more than it shows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -13,7 +14,13 @@ from django.utils import timezone
 from dashboard.environment_symbols import find_symbol
 from dashboard.execution.live_run import describe_live_run
 from dashboard.execution.node_samples import describe_live_use
-from dashboard.execution.run_facts import list_phases
+from dashboard.execution.run_facts import (
+    Trace,
+    draw_traces,
+    list_measurements,
+    list_missing_measurements,
+    list_phases,
+)
 from dashboard.execution.segment_panel import describe_segments
 from dashboard.typed_requests import OpenRequest
 from experiments.access.permissions import may_change
@@ -28,6 +35,9 @@ from experiments.models.compiled_rows import KEY, OTHER_KEY, CompiledRows
 from experiments.planning.interim import read_stage
 from experiments.planning.workloads import describe_parameters
 
+MOST_TRACES, FIRST_TRACES = 4, 2
+"""Series that are seen at once; of more, the first ones, and the others by who opens them."""
+
 
 def _select_events(job: int, run: int) -> QuerySet[Event]:
     shown = ("at", "what", "why", "stated_by", "job", "actor__username", "run__uid")
@@ -38,9 +48,10 @@ def _select_events(job: int, run: int) -> QuerySet[Event]:
 EVENTS = CompiledRows(_select_events, KEY, OTHER_KEY)
 
 
-def shows_little(row: Any) -> bool:
-    """Return whether the live part of a run has none of what is stored when a run ends."""
-    return not row.is_final and not row.has_numbers
+def choose_seen(traces: Sequence[Trace]) -> dict[str, Sequence[Trace]]:
+    """Return which of a run's traces are seen at once, and which ones are folded."""
+    seen = len(traces) if len(traces) <= MOST_TRACES else FIRST_TRACES
+    return {"traces": traces[:seen], "more_traces": traces[seen:]}
 
 
 def prepare_live_part(request: OpenRequest, row: Any) -> dict[str, Any]:
@@ -52,12 +63,18 @@ def prepare_live_part(request: OpenRequest, row: Any) -> dict[str, Any]:
     for event in events:
         event.job = job
     is_readable = request.user.is_authenticated and may_view(request.user, cluster)
+    mark = find_symbol(row.experiment, row.environment_id, row.numbered_environments)
     context = {
-        "mark": find_symbol(row.experiment, row.environment_id, row.numbered_environments),
+        "mark": mark,
         "phases": list_phases(row),
         "events": events,
         "readable_clusters": {cluster.pk} if is_readable else set(),
     }
+    if row.has_series:
+        context |= choose_seen(draw_traces(row, mark))
+    if row.has_measurements:
+        context["measurements"] = list_measurements(row)
+        context["missing_measurements"] = list_missing_measurements(row)
     if job.is_final and (removal := find_removal(job)):
         context["removal"] = removal
     return context | describe_state(request, row)

@@ -23,7 +23,7 @@ from dashboard.execution.run_facts import (
     list_phases,
     search_facts,
 )
-from dashboard.execution.run_parts import describe_state, prepare_live_part, shows_little
+from dashboard.execution.run_parts import choose_seen, describe_state, prepare_live_part
 from dashboard.lists import make_listing
 from dashboard.live_parts import answer_news_only, keep_read, take_read
 from dashboard.typed_requests import OpenRequest, Request, read_posted_text
@@ -35,8 +35,6 @@ from experiments.execution.retention import describe_future
 from experiments.images import store
 from experiments.models import Cluster, Experiment, Run, RunFile
 
-MOST_TRACES, FIRST_TRACES = 4, 2
-"""Series that are seen at once; of more, the first ones, and the others by who opens them."""
 FILE_SORTS = {"size": "size_bytes", "path": "path"}
 
 
@@ -60,17 +58,15 @@ def _mark_live_part(request: OpenRequest, uid: str) -> str | None:
 def run(request: OpenRequest, uid: str) -> HttpResponse:
     """Show one run; its fragments are what changes while it runs, and the snapshot's facts."""
     live_row = take_read(request)
-    if live_row and shows_little(live_row):
+    if live_row and not live_row.is_final:
         context = prepare_live_part(request, live_row)
         return render(request, "execution/runs/detail.html#live", context)
     row = _visible(request, uid)
     search_text = request.GET.get("facts", "").strip()
     mark = assign_symbols(row.experiment)[row.environment.name]
-    drawn = draw_traces(row, mark)
     content = row.snapshot_content
     if are_names_hidden(request.user):
         content = leave_out_checkouts(content)
-    seen = len(drawn) if len(drawn) <= MOST_TRACES else FIRST_TRACES
     context = {
         "mark": mark,
         "search_text": search_text,
@@ -80,8 +76,7 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         "missing_measurements": list_missing_measurements(row),
         "phases": list_phases(row),
         "node": find_node_use(row),
-        "traces": drawn[:seen],
-        "more_traces": drawn[seen:],
+        **choose_seen(draw_traces(row, mark)),
         "events": row.job.events.filter(Q(run=None) | Q(run=row)).select_related("actor", "run"),
         "readable_clusters": filter_readable_keys(request.user, Cluster, [row.job.cluster_id]),
     }

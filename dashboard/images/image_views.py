@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse
@@ -23,7 +23,7 @@ from experiments.access.viewing import may_view
 from experiments.execution.live_marks import mark_image
 from experiments.images import advisories, deleting, sbom_documents, staging
 from experiments.models import Cluster, Image, StagedImage, User
-from experiments.models.compiled_rows import KEY, CompiledRows
+from experiments.models.compiled_rows import KEY, CompiledRows, select_json
 from experiments.models.images import SignatureState
 from experiments.software.building import list_twins
 from experiments.software.own_trees import list_trees
@@ -36,10 +36,26 @@ SIGNATURE_MARKS = {
 }
 
 
+LONG = ("facts", "labels", "packages")
 LIVE_PART = CompiledRows(
-    lambda pk: Image.objects.filter(pk=pk).defer("facts", "labels", "packages").order_by(), KEY
+    lambda pk: (
+        Image.objects.filter(pk=pk)
+        .defer(*LONG)
+        .annotate(system=select_json("experiments_image.facts->'system'"))
+        .order_by()
+    ),
+    KEY,
 )
 """An image without its inventory, which is long."""
+
+
+def _find_live_part(reader: User, pk: int) -> Image:
+    """Return an image with those of its facts that are about the system; Http404 if hidden."""
+    row: Any = LIVE_PART.find(pk)
+    if row is None or not may_view(reader, row):
+        raise Http404
+    row.facts = {"system": row.system or {}}
+    return cast(Image, row)
 
 
 def _mark_live_part(request: Request, pk: int) -> str | None:
@@ -51,9 +67,7 @@ def _mark_live_part(request: Request, pk: int) -> str | None:
 def image(request: Request, pk: int) -> HttpResponse:
     """Show an image's software inventory; its fragments are the staged forms and the packages."""
     if request.htmx and "packages" not in request.GET:
-        row = LIVE_PART.find(pk)
-        if row is None or not may_view(request.user, row):
-            raise Http404
+        row = _find_live_part(request.user, pk)
         context = _prepare_live_part(row, request.user, Cluster.objects.usable_by(request.user))
         return render(request, "images/detail.html#live", context)
     row = visible_row(request, Image, pk, "owner")

@@ -7,8 +7,10 @@ from typing import Any
 
 from django.db.models import (
     Case,
-    Prefetch,
+    Exists,
+    OuterRef,
     Q,
+    QuerySet,
     TextField,
     Value,
     When,
@@ -30,10 +32,12 @@ from experiments.models import (
     StagedImage,
     User,
 )
+from experiments.models.compiled_rows import KEY, CompiledRows
 from experiments.models.images import ARCHIVE
 
 HISTORY = 20
 CHANGING = (StagedImage.State.STAGING, StagedImage.State.REMOVING)
+SHOWN_OF_ENVIRONMENT = ("name", "staged_image", "visibility", "owner", "copy_of", "cluster")
 LARGE = ("script", "output_tail", "result")
 
 
@@ -65,41 +69,79 @@ class Form:
         return self.row.state in (StagedImage.State.READY, StagedImage.State.FAILED)
 
 
+def _select_forms(image: int) -> QuerySet[StagedImage]:
+    rows = StagedImage.objects.filter(image=image).exclude(state=StagedImage.State.REMOVED)
+    return rows.select_related("cluster").defer("cluster__host_key", "cluster__setup_lines")
+
+
+def _select_environments(image: int) -> QuerySet[Environment]:
+    alive = Experiment.environments.through._default_manager.filter(
+        environment=OuterRef("pk"), experiment__in=Experiment.objects.alive().values("pk")
+    )
+    rows = Environment.objects.filter(staged_image__image=image).order_by("name")
+    return rows.only(*SHOWN_OF_ENVIRONMENT).annotate(is_in_use=Exists(alive))
+
+
+def _select_operations(image: int) -> QuerySet[Operation]:
+    about = Q(image=image) | Q(staged_image__image=image) | Q(image_import__image=image)
+    rows = Operation.objects.filter(about).select_related("cluster", "staged_image", "owner")
+    ended_rows = rows.filter(state__in=Operation.FINAL)[:HISTORY].values("pk")
+    # Of those that have ended the output is read on their own pages.
+    tail = Case(
+        When(state__in=Operation.FINAL, then=Value("")),
+        default="output_tail",
+        output_field=TextField(),
+    )
+    both = rows.filter(~Q(state__in=Operation.FINAL) | Q(pk__in=ended_rows))
+    return both.defer(*LARGE).annotate(tail=tail)
+
+
+FORMS = CompiledRows(_select_forms, KEY)
+ENVIRONMENTS = CompiledRows(_select_environments, KEY)
+OPERATIONS = CompiledRows(_select_operations, KEY)
+
+
 def list_forms(image: Image, reader: User) -> list[Form]:
     """Return the forms on clusters that `reader` sees, without those that are gone."""
-    rows = image.staged.exclude(state=StagedImage.State.REMOVED).select_related("cluster")
-    staged_forms = [row for row in rows if may_view(reader, row.cluster)]
+    staged_forms = [row for row in FORMS.read(image.pk) if may_view(reader, row.cluster)]
     if not staged_forms:
         return []
     # What a form was made from comes after the forms.
     staged_forms.sort(
         key=lambda row: (row.cluster.name, row.format == ARCHIVE, row.format, row.mode)
     )
-    named = Environment.objects.originals().visible_to(reader).only("name", "staged_image_id")
-    prefetch_related_objects(staged_forms, Prefetch("environments", named))
     if read_architecture(image):
         clusters = [row.cluster for row in staged_forms]
         prefetch_related_objects(clusters, prefetch_ended_reports())
     usable, removable = _find_rights(image, staged_forms, reader)
-    alive = Experiment.objects.alive().values("pk")
-    in_use: dict[int | None, list[str]] = {}
-    used = Environment.objects.filter(
-        staged_image__in=staged_forms, experiments__in=alive
-    ).distinct()
-    for key, name in used.order_by("name").values_list("staged_image_id", "name"):
-        in_use.setdefault(key, []).append(name)
+    environments: dict[int | None, list[Any]] = {}
+    for environment in ENVIRONMENTS.read(image.pk):
+        environments.setdefault(environment.staged_image_id, []).append(environment)
     return [
         Form(
             row=row,
             same=compare_trees(image, row),
-            environments=list(row.environments.all()),
-            in_use=in_use.get(row.pk, []),
+            environments=_list_shown(environments.get(row.pk, []), row, reader),
+            in_use=[other.name for other in environments.get(row.pk, []) if other.is_in_use],
             may_use=row.cluster_id in usable,
             may_remove=row.cluster_id in usable and row.pk in removable,
             wrong_architecture=explain_mismatch(image, row.cluster),
         )
         for row in staged_forms
     ]
+
+
+def _list_shown(
+    environments: list[Environment], form: StagedImage, reader: User
+) -> list[Environment]:
+    """Return those of a form's environments that `reader` sees, without A/A copies."""
+    shown = []
+    for row in environments:
+        if row.cluster_id == form.cluster_id:
+            row.cluster = form.cluster  # it is not read once more
+        if row.copy_of_id is None and may_view(reader, row):
+            shown.append(row)
+    return shown
 
 
 def _find_rights(
@@ -122,19 +164,9 @@ def prepare_history(image: Image, reader: User) -> dict[str, Any]:
 
     `cancellable` are the keys of those that `reader` may end.
     """
-    about = Q(image=image) | Q(staged_image__image=image) | Q(image_import__image=image)
-    rows = Operation.objects.filter(about).select_related("cluster", "staged_image", "owner")
-    ended_rows = rows.filter(state__in=Operation.FINAL)[:HISTORY].values("pk")
-    # Of those that have ended the output is read on their own pages.
-    tail = Case(
-        When(state__in=Operation.FINAL, then=Value("")),
-        default="output_tail",
-        output_field=TextField(),
-    )
-    both = rows.filter(~Q(state__in=Operation.FINAL) | Q(pk__in=ended_rows))
     alive, ended = list[Operation](), list[Operation]()
     row: Any
-    for row in both.defer(*LARGE).annotate(tail=tail):
+    for row in OPERATIONS.read(image.pk):
         row.output_tail = row.tail
         (ended if row.is_final else alive).append(row)
     cancellable = staging.list_cancellable_keys(alive, reader)

@@ -74,10 +74,13 @@ FROM experiments_experiment_environments AS member
 JOIN experiments_environment AS environment ON environment.id = member.environment_id
 WHERE member.experiment_id = experiments_run.experiment_id
 """
-HAS_NUMBERS = """
+HAS_MEASUREMENTS = """
 EXISTS (SELECT FROM experiments_measurement AS measured WHERE measured.run_id = experiments_run.id)
-OR EXISTS (SELECT FROM experiments_series AS series WHERE series.run_id = experiments_run.id)
 """
+HAS_SERIES = """
+EXISTS (SELECT FROM experiments_series AS series WHERE series.run_id = experiments_run.id)
+"""
+"""Both are stored when a run ends; a further attempt may have those of the one before it."""
 NOT_IN_LIVE_PART = (
     *("command", "experiment__plan", "job__script", "job__cluster__setup_lines"),
     *("environment__binds", "environment__variables", "environment__setup_lines"),
@@ -101,7 +104,7 @@ def _select_operation(pk: int) -> models.QuerySet[Operation]:
 
 
 def _select_run(uid: str) -> models.QuerySet[Run]:
-    related = ("experiment", "job__cluster", "workload", "environment")
+    related = ("experiment", "job__cluster", "workload", "environment", "measure_notes")
     return (
         Run.objects.filter(uid=uid)
         .select_related(*related)
@@ -110,7 +113,8 @@ def _select_run(uid: str) -> models.QuerySet[Run]:
             mark=select_sql(fill_mark(MARK_OF_RUN, **TABLES)),
             is_to_be_read=select_sql(IS_TO_BE_READ, LEAST_INTERVAL, AFTER_PROBLEM),
             numbered_environments=select_json(NUMBERED_ENVIRONMENTS),
-            has_numbers=select_sql(HAS_NUMBERS),
+            has_measurements=select_sql(HAS_MEASUREMENTS),
+            has_series=select_sql(HAS_SERIES),
         )
         .order_by()
     )
