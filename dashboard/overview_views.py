@@ -21,6 +21,7 @@ from dashboard.execution.matrix import count_cells, estimate_all_left
 from dashboard.live_parts import answer_news_only
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.access.permissions import may_see_operations
+from experiments.access.viewing import list_shown
 from experiments.comparisons import (
     ExperimentComparison,
     Latest,
@@ -33,8 +34,8 @@ from experiments.execution.live_marks import mark_overview
 from experiments.execution.overdue_visits import find_overdue_of_clusters
 from experiments.execution.progress import measure_progress
 from experiments.health.processes import list_missing, read_processes
-from experiments.models import Cluster, Experiment, LastVisit, User
-from experiments.models.compiled_rows import CompiledReaderRows
+from experiments.models import Cluster, Experiment, LastVisit, Pause, User
+from experiments.models.compiled_rows import CompiledReaderRows, CompiledRows
 from experiments.notify import is_valkey_there
 from experiments.recurring.attention import list_latest
 
@@ -50,14 +51,25 @@ IN_A_LINE = (
 """Columns of an experiment that lives, for its line and its state."""
 
 
-def _select_clusters(reader: User) -> QuerySet[Cluster]:
+def _select_clusters() -> QuerySet[Cluster]:
     """Select what is in service, without what only its own page shows."""
-    rows = (
-        Cluster.objects.visible_to(reader)
-        .filter(enabled=True)
-        .prefetch_related("pauses__partition")
-    )
-    return rows.defer("host_key", "setup_lines")
+    return Cluster.objects.filter(enabled=True).defer("host_key", "setup_lines")
+
+
+def _select_pauses() -> QuerySet[Pause]:
+    """Select what holds back more than one experiment."""
+    return Pause.objects.filter(experiment=None).select_related("partition")
+
+
+def _list_clusters(reader: User) -> list[Cluster]:
+    """Return the clusters in service that the reader sees, with what they wait for."""
+    clusters = list_shown(reader, CLUSTERS.read())
+    pauses: dict[int, list[Pause]] = {row.pk: [] for row in clusters}
+    for pause in PAUSES.read():
+        pauses.get(pause.cluster_id, []).append(pause)
+    for row in clusters:
+        row.shared_pauses = pauses[row.pk]
+    return clusters
 
 
 def _select_under_way(reader: User) -> QuerySet[Experiment]:
@@ -66,7 +78,8 @@ def _select_under_way(reader: User) -> QuerySet[Experiment]:
     return rows.only(*IN_A_LINE).order_by("-launched_at", "-pk")[:ALIVE]
 
 
-CLUSTERS = CompiledReaderRows(_select_clusters)
+CLUSTERS = CompiledRows(_select_clusters)
+PAUSES = CompiledRows(_select_pauses)
 UNDER_WAY = CompiledReaderRows(_select_under_way)
 
 
@@ -79,7 +92,7 @@ def _mark_live_part(request: Request) -> str | None:
 def overview(request: Request) -> HttpResponse:
     """Show the results of the last experiments, what runs now, and the state of clusters."""
     visible = Experiment.objects.visible_to(request.user)
-    clusters, shown = CLUSTERS.read(request.user), UNDER_WAY.read(request.user)
+    clusters, shown = _list_clusters(request.user), UNDER_WAY.read(request.user)
     cells = count_cells(shown)
     runs = {key: sum(counts.values(), Counter[str]()) for key, (counts, _) in cells.items()}
     context: dict[str, Any] = {

@@ -19,7 +19,7 @@ from django.db.models import (
 
 from dashboard.images.inventory_page import Same, compare_trees
 from experiments.access import permissions
-from experiments.access.viewing import may_view
+from experiments.access.viewing import list_shown
 from experiments.clusters.preflights import prefetch_ended_reports
 from experiments.images import staging
 from experiments.images.architectures import explain_mismatch, read_architecture
@@ -103,7 +103,10 @@ OPERATIONS = CompiledRows(_select_operations, KEY)
 
 def list_forms(image: Image, reader: User) -> list[Form]:
     """Return the forms on clusters that `reader` sees, without those that are gone."""
-    staged_forms = [row for row in FORMS.read(image.pk) if may_view(reader, row.cluster)]
+    rows = FORMS.read(image.pk)
+    clusters = {row.cluster_id: row.cluster for row in rows}
+    seen = {cluster.pk for cluster in list_shown(reader, list(clusters.values()))}
+    staged_forms = [row for row in rows if row.cluster_id in seen]
     if not staged_forms:
         return []
     # What a form was made from comes after the forms.
@@ -111,8 +114,7 @@ def list_forms(image: Image, reader: User) -> list[Form]:
         key=lambda row: (row.cluster.name, row.format == ARCHIVE, row.format, row.mode)
     )
     if read_architecture(image):
-        clusters = [row.cluster for row in staged_forms]
-        prefetch_related_objects(clusters, prefetch_ended_reports())
+        prefetch_related_objects([row.cluster for row in staged_forms], prefetch_ended_reports())
     usable, removable = _find_rights(image, staged_forms, reader)
     environments: dict[int | None, list[Any]] = {}
     for environment in ENVIRONMENTS.read(image.pk):
@@ -135,13 +137,11 @@ def _list_shown(
     environments: list[Environment], form: StagedImage, reader: User
 ) -> list[Environment]:
     """Return those of a form's environments that `reader` sees, without A/A copies."""
-    shown = []
-    for row in environments:
+    originals = [row for row in environments if row.copy_of_id is None]
+    for row in originals:
         if row.cluster_id == form.cluster_id:
             row.cluster = form.cluster  # it is not read once more
-        if row.copy_of_id is None and may_view(reader, row):
-            shown.append(row)
-    return shown
+    return list_shown(reader, originals)
 
 
 def _find_rights(

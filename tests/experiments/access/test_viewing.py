@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from dashboard.access.visitors import Visitor
 from experiments.access.permissions import filter_changeable, may_change
-from experiments.access.viewing import may_view, shows_itself
+from experiments.access.viewing import list_shown, may_view, shows_itself
 from experiments.models import Cluster, Credential, Operation, Role
 from experiments.models.visibility import Visibility
 from tests.factories import (
@@ -134,6 +134,17 @@ def test_a_row_says_of_itself_what_its_rule_says() -> None:
                 answers.add((type(row), is_shown, shows_itself(reader, fresh)))
     of_operations = {answer[1:] for answer in answers if answer[0] is Operation}
     assert of_operations == {(True, True), (True, False), (False, False)}, "all cases were met"
+
+
+def test_a_list_is_left_with_what_each_row_would_be_left_with() -> None:
+    world = World(DRAWS)
+    rows = [world.make_cluster() for _ in range(12)]
+    for reader in (*world.people, AnonymousUser()):
+        shown = [row for row in rows if may_view(reader, row)]
+        with CaptureQueriesContext(connection) as queries:
+            assert list_shown(reader, rows) == shown
+        assert len(queries) <= 1
+    assert list_shown(world.owner, []) == []
 
 
 def test_a_link_opens_its_experiment_and_no_other() -> None:
