@@ -69,6 +69,8 @@ def _list_clusters(reader: User) -> list[Cluster]:
         pauses.get(pause.cluster_id, []).append(pause)
     for row in clusters:
         row.shared_pauses = pauses[row.pk]
+        for pause in pauses[row.pk]:
+            pause.cluster = row
     return clusters
 
 
@@ -91,7 +93,6 @@ def _mark_live_part(request: Request) -> str | None:
 @answer_news_only(_mark_live_part)
 def overview(request: Request) -> HttpResponse:
     """Show the results of the last experiments, what runs now, and the state of clusters."""
-    visible = Experiment.objects.visible_to(request.user)
     clusters, shown = _list_clusters(request.user), UNDER_WAY.read(request.user)
     cells = count_cells(shown)
     runs = {key: sum(counts.values(), Counter[str]()) for key, (counts, _) in cells.items()}
@@ -100,7 +101,7 @@ def overview(request: Request) -> HttpResponse:
         "all_progress": measure_progress(shown, runs),
         "clusters": clusters,
         "preparing": [cluster for cluster in clusters if cluster.preparing],
-        "is_new": not shown and not visible.exists(),
+        "is_new": not shown and not Experiment.objects.visible_to(request.user).exists(),
     }
     context["all_left"] = estimate_all_left(shown, context["all_progress"], cells)
     live = {row.cluster_id for row in shown if context["all_progress"][row.pk].has_live_jobs}
@@ -117,6 +118,7 @@ def overview(request: Request) -> HttpResponse:
         context["missing"] = list_missing(read_processes())
     context |= _read_ended(request.user)
     context["recurring"] = list_latest(request.user, timezone.now(), RECURRING)
+    visible = Experiment.objects.visible_to(request.user)
     rows = visible.filter(archived_at=None).with_results().without_plan()
     ended = rows.select_related("baseline", "cluster").newest_first()[:RECENT]
     context["results"] = [

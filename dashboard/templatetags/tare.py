@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sized
 from datetime import UTC, datetime
+from functools import cache, lru_cache
 from typing import Any
 
 from django import template
@@ -86,6 +87,7 @@ VERDICTS = {
 }
 
 
+@cache
 def shape(name: str) -> SafeString:
     """Return the drawn shape of a state, an outcome or a verdict."""
     return format_html(
@@ -101,12 +103,17 @@ def state(value: str, text: Any = None, *, count: int | None = None) -> SafeStri
 
     `text` replaces the word; `count` stands before it.
     """
-    return format_html(
-        '<span class="state is-{}">{}{}</span>',
-        value,
-        shape(STATES.get(value, "ring")),
-        _words(value, text, count),
-    )
+    return _write_state(value, _words(value, text, count))
+
+
+@lru_cache(maxsize=500, typed=True)
+def _write_state(value: str, words: Any) -> SafeString:
+    """Return a state with words; the same ones stand on a page many times.
+
+    `typed`: a text that is safe is not the same as one that is to be escaped.
+    """
+    name = STATES.get(value, "ring")
+    return format_html('<span class="state is-{}">{}{}</span>', value, shape(name), words)
 
 
 @register.simple_tag
