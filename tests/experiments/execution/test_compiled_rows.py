@@ -71,7 +71,7 @@ def test_several_rows_come_with_what_is_prefetched() -> None:
         lambda one, other: (
             Cluster.objects.filter(pk__in=[one, other])
             .order_by("pk")
-            .prefetch_related("operations")
+            .prefetch_related(models.Prefetch("operations", Operation.objects.only("cluster")))
         ),
         KEY,
         OTHER_KEY,
@@ -82,6 +82,9 @@ def test_several_rows_come_with_what_is_prefetched() -> None:
     with CaptureQueriesContext(connection) as queries:
         assert [list(row.operations.all()) for row in rows if row == cluster] == [[operation]]
     assert not queries.captured_queries
+    further = OperationFactory(staged_image=operation.staged_image, state="done")
+    again = {row: {*row.operations.all()} for row in compiled.read(cluster.pk, other.pk)}
+    assert again == {cluster: {operation, further}, other: set()}, "nothing is remembered"
 
 
 def test_a_sign_without_a_place_is_refused() -> None:
