@@ -96,7 +96,7 @@ def read_storage() -> Storage:
         tables=tuple(tables[:MOST_TABLES]),
         runs=runs,
         run_bytes=taken / runs if runs else None,
-        database_disk=_find_database_disk(address, folder),
+        database_disk=_measure_database_disk(address, folder),
         store=_measure_store(Path(settings.IMAGE_STORE)),
         store_disk=_measure_disk(Path(settings.IMAGE_STORE)),
     )
@@ -104,14 +104,18 @@ def read_storage() -> Storage:
 
 def read_disks() -> tuple[Disk | None, Disk | None]:
     """Return the disks of the database and of the image store, as far as they are seen."""
+    return _find_database_disk(), _measure_disk(Path(settings.IMAGE_STORE))
+
+
+def _find_database_disk() -> Disk | None:
+    """Return the disk of a database on this machine, if it says where its data are."""
     with connection.cursor() as cursor:
         cursor.execute(PLACE)
-        place = cursor.fetchone()
-    return _find_database_disk(*place), _measure_disk(Path(settings.IMAGE_STORE))
+        address, folder = cursor.fetchone()
+    return _measure_database_disk(address, folder)
 
 
-def _find_database_disk(address: object, folder: str | None) -> Disk | None:
-    """Return the disk of a database on this machine, if it says where its data are."""
+def _measure_database_disk(address: object, folder: str | None) -> Disk | None:
     is_here = address is None or str(address).partition("/")[0] in ("127.0.0.1", "::1")
     return _measure_disk(Path(folder)) if is_here and folder else None
 
