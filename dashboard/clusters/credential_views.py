@@ -220,7 +220,7 @@ def _prepare_live_part(request: Request, row: Credential) -> dict[str, Any]:
     """Return what is shown of a credential beside its forms and its history."""
     return {
         "credential": row,
-        "clusters": row.clusters.only("name").order_by("name"),
+        "clusters": row.clusters.only("name", "credential").order_by("name"),
         "lines": authorized_keys.make_lines(row, keys.find_public_key(row)),
         "next_lines": authorized_keys.make_lines(row, row.next_public_key)
         if row.is_rotating

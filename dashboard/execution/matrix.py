@@ -257,6 +257,8 @@ def count_cells(experiments: Sequence[Experiment]) -> dict[int, Counts]:
 
     A run that has ended by its journal is not left, although its job is still running.
     """
+    if not experiments:
+        return {}
     with connection.cursor() as cursor:
         # Not by the ORM: pages that follow experiments ask it every few seconds.
         cursor.execute(COUNT_CELLS, [[row.pk for row in experiments]])

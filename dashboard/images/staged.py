@@ -28,6 +28,7 @@ from experiments.models import (
     Environment,
     Experiment,
     Image,
+    ImageImport,
     Operation,
     StagedImage,
     User,
@@ -83,7 +84,9 @@ def _select_environments(image: int) -> QuerySet[Environment]:
 
 
 def _select_operations(image: int) -> QuerySet[Operation]:
-    about = Q(image=image) | Q(staged_image__image=image) | Q(image_import__image=image)
+    # By subqueries: joins would be planned twice, here and below.
+    staged, imports = (model.objects.filter(image=image) for model in (StagedImage, ImageImport))
+    about = Q(image=image) | Q(staged_image__in=staged) | Q(image_import__in=imports)
     rows = Operation.objects.filter(about).select_related("cluster", "staged_image", "owner")
     ended_rows = rows.filter(state__in=Operation.FINAL)[:HISTORY].values("pk")
     # Of those that have ended the output is read on their own pages.

@@ -170,6 +170,8 @@ def _read_parts(
 
     The number of events tells of one that was written earlier and committed later than the last.
     """
+    if not pks:
+        return {}
     statement = PARTS if runs is not None else " UNION ALL ".join((PARTS, PARTS_OF_RUNS))
     parts: dict[int, list[Part]] = {}
     with connection.cursor() as cursor:

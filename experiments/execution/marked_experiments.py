@@ -67,7 +67,7 @@ WHERE run.experiment_id = experiments_experiment.id AND run.state = 'running'
 AND run.ended_at IS NOT NULL
 """
 LAST_EVENT = """
-SELECT event.id FROM experiments_event AS event
+SELECT event.{column} FROM experiments_event AS event
 WHERE event.experiment_id = experiments_experiment.id
 ORDER BY event.at DESC, event.id DESC LIMIT 1
 """
@@ -103,7 +103,8 @@ def _select_experiment(pk: int) -> models.QuerySet[Experiment]:
             run_counts=select_json(RUN_COUNTS),
             job_counts=select_json(JOB_COUNTS),
             finished_runs=select_sql(FINISHED_RUNS),
-            last_event=select_sql(LAST_EVENT),
+            last_event=select_sql(LAST_EVENT.format(column="id")),
+            last_event_at=select_sql(LAST_EVENT.format(column="at")),
             is_source=select_sql(IS_SOURCE),
             recurs=select_sql(RECURS),
         )
@@ -119,7 +120,8 @@ def find_experiment(reader: User | AnonymousUser, pk: int) -> Any:
 
     `mark`: the mark of all that is shown; `run_counts` and `job_counts`: how many runs and live or
     planned jobs are in which state; `finished_runs`: of those that run, how many wait for their
-    jobs; `last_event`: its key; `is_source`, `recurs`: as `find_related` finds them.
+    jobs; `last_event`, `last_event_at`: its key and time; `is_source`, `recurs`: as `find_related`
+    finds them.
     """
     row: Any = EXPERIMENT.find(pk)
     if row is None or not may_view(reader, row):

@@ -7,7 +7,7 @@ One statement reads a row, those that are shown with it, and the versions of wha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from django.db import models
 
@@ -74,6 +74,11 @@ FROM experiments_experiment_environments AS member
 JOIN experiments_environment AS environment ON environment.id = member.environment_id
 WHERE member.experiment_id = experiments_run.experiment_id
 """
+LAST_EVENT_AT = """
+SELECT event.at FROM experiments_event AS event
+WHERE event.experiment_id = experiments_run.experiment_id
+ORDER BY event.at DESC, event.id DESC LIMIT 1
+"""
 HAS_MEASUREMENTS = """
 EXISTS (SELECT FROM experiments_measurement AS measured WHERE measured.run_id = experiments_run.id)
 """
@@ -113,6 +118,7 @@ def _select_run(uid: str) -> models.QuerySet[Run]:
             mark=select_sql(fill_mark(MARK_OF_RUN, **TABLES)),
             is_to_be_read=select_sql(IS_TO_BE_READ, LEAST_INTERVAL, AFTER_PROBLEM),
             numbered_environments=select_json(NUMBERED_ENVIRONMENTS),
+            last_event_at=select_sql(LAST_EVENT_AT),
             has_measurements=select_sql(HAS_MEASUREMENTS),
             has_series=select_sql(HAS_SERIES),
         )
@@ -138,5 +144,8 @@ def find_operation(reader: User, pk: int) -> Operation | None:
 
 def find_run(reader: User | AnonymousUser, uid: str) -> Run | None:
     """Return what the live part of a run's page shows; None if it is hidden or gone."""
-    row = RUN.find(uid)
-    return row if row and may_view(reader, row.experiment) else None
+    row: Any = RUN.find(uid)
+    if row is None or not may_view(reader, row.experiment):
+        return None
+    row.experiment.last_event_at = row.last_event_at
+    return cast(Run, row)

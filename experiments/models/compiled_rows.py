@@ -58,6 +58,8 @@ class CompiledRows(Generic[Row]):
         """Return what has made the SQL, and knows which columns make which rows."""
         compiler: Any = self._rows.query.get_compiler(DEFAULT_DB_ALIAS)
         compiler.statement, compiler.parameters = compiler.as_sql()
+        columns = [column for column, *_ in compiler.select[: compiler.col_count]]
+        compiler.converters = compiler.get_converters(columns)
         missing = [sign for sign in self._signs if sign not in compiler.parameters]
         if missing:
             raise ValueError(f"The statement has no place for {missing}.")
@@ -73,6 +75,7 @@ class CompiledRows(Generic[Row]):
             for value in compiler.parameters
         )
         compiler.as_sql = lambda *_, **__: (compiler.statement, parameters)
+        compiler.get_converters = lambda _: compiler.converters
         rows = self._rows.all()
         rows.query.get_compiler = lambda *_, **__: compiler  # type: ignore[method-assign]
         return list(rows)
