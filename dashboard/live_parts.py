@@ -55,6 +55,16 @@ def answer_news_only(read_mark: ReadMark) -> Callable[[View], View]:
     return decorated
 
 
+def keep_read(request: OpenRequest, row: Any) -> None:
+    """Keep what was read together with its mark: the view takes it, and reads it no second time."""
+    request.read_with_mark = row
+
+
+def take_read(request: OpenRequest) -> Any:
+    """Return what was read together with the mark; None where nothing was, or it is hidden."""
+    return getattr(request, "read_with_mark", None)
+
+
 def _add_reader(mark: str, request: OpenRequest) -> str:
     """Return a mark that is of one reader in one role, and of one address."""
     user: Any = request.user

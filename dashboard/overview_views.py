@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
 from django.db import InterfaceError, OperationalError, connection
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
@@ -15,10 +17,11 @@ from django_htmx.http import HttpResponseClientRefresh
 
 from dashboard.comparisons.diagnosis import diagnose
 from dashboard.comparisons.strips import make_strips
-from dashboard.execution.matrix import estimate_all_left
+from dashboard.execution.matrix import count_cells, estimate_all_left
 from dashboard.live_parts import answer_news_only
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.access.permissions import may_see_operations
+from experiments.access.viewing import list_shown
 from experiments.comparisons import (
     ExperimentComparison,
     Latest,
@@ -31,7 +34,8 @@ from experiments.execution.live_marks import mark_overview
 from experiments.execution.overdue_visits import find_overdue_of_clusters
 from experiments.execution.progress import measure_progress
 from experiments.health.processes import list_missing, read_processes
-from experiments.models import Cluster, Experiment, LastVisit, User
+from experiments.models import Cluster, Experiment, LastVisit, Pause, User
+from experiments.models.compiled_rows import CompiledReaderRows, CompiledRows
 from experiments.notify import is_valkey_there
 from experiments.recurring.attention import list_latest
 
@@ -40,6 +44,45 @@ ALIVE = 20
 ENDED = 8
 """Experiments that have ended since the last visit."""
 RECURRING = 5
+IN_A_LINE = (
+    *("question", "launched_at", "imported_at", "cancelled_at", "paused_at", "cooldown_seconds"),
+    "cluster__name",
+)
+"""Columns of an experiment that lives, for its line and its state."""
+
+
+def _select_clusters() -> QuerySet[Cluster]:
+    """Select what is in service, without what only its own page shows."""
+    return Cluster.objects.filter(enabled=True).defer("host_key", "setup_lines")
+
+
+def _select_pauses() -> QuerySet[Pause]:
+    """Select what holds back more than one experiment."""
+    return Pause.objects.filter(experiment=None).select_related("partition")
+
+
+def _list_clusters(reader: User) -> list[Cluster]:
+    """Return the clusters in service that the reader sees, with what they wait for."""
+    clusters = list_shown(reader, CLUSTERS.read())
+    pauses: dict[int, list[Pause]] = {row.pk: [] for row in clusters}
+    for pause in PAUSES.read():
+        pauses.get(pause.cluster_id, []).append(pause)
+    for row in clusters:
+        row.shared_pauses = pauses[row.pk]
+        for pause in pauses[row.pk]:
+            pause.cluster = row
+    return clusters
+
+
+def _select_under_way(reader: User) -> QuerySet[Experiment]:
+    """Select the newest that live, with what stands in a line of each."""
+    rows = Experiment.objects.visible_to(reader).alive().select_related("cluster")
+    return rows.only(*IN_A_LINE).order_by("-launched_at", "-pk")[:ALIVE]
+
+
+CLUSTERS = CompiledRows(_select_clusters)
+PAUSES = CompiledRows(_select_pauses)
+UNDER_WAY = CompiledReaderRows(_select_under_way)
 
 
 def _mark_live_part(request: Request) -> str | None:
@@ -50,21 +93,22 @@ def _mark_live_part(request: Request) -> str | None:
 @answer_news_only(_mark_live_part)
 def overview(request: Request) -> HttpResponse:
     """Show the results of the last experiments, what runs now, and the state of clusters."""
-    visible = Experiment.objects.visible_to(request.user)
-    enabled = Cluster.objects.visible_to(request.user).filter(enabled=True)
-    clusters = list(enabled.prefetch_related("pauses__partition"))
-    alive = visible.alive().without_plan().select_related("cluster").order_by("-launched_at", "-pk")
-    shown = list(alive[:ALIVE])
+    clusters, shown = _list_clusters(request.user), UNDER_WAY.read(request.user)
+    cells = count_cells(shown)
+    runs = {key: sum(counts.values(), Counter[str]()) for key, (counts, _) in cells.items()}
     context: dict[str, Any] = {
         "alive": shown,
-        "all_progress": measure_progress(shown),
+        "all_progress": measure_progress(shown, runs),
         "clusters": clusters,
         "preparing": [cluster for cluster in clusters if cluster.preparing],
-        "is_new": not visible.exists(),
+        "is_new": not shown and not Experiment.objects.visible_to(request.user).exists(),
     }
-    context["all_left"] = estimate_all_left(shown, context["all_progress"])
+    context["all_left"] = estimate_all_left(shown, context["all_progress"], cells)
     live = {row.cluster_id for row in shown if context["all_progress"][row.pk].has_live_jobs}
     context["overdue"] = find_overdue_of_clusters(clusters, followed=live)
+    context["troubled"] = {
+        row.pk for row in clusters if row.pk in context["overdue"] or _is_held_up(row)
+    }
     context["is_live"] = context["alive"] or context["preparing"] or not clusters
     if request.htmx:
         # What was waited for has ended: the whole page has something new to say.
@@ -74,6 +118,7 @@ def overview(request: Request) -> HttpResponse:
         context["missing"] = list_missing(read_processes())
     context |= _read_ended(request.user)
     context["recurring"] = list_latest(request.user, timezone.now(), RECURRING)
+    visible = Experiment.objects.visible_to(request.user)
     rows = visible.filter(archived_at=None).with_results().without_plan()
     ended = rows.select_related("baseline", "cluster").newest_first()[:RECENT]
     context["results"] = [
@@ -81,6 +126,12 @@ def overview(request: Request) -> HttpResponse:
         for comparison, latest in _read_results(list(ended))
     ]
     return render(request, "overview.html", context)
+
+
+def _is_held_up(cluster: Cluster) -> bool:
+    """Return whether there is more to be said of a cluster than its state."""
+    is_limited = cluster.waits_for_connections or cluster.shared_pauses
+    return bool(is_limited or cluster.recent_failure)
 
 
 def _read_results(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.http import HttpRequest
 from django_htmx.middleware import HtmxDetails
 
@@ -34,6 +36,8 @@ class OpenRequest(HttpRequest):
     """A request from anybody: visitors without an account may read such a page."""
 
     htmx: HtmxDetails
+    read_with_mark: Any
+    """What a live part shows, where its mark was read with it (dashboard/live_parts.py)."""
 
 
 class Request(OpenRequest):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.db.models import Prefetch, Q
+from django.db.models import Prefetch, Q, QuerySet
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
@@ -16,6 +16,7 @@ from dashboard.lists import WordFilter, make_listing
 from dashboard.live_parts import answer_news_only
 from dashboard.typed_requests import Request
 from experiments.access.permissions import list_changeable_keys, may_add
+from experiments.access.viewing import list_shown
 from experiments.execution.live_marks import mark_catalogue
 from experiments.images.search import find_packages
 from experiments.models import (
@@ -27,9 +28,11 @@ from experiments.models import (
     ImageImport,
     Operation,
     StagedImage,
+    User,
     Workload,
 )
 from experiments.models.catalogue import WorkloadQuerySet
+from experiments.models.compiled_rows import CompiledReaderRows, CompiledRows
 from experiments.planning.workloads import describe_settings
 from runners.workloads import WORKLOADS
 
@@ -49,6 +52,19 @@ class WorkloadFilter(WordFilter):
         return rows.filter(name__icontains=self.search_text)
 
 
+LONG_OF_IMAGES = ("image__facts", "image__packages", "image__labels", "image__recipe")
+
+
+def _select_imports(reader: User) -> QuerySet[ImageImport]:
+    builds = Prefetch("operations", Operation.objects.only("state", "doing", "image_import_id"))
+    rows = ImageImport.objects.listed_for(reader).select_related("cluster", "image", "owner")
+    return rows.defer("lock", "conda_file", *LONG_OF_IMAGES).prefetch_related(builds)
+
+
+IMPORTS = CompiledReaderRows(_select_imports)
+PREPARING = CompiledRows(lambda: Cluster.objects.exclude(preparing=""))
+
+
 def _mark_live_part(request: Request) -> str | None:
     return mark_catalogue(request.user)
 
@@ -59,17 +75,14 @@ def catalogue(request: Request) -> HttpResponse:
     """Show one tab of the catalogue; its fragment shows the image imports in progress."""
     tab = request.GET.get("tab", TABS[0])
     context: dict[str, Any] = {"tab": tab if tab in TABS else TABS[0]}
-    context["preparing"] = Cluster.objects.visible_to(request.user).exclude(preparing="")
+    context["preparing"] = list_shown(request.user, PREPARING.read())
     context["may_add_images"] = may_add(request.user, Image)
     if context["tab"] == "images":
-        image_imports = ImageImport.objects.listed_for(request.user).select_related(
-            "cluster", "image", "owner"
-        )
-        builds = Prefetch("operations", Operation.objects.only("state", "doing", "image_import_id"))
-        image_imports = image_imports.defer("lock", "conda_file")
-        context["image_imports"] = list(image_imports.prefetch_related(builds))
-        keys = (row.image_id for row in context["image_imports"])
-        context["readable_images"] = filter_readable_keys(request.user, Image, keys)
+        context["image_imports"] = IMPORTS.read(request.user)
+        images = {row.image_id: row.image for row in context["image_imports"] if row.image}
+        context["readable_images"] = {
+            image.pk for image in list_shown(request.user, list(images.values()))
+        }
         context["arriving"] = any(not row.is_over for row in context["image_imports"])
     if not request.htmx:
         parts = {

@@ -205,9 +205,22 @@ def _do(
 
 
 def _page(request: Request, row: Credential, **forms: Any) -> HttpResponse:
-    context: dict[str, Any] = {
+    context = _prepare_live_part(request, row)
+    if request.htmx:
+        return render(request, "clusters/credentials/detail.html#live", context)
+    context |= {
+        "entries": audit.list_entries(row)[:ENTRIES],
+        "share": ShareForm(instance=row),
+        "certificate_form": CertificateForm(),
+    }
+    return render(request, "clusters/credentials/detail.html", context | forms)
+
+
+def _prepare_live_part(request: Request, row: Credential) -> dict[str, Any]:
+    """Return what is shown of a credential beside its forms and its history."""
+    return {
         "credential": row,
-        "clusters": row.clusters.order_by("name"),
+        "clusters": row.clusters.only("name", "credential").order_by("name"),
         "lines": authorized_keys.make_lines(row, keys.find_public_key(row)),
         "next_lines": authorized_keys.make_lines(row, row.next_public_key)
         if row.is_rotating
@@ -218,12 +231,7 @@ def _page(request: Request, row: Credential, **forms: Any) -> HttpResponse:
         "next_certificate": keys.read_certificate(row.next_certificate),
         "tests": connection_tests.get_latest_tests(row),
         "may_change": may_change(request.user, row),
-        "entries": audit.list_entries(row)[:ENTRIES],
-        "share": ShareForm(instance=row),
-        "certificate_form": CertificateForm(),
     }
-    template = "clusters/credentials/detail.html" + ("#live" if request.htmx else "")
-    return render(request, template, context | forms)
 
 
 def _readable(request: Request, pk: int) -> Credential:

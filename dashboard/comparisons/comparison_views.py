@@ -21,13 +21,14 @@ from dashboard.comparisons.sections import prepare_forest, prepare_sections
 from dashboard.comparisons.study_choice import StudyChoice
 from dashboard.comparisons.verdict_matrix import make_verdict_matrix
 from dashboard.lists import ExperimentFilter, TableFilter, make_listing, read_picked_keys
-from dashboard.live_parts import answer_news_only
+from dashboard.live_parts import answer_news_only, keep_read, take_read
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.access.permissions import may_change
 from experiments.comparisons import ExperimentComparison, find_latest, read_latest
+from experiments.comparisons.comparison_keys import identify_inputs
 from experiments.comparisons.published_tables import compare_published
-from experiments.execution.live_marks import mark_experiment
-from experiments.execution.progress import Progress, measure_progress
+from experiments.execution.marked_experiments import find_experiment, measure_its_progress
+from experiments.execution.progress import measure_progress
 from experiments.models import Experiment, PublishedTable
 from experiments.statistics.published.printed import TableError
 
@@ -70,7 +71,11 @@ def _compare_tables(request: Request) -> HttpResponse:
 
 
 def _mark_live_part(request: OpenRequest, pk: int) -> str | None:
-    return mark_experiment(request.user, pk) if request.GET.get("part") == "live" else None
+    if request.GET.get("part") != "live":
+        return None
+    row = find_experiment(request.user, pk)
+    keep_read(request, row)
+    return row and str(row.mark)
 
 
 @by_link
@@ -78,12 +83,12 @@ def _mark_live_part(request: OpenRequest, pk: int) -> str | None:
 @answer_news_only(_mark_live_part)
 def comparison(request: OpenRequest, pk: int) -> HttpResponse:
     """Show a comparison; as a fragment a section, its live parts, or its verdicts in brief."""
-    experiment = get_readable(request, pk)
     part = request.GET.get("part", "") if request.htmx else ""
+    live_row, shown = take_read(request), request.GET.get("shown", "")
+    if live_row and not shown.startswith(EMPTY):
+        return _respond_live(request, live_row, shown)
+    experiment = live_row or get_readable(request, pk)
     progress = measure_progress([experiment])[experiment.pk]
-    shown = request.GET.get("shown", "")
-    if part == "live" and not shown.startswith(EMPTY):
-        return _respond_live(request, experiment, progress, shown)
     comparison, latest = read_latest(experiment)
     following = follow(experiment, progress.tally, latest)
     if part == "live":
@@ -105,11 +110,11 @@ def comparison(request: OpenRequest, pk: int) -> HttpResponse:
     return _respond(request, context, part)
 
 
-def _respond_live(
-    request: OpenRequest, experiment: Experiment, progress: Progress, shown: str
-) -> HttpResponse:
+def _respond_live(request: OpenRequest, experiment: Any, shown: str) -> HttpResponse:
     """Answer with what changes at every run; where the numbers are others, have these fetched."""
-    following = follow(experiment, progress.tally, find_latest(experiment))
+    progress = measure_its_progress(experiment)
+    inputs = identify_inputs([experiment], {experiment.pk: experiment.run_counts})[experiment.pk]
+    following = follow(experiment, progress.tally, find_latest(experiment, inputs))
     if shown == following.shown:
         return HttpResponse(status=HTTPStatus.NO_CONTENT)
     context = {

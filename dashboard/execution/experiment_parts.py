@@ -19,11 +19,12 @@ from django.http import HttpResponse
 from django_htmx.http import trigger_client_event
 
 from dashboard.execution.matrix import MANY_VALUES, Pace, read_paces, remember_after_the_end
+from dashboard.live_parts import keep_read
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons.comparison_keys import Inputs
-from experiments.execution.live_marks import mark_experiment
+from experiments.execution.marked_experiments import find_experiment
 from experiments.execution.progress import Progress
-from experiments.models import Experiment
+from experiments.models import Experiment, Job
 from experiments.planning.interim import Stage, read_stage
 
 LIVE, DETAILS = "live", "experiment-details"
@@ -45,9 +46,13 @@ def choose_part(request: OpenRequest) -> str:
 
 def mark_live_part(request: OpenRequest, pk: int) -> str | None:
     """Return the mark of the first part; None where it may have to say that the other is behind."""
+    if choose_part(request) != LIVE:
+        return None
+    row = find_experiment(request.user, pk)
+    keep_read(request, row)
     seen = request.headers.get(SEEN, "")
     is_due = bool(seen) and not 0 <= _measure_age(seen) < REFRESH_SECONDS
-    return None if is_due or choose_part(request) != LIVE else mark_experiment(request.user, pk)
+    return None if row is None or is_due else str(row.mark)
 
 
 def _measure_age(seen: str) -> float:
@@ -90,9 +95,13 @@ def _remember(
 
 
 def _hash_counts(experiment: Experiment, progress: Progress) -> str:
-    """Return a hash of how many runs and jobs are in which state, and of how it was ended."""
+    """Return a hash of how many runs and jobs are in which state, and of how it was ended.
+
+    Of jobs that have ended the runs tell; the first part does not count them.
+    """
     ends = [str(experiment.cancelled_at), experiment.stopped_at_look]
-    counts = [dict(progress.tally.states), dict(progress.jobs), ends]
+    jobs = {state: count for state, count in progress.jobs.items() if state not in Job.FINAL}
+    counts = [dict(progress.tally.states), jobs, ends]
     return hashlib.sha256(json.dumps(counts, sort_keys=True).encode()).hexdigest()[:16]
 
 

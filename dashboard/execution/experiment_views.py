@@ -32,7 +32,7 @@ from dashboard.execution.experiment_rows import draw_matrix_rows, draw_run_rows
 from dashboard.execution.matrix import Matrix, Pace, build_matrix, estimate_seconds_left
 from dashboard.execution.verdict_panel import OfferedFigures, ShownComparison
 from dashboard.lists import Listing, make_listing
-from dashboard.live_parts import answer_news_only
+from dashboard.live_parts import answer_news_only, take_read
 from dashboard.software.parity_views import prepare_report
 from dashboard.typed_requests import OpenRequest, Request, parse_whole_number, read_posted_text
 from experiments.access.permissions import may_change
@@ -43,6 +43,7 @@ from experiments.comparisons.comparison_keys import identify_inputs
 from experiments.execution import experiment_pauses, lifecycle, pins, repairs, unsent_jobs
 from experiments.execution.further_attempts import NotDone, find_attempts_of_jobs
 from experiments.execution.late_files import request_collection
+from experiments.execution.marked_experiments import measure_its_progress
 from experiments.execution.overdue_visits import find_overdue_visit
 from experiments.execution.progress import Progress, explain_waiting, measure_progress
 from experiments.execution.related_experiments import find_related
@@ -81,12 +82,13 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
     """Show one experiment; its two parts are fetched anew until all runs have ended."""
     part = choose_part(request)
     asked_tab = request.GET.get("tab", "runs")
-    row = get_readable(request, pk, with_plan=asked_tab == "plan" and part != LIVE)
+    live_row = take_read(request)
+    row: Any = live_row or get_readable(request, pk, with_plan=asked_tab == "plan" and part != LIVE)
     # Of the whole page; the second part of one that has ended is not fetched any more.
     inputs = None if part or row.is_draft else identify_inputs([row])[row.pk]
     run_matrix = None if part == LIVE else build_matrix(row, inputs)
     counts = {row.pk: run_matrix.tally.states} if run_matrix else None
-    progress = measure_progress([row], counts)[row.pk]
+    progress = measure_its_progress(row) if live_row else measure_progress([row], counts)[row.pk]
     stage = read_stage_for_part(row, progress, part, inputs)
     tabs = IMPORTED_TABS if row.imported_at else TABS
     seen = mark_seen(row, progress)
@@ -109,6 +111,8 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         paces = run_matrix.paces if run_matrix else None
         context |= _prepare_state(request, row, progress, paces)
         if progress.tally.succeeded and any(stage.judgements):
+            if live_row:
+                inputs = identify_inputs([row], {row.pk: row.run_counts})[row.pk]
             shown = ShownComparison(row, inputs)
             context["verdicts"] = shown
     if run_matrix:
@@ -159,7 +163,9 @@ def _prepare_state(
     }
     if context["waiting_jobs"] or context["live_jobs"]:
         context["overdue_since"] = find_overdue_visit(row, timezone.now())
-    if tally.states[Run.State.RUNNING]:
+    if tally.states[Run.State.RUNNING] and hasattr(row, "finished_runs"):
+        context["finished_runs"] = row.finished_runs
+    elif tally.states[Run.State.RUNNING]:
         running = row.runs.filter(state=Run.State.RUNNING)
         context["finished_runs"] = running.filter(ended_at__isnull=False).count()
     if row.paused_at:
@@ -210,9 +216,13 @@ def _failed(row: Experiment) -> QuerySet[Run]:
     return failed.order_by("-ended_at", "pk")
 
 
-def _read_copies(request: OpenRequest, row: Experiment) -> dict[str, Any]:
+def _read_copies(request: OpenRequest, row: Any) -> dict[str, Any]:
     """Return what the experiment is a copy of, and its copies, as far as they may be viewed."""
-    has_related, recurs = find_related(row)
+    if hasattr(row, "is_source"):  # its live part has read it
+        has_related = bool(row.is_source or row.copied_from_id or row.reproduces_id)
+        recurs = row.recurs
+    else:
+        has_related, recurs = find_related(row)
     related = _list_related(request, row) if has_related else []
     by_key = {other.pk: other for other in related}
     copies = [other for other in related if other.copied_from_id == row.pk]

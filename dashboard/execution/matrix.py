@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from django.core.cache import cache
-from django.db.models import (
-    Aggregate,
-    Count,
-    DurationField,
-    ExpressionWrapper,
-    F,
-    Min,
-    Q,
-    Sum,
-    prefetch_related_objects,
-)
-from django.db.models.functions import Now
+from django.db import connection
+from django.db.models import prefetch_related_objects
 
 from dashboard.environment_symbols import sort_environments
 from experiments.comparisons import choose_primary_metric
@@ -42,6 +32,25 @@ MANY_VALUES = 1_000
 """More are remembered by the process, for a minute; fewer are read each time in a moment."""
 REMEMBERED_SECONDS = 60
 REMEMBERED_AFTER_THE_END = 3600
+COUNT_CELLS = """
+SELECT
+    experiment_id, workload_id, scale, environment_id,
+    percentile_cont(0.5) WITHIN GROUP (ORDER BY ended_at - began_at) FILTER (WHERE is_clocked),
+    count(*) FILTER (WHERE is_clocked),
+    count(*) FILTER (WHERE is_running),
+    sum(statement_timestamp() - began_at) FILTER (WHERE is_running),
+    min(statement_timestamp() - began_at) FILTER (WHERE is_running),
+    ARRAY[{counts}]
+FROM (
+    SELECT
+        *,
+        began_at IS NOT NULL AND ended_at IS NOT NULL
+            AND state NOT IN ('failed', 'cancelled') AS is_clocked,
+        state = 'running' AND ended_at IS NULL AS is_running
+    FROM experiments_run WHERE experiment_id = ANY(%s)
+) AS run
+GROUP BY experiment_id, workload_id, scale, environment_id
+""".format(counts=", ".join(f"count(*) FILTER (WHERE state = '{name}')" for name in Run.State))
 Remembered = TypeVar("Remembered")
 Key = tuple[int, str, int]
 """Workload, scale and environment."""
@@ -117,14 +126,6 @@ class Pace:
     """How long the one has run that began last."""
 
 
-class Median(Aggregate):
-    """The median of a group, as PostgreSQL computes it."""
-
-    function = "percentile_cont"
-    name = "Median"
-    template = "%(function)s(0.5) WITHIN GROUP (ORDER BY %(expressions)s)"
-
-
 @dataclass(frozen=True)
 class Matrix:
     """The progress of all configurations in all environments."""
@@ -160,13 +161,16 @@ def estimate_seconds_left(
 
 
 def estimate_all_left(
-    experiments: Sequence[Experiment], all_progress: Mapping[int, Progress]
+    experiments: Sequence[Experiment],
+    all_progress: Mapping[int, Progress],
+    cells: Mapping[int, Counts] | None = None,
 ) -> dict[int, float]:
     """Return how many seconds each experiment still runs, by its key, with one query for all.
 
-    Those of which that is not known are missing.
+    Those of which that is not known are missing. `cells`: what `count_cells` has returned, where it
+    was asked before.
     """
-    cells = _count_cells(experiments)
+    cells = count_cells(experiments) if cells is None else cells
     estimates = {
         row.pk: estimate_seconds_left(
             cells[row.pk][1],
@@ -181,7 +185,7 @@ def estimate_all_left(
 
 def read_paces(experiment: Experiment) -> list[Pace]:
     """Return how long runs of each cell take and how many are left, with one query."""
-    return _count_cells([experiment]).get(experiment.pk, ({}, []))[1]
+    return count_cells([experiment]).get(experiment.pk, ({}, []))[1]
 
 
 def build_matrix(experiment: Experiment, inputs: Inputs | None = None) -> Matrix:
@@ -227,7 +231,7 @@ def _count_cells_of(experiment: Experiment, inputs: Inputs | None) -> Counts:
     """
 
     def read() -> Counts:
-        return _count_cells([experiment]).get(experiment.pk, ({}, []))
+        return count_cells([experiment]).get(experiment.pk, ({}, []))
 
     return remember_after_the_end("cells", experiment, inputs, read)
 
@@ -246,42 +250,29 @@ def remember_after_the_end(
     return remembered
 
 
-def _count_cells(experiments: Sequence[Experiment]) -> dict[int, Counts]:
+def count_cells(experiments: Sequence[Experiment]) -> dict[int, Counts]:
     """Return how many runs of each cell are in which state, and how long they take.
 
     By the experiment's key; one without runs is missing.
 
     A run that has ended by its journal is not left, although its job is still running.
     """
-    took = ExpressionWrapper(F("ended_at") - F("began_at"), DurationField())
-    runs_for = ExpressionWrapper(Now() - F("began_at"), DurationField())
-    failed = Q(state__in=(Run.State.FAILED, Run.State.CANCELLED))
-    is_clocked = Q(began_at__isnull=False, ended_at__isnull=False) & ~failed
-    is_running = Q(state=Run.State.RUNNING, ended_at=None)
-    counts = {state: Count("pk", filter=Q(state=state)) for state in Run.State.values}
-    runs = Run.objects.filter(experiment__in=[row.pk for row in experiments]).order_by()
-    cells = runs.values("experiment", "workload", "scale", "environment")
-    rows: Iterable[Mapping[str, Any]] = cells.annotate(
-        **{f"of_{state}": count for state, count in counts.items()},
-        usual=Median(took, filter=is_clocked, output_field=DurationField()),
-        ended=Count("pk", filter=is_clocked),
-        under_way=Count("pk", filter=is_running),
-        elapsed=Sum(runs_for, filter=is_running),
-        youngest=Min(runs_for, filter=is_running),
-    )
+    if not experiments:
+        return {}
+    with connection.cursor() as cursor:
+        # Not by the ORM: pages that follow experiments ask it every few seconds.
+        cursor.execute(COUNT_CELLS, [[row.pk for row in experiments]])
+        rows = cursor.fetchall()
     by_experiment: dict[int, Counts] = {}
-    for row in rows:
-        states, paces = by_experiment.setdefault(row["experiment"], ({}, []))
-        counted = Counter({state: count for state in counts if (count := row[f"of_{state}"])})
-        states[row["workload"], row["scale"], row["environment"]] = counted
-        usual, elapsed, youngest = (
-            None if time is None else max(time.total_seconds(), 0.0)
-            for time in (row["usual"], row["elapsed"], row["youngest"])
+    for pk, workload, scale, environment, usual, ended, under_way, *times, numbers in rows:
+        states, paces = by_experiment.setdefault(pk, ({}, []))
+        counted = Counter(dict(zip(Run.State.values, numbers, strict=True)))
+        states[workload, scale, environment] = +counted
+        median, elapsed, youngest = (
+            None if time is None else max(time.total_seconds(), 0.0) for time in (usual, *times)
         )
         planned = counted[Run.State.PLANNED]
-        paces.append(
-            Pace(usual, row["ended"], planned, row["under_way"], elapsed or 0.0, youngest or 0.0)
-        )
+        paces.append(Pace(median, ended, planned, under_way, elapsed or 0.0, youngest or 0.0))
     return by_experiment
 
 

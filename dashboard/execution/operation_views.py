@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.access.rights import require
-from dashboard.live_parts import answer_news_only
+from dashboard.live_parts import answer_news_only, keep_read, take_read
 from dashboard.typed_requests import Request
-from experiments.execution.live_marks import mark_operation
+from experiments.execution.marked_rows import find_operation
 from experiments.images import staging
 from experiments.models import Operation
 
 
 def _mark_live_part(request: Request, pk: int) -> str | None:
-    return mark_operation(request.user, pk)
+    row: Any = find_operation(request.user, pk)
+    keep_read(request, row)
+    return row and str(row.mark)
 
 
 @require_safe
 @answer_news_only(_mark_live_part)
 def operation(request: Request, pk: int) -> HttpResponse:
     """Show one operation; its fragment reloads until it has ended."""
-    row = _seen(request, pk)
+    row = take_read(request) or _seen(request, pk)
     context = {"operation": row, "may_cancel": may_cancel(request, row)}
     return render(
         request, "execution/operations/detail.html" + ("#live" if request.htmx else ""), context

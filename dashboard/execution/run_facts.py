@@ -13,7 +13,8 @@ from experiments.comparisons.accuracies import get_target
 from experiments.comparisons.series import ACCURACY, ACCURACY_TIME, FURTHER_SHARES
 from experiments.comparisons.step_summaries import read_steady_state
 from experiments.loaded_files import shorten_loaded
-from experiments.models import MeasureNotes, Run, Series
+from experiments.models import Measurement, MeasureNotes, Run, Series
+from experiments.models.compiled_rows import KEY, CompiledRows
 from experiments.snapshots import flatten, shorten_patches
 from experiments.statistics import numbers
 from experiments.statistics.steps import Curve
@@ -21,6 +22,8 @@ from runners.workloads import KNOWN_WORKLOADS
 
 EVALUATED_AT = ("accuracy_step", ACCURACY_TIME)
 """Series that hold the positions (steps or times) of another series' values."""
+
+MEASUREMENTS = CompiledRows(lambda run: Measurement.objects.filter(run=run), KEY)
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ def list_measurements(run: Run) -> list[Number]:
             row.source,
             details.get(row.metric, ""),
         )
-        for row in run.measurements.all()
+        for row in MEASUREMENTS.read(run.pk)
     ]
     return sorted(rows, key=lambda row: order.index(row.metric) if row.metric in order else 99)
 

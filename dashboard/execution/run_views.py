@@ -9,14 +9,12 @@ from django.contrib import messages
 from django.db.models import Q
 from django.http import FileResponse, Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.access.hidden_names import are_names_hidden
 from dashboard.access.rights import by_link, filter_readable_keys, get_editable
 from dashboard.environment_symbols import assign_symbols
-from dashboard.execution.live_run import describe_live_run
-from dashboard.execution.node_samples import describe_live_use, find_node_use
+from dashboard.execution.node_samples import find_node_use
 from dashboard.execution.record_panel import describe_record_panel, leave_out_checkouts
 from dashboard.execution.run_facts import (
     draw_traces,
@@ -25,27 +23,18 @@ from dashboard.execution.run_facts import (
     list_phases,
     search_facts,
 )
-from dashboard.execution.segment_panel import describe_segments
+from dashboard.execution.run_parts import choose_seen, describe_state, prepare_live_part
 from dashboard.lists import make_listing
-from dashboard.live_parts import answer_news_only
+from dashboard.live_parts import answer_news_only, keep_read, take_read
 from dashboard.typed_requests import OpenRequest, Request, read_posted_text
-from experiments.access.permissions import may_change
 from experiments.execution import excluded_runs
 from experiments.execution.copy_requests import MOST_WANTED, request_copy
-from experiments.execution.further_attempts import MAY_CHANGE, find_attempts_of_jobs
-from experiments.execution.live_marks import mark_run
-from experiments.execution.live_readings import watch
-from experiments.execution.overdue_visits import find_overdue_visit
-from experiments.execution.progress import explain_hold
+from experiments.execution.marked_rows import find_run
 from experiments.execution.removed_files import explain_removal, find_removal
 from experiments.execution.retention import describe_future
 from experiments.images import store
-from experiments.models import Cluster, Experiment, Job, Run, RunFile
-from experiments.planning.interim import read_stage
-from experiments.planning.workloads import describe_parameters
+from experiments.models import Cluster, Experiment, Run, RunFile
 
-MOST_TRACES, FIRST_TRACES = 4, 2
-"""Series that are seen at once; of more, the first ones, and the others by who opens them."""
 FILE_SORTS = {"size": "size_bytes", "path": "path"}
 
 
@@ -54,8 +43,13 @@ MOST_OF_CAUSE = 1000
 
 
 def _mark_live_part(request: OpenRequest, uid: str) -> str | None:
-    is_other = "files" in request.GET or "facts" in request.GET
-    return None if is_other else mark_run(request.user, uid)
+    if "files" in request.GET or "facts" in request.GET:
+        return None
+    row: Any = find_run(request.user, uid)
+    keep_read(request, row)
+    # Where somebody looks at it, and it is time to read it, the part is made: that asks for it.
+    is_to_be_read = row and row.is_to_be_read and request.user.is_authenticated
+    return None if row is None or is_to_be_read else str(row.mark)
 
 
 @by_link
@@ -63,52 +57,30 @@ def _mark_live_part(request: OpenRequest, uid: str) -> str | None:
 @answer_news_only(_mark_live_part)
 def run(request: OpenRequest, uid: str) -> HttpResponse:
     """Show one run; its fragments are what changes while it runs, and the snapshot's facts."""
+    live_row = take_read(request)
+    if live_row and not live_row.is_final:
+        context = prepare_live_part(request, live_row)
+        return render(request, "execution/runs/detail.html#live", context)
     row = _visible(request, uid)
     search_text = request.GET.get("facts", "").strip()
     mark = assign_symbols(row.experiment)[row.environment.name]
-    drawn = draw_traces(row, mark)
     content = row.snapshot_content
     if are_names_hidden(request.user):
         content = leave_out_checkouts(content)
-    seen = len(drawn) if len(drawn) <= MOST_TRACES else FIRST_TRACES
-    parameters = describe_parameters(row.spec.get("workload", {}))
     context = {
-        "run": row,
-        "experiment": row.experiment,
         "mark": mark,
         "search_text": search_text,
-        "parameters": parameters,
-        "unset_parameters": [name for name, text in parameters if text == "none"],
         "facts": search_facts(content, search_text),
         "record": describe_record_panel(row, content),
         "measurements": list_measurements(row),
         "missing_measurements": list_missing_measurements(row),
         "phases": list_phases(row),
-        "segments": describe_segments(row),
         "node": find_node_use(row),
-        "traces": drawn[:seen],
-        "more_traces": drawn[seen:],
+        **choose_seen(draw_traces(row, mark)),
         "events": row.job.events.filter(Q(run=None) | Q(run=row)).select_related("actor", "run"),
         "readable_clusters": filter_readable_keys(request.user, Cluster, [row.job.cluster_id]),
-        "can_edit": may_change(request.user, row.experiment),
-        "may": None,
     }
-    if row.state == Run.State.PLANNED and row.job.state == Job.State.PLANNED:
-        context["hold"] = explain_hold(row.experiment)
-    if not row.is_final:
-        context |= {
-            "overdue_since": find_overdue_visit(row.experiment, timezone.now()),
-            "waiting_jobs": int(row.job.state == Job.State.PLANNED),
-            "live_jobs": int(row.job.state in Job.LIVE),
-        }
-    # Visitors with a link see the run, and nothing is fetched from a cluster for them.
-    if row.state == Run.State.RUNNING and request.user.is_authenticated:
-        reading = watch(row)
-        context["live"] = describe_live_run(row, reading)
-        context["node"] = describe_live_use(row, reading)
-    if context["can_edit"] and row.state in MAY_CHANGE:
-        may = find_attempts_of_jobs([row.job_id], read_stage(row.experiment))
-        context["may"] = may.get(row.job_id)
+    context |= describe_state(request, row)
     if row.files_count:
         context |= _files(request, row)
     if removal := find_removal(row.job):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, cast
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse
@@ -18,9 +19,11 @@ from dashboard.images.staged import list_forms, prepare_history
 from dashboard.live_parts import answer_news_only
 from dashboard.typed_requests import Request
 from experiments.access import permissions
+from experiments.access.viewing import may_view
 from experiments.execution.live_marks import mark_image
 from experiments.images import advisories, deleting, sbom_documents, staging
-from experiments.models import Cluster, Image, StagedImage
+from experiments.models import Cluster, Image, StagedImage, User
+from experiments.models.compiled_rows import KEY, CompiledRows, select_json
 from experiments.models.images import SignatureState
 from experiments.software.building import list_twins
 from experiments.software.own_trees import list_trees
@@ -33,6 +36,28 @@ SIGNATURE_MARKS = {
 }
 
 
+LONG = ("facts", "labels", "packages")
+LIVE_PART = CompiledRows(
+    lambda pk: (
+        Image.objects.filter(pk=pk)
+        .defer(*LONG)
+        .annotate(system=select_json("experiments_image.facts->'system'"))
+        .order_by()
+    ),
+    KEY,
+)
+"""An image without its inventory, which is long."""
+
+
+def _find_live_part(reader: User, pk: int) -> Image:
+    """Return an image with those of its facts that are about the system; Http404 if hidden."""
+    row: Any = LIVE_PART.find(pk)
+    if row is None or not may_view(reader, row):
+        raise Http404
+    row.facts = {"system": row.system or {}}
+    return cast(Image, row)
+
+
 def _mark_live_part(request: Request, pk: int) -> str | None:
     return None if "packages" in request.GET else mark_image(request.user, pk)
 
@@ -41,10 +66,14 @@ def _mark_live_part(request: Request, pk: int) -> str | None:
 @answer_news_only(_mark_live_part)
 def image(request: Request, pk: int) -> HttpResponse:
     """Show an image's software inventory; its fragments are the staged forms and the packages."""
+    if request.htmx and "packages" not in request.GET:
+        row = _find_live_part(request.user, pk)
+        context = _prepare_live_part(row, request.user, Cluster.objects.usable_by(request.user))
+        return render(request, "images/detail.html#live", context)
     row = visible_row(request, Image, pk, "owner")
     if request.htmx and "packages" in request.GET:
         return render(request, "images/detail.html#packages", _packages(request, row))
-    return _page(request, row, "#live" if request.htmx else "")
+    return _page(request, row)
 
 
 @require_safe
@@ -129,39 +158,43 @@ def _staged(request: Request, pk: int) -> StagedImage:
     return get_object_or_404(rows.select_related("image", "cluster"), pk=pk)
 
 
-def _page(request: Request, row: Image, fragment: str = "", **forms: Any) -> HttpResponse:
-    staged_forms = list_forms(row, request.user)
-    context: dict[str, Any] = {
+def _prepare_live_part(row: Image, reader: User, clusters: Iterable[Cluster]) -> dict[str, Any]:
+    """Return what changes while something is done with an image.
+
+    `clusters`: those that the reader may use, read at most once: most images have no lock and no
+    tree of their own.
+    """
+    staged_forms = list_forms(row, reader)
+    history = prepare_history(row, reader)
+    is_changing = any(form.is_alive for form in staged_forms)
+    return {
         "image": row,
         "forms": staged_forms,
-        **prepare_history(row, request.user),
+        **history,
+        "matches": list_twins(row, clusters),
+        "trees": list_trees(row, clusters),
+        "alive": is_changing or bool(history["operations_alive"]),
     }
-    # Read at most once: most images have no lock and no tree of their own.
-    clusters = (
-        Cluster.objects.usable_by(request.user) if fragment else select_clusters(request.user)
-    )
-    context["matches"] = list_twins(row, clusters)
-    context["trees"] = list_trees(row, clusters)
-    context["alive"] = any(form.is_alive for form in staged_forms) or bool(
-        context["operations_alive"]
-    )
-    if not fragment:
-        context |= _packages(request, row)
-        context["signature_mark"] = SIGNATURE_MARKS[SignatureState(row.signature_state)]
-        if row.facts.get("packages"):
-            context |= {"known": advisories.find_vulnerabilities(row), "covers": advisories.COVERS}
-        context["inventory"] = list(inventory_page.describe_image(row))
-        context["may_change"] = permissions.may_change(request.user, row)
-        if context["may_change"]:
-            context["why_not_delete"] = deleting.why_not_delete(row)
-        if permissions.may_add(request.user, StagedImage):
-            staged = [form.row for form in staged_forms]
-            context["stage_form"] = StageForm(
-                image=row, user=request.user, clusters=clusters, staged=staged
-            )
-        context["labels_form"] = LabelsForm(instance=row)
-        context |= forms
-    return render(request, f"images/detail.html{fragment}", context)
+
+
+def _page(request: Request, row: Image, **forms: Any) -> HttpResponse:
+    clusters = select_clusters(request.user)
+    context = _prepare_live_part(row, request.user, clusters)
+    context |= _packages(request, row)
+    context["signature_mark"] = SIGNATURE_MARKS[SignatureState(row.signature_state)]
+    if row.facts.get("packages"):
+        context |= {"known": advisories.find_vulnerabilities(row), "covers": advisories.COVERS}
+    context["inventory"] = list(inventory_page.describe_image(row))
+    context["may_change"] = permissions.may_change(request.user, row)
+    if context["may_change"]:
+        context["why_not_delete"] = deleting.why_not_delete(row)
+    if permissions.may_add(request.user, StagedImage):
+        staged = [form.row for form in context["forms"]]
+        context["stage_form"] = StageForm(
+            image=row, user=request.user, clusters=clusters, staged=staged
+        )
+    context["labels_form"] = LabelsForm(instance=row)
+    return render(request, "images/detail.html", context | forms)
 
 
 def _packages(request: Request, row: Image) -> dict[str, Any]:

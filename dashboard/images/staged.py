@@ -9,8 +9,8 @@ from django.db.models import (
     Case,
     Exists,
     OuterRef,
-    Prefetch,
     Q,
+    QuerySet,
     TextField,
     Value,
     When,
@@ -19,6 +19,7 @@ from django.db.models import (
 
 from dashboard.images.inventory_page import Same, compare_trees
 from experiments.access import permissions
+from experiments.access.viewing import list_shown
 from experiments.clusters.preflights import prefetch_ended_reports
 from experiments.images import staging
 from experiments.images.architectures import explain_mismatch, read_architecture
@@ -27,14 +28,17 @@ from experiments.models import (
     Environment,
     Experiment,
     Image,
+    ImageImport,
     Operation,
     StagedImage,
     User,
 )
+from experiments.models.compiled_rows import KEY, CompiledRows
 from experiments.models.images import ARCHIVE
 
 HISTORY = 20
 CHANGING = (StagedImage.State.STAGING, StagedImage.State.REMOVING)
+SHOWN_OF_ENVIRONMENT = ("name", "staged_image", "visibility", "owner", "copy_of", "cluster")
 LARGE = ("script", "output_tail", "result")
 
 
@@ -66,52 +70,23 @@ class Form:
         return self.row.state in (StagedImage.State.READY, StagedImage.State.FAILED)
 
 
-def list_forms(image: Image, reader: User) -> list[Form]:
-    """Return the forms on clusters that `reader` sees, without those that are gone."""
-    seen = Cluster.objects.visible_to(reader)
-    rows = image.staged.filter(cluster__in=seen.values("pk"))
-    named = Environment.objects.originals().visible_to(reader).only("name", "staged_image_id")
-    rows = rows.exclude(state=StagedImage.State.REMOVED).select_related("cluster")
-    usable = Cluster.objects.usable_by(reader).filter(pk=OuterRef("cluster"))
-    itself = StagedImage.objects.filter(pk=OuterRef("pk"))
-    removable = permissions.filter_changeable(reader, itself)
-    rows = rows.annotate(is_usable=Exists(usable), is_removable=Exists(removable))
-    staged_forms: list[Any] = list(rows.prefetch_related(Prefetch("environments", named)))
-    # What a form was made from comes after the forms.
-    staged_forms.sort(
-        key=lambda row: (row.cluster.name, row.format == ARCHIVE, row.format, row.mode)
+def _select_forms(image: int) -> QuerySet[StagedImage]:
+    rows = StagedImage.objects.filter(image=image).exclude(state=StagedImage.State.REMOVED)
+    return rows.select_related("cluster").defer("cluster__host_key", "cluster__setup_lines")
+
+
+def _select_environments(image: int) -> QuerySet[Environment]:
+    alive = Experiment.environments.through._default_manager.filter(
+        environment=OuterRef("pk"), experiment__in=Experiment.objects.alive().values("pk")
     )
-    if read_architecture(image):
-        clusters = [row.cluster for row in staged_forms]
-        prefetch_related_objects(clusters, prefetch_ended_reports())
-    stages = permissions.may_add(reader, StagedImage)
-    alive = Experiment.objects.alive().values("pk")
-    in_use: dict[int | None, list[str]] = {}
-    used = Environment.objects.filter(
-        staged_image__in=staged_forms, experiments__in=alive
-    ).distinct()
-    for key, name in used.order_by("name").values_list("staged_image_id", "name"):
-        in_use.setdefault(key, []).append(name)
-    return [
-        Form(
-            row=row,
-            same=compare_trees(image, row),
-            environments=list(row.environments.all()),
-            in_use=in_use.get(row.pk, []),
-            may_use=stages and row.is_usable,
-            may_remove=stages and row.is_usable and row.is_removable,
-            wrong_architecture=explain_mismatch(image, row.cluster),
-        )
-        for row in staged_forms
-    ]
+    rows = Environment.objects.filter(staged_image__image=image).order_by("name")
+    return rows.only(*SHOWN_OF_ENVIRONMENT).annotate(is_in_use=Exists(alive))
 
 
-def prepare_history(image: Image, reader: User) -> dict[str, Any]:
-    """Return what was and is being done with an image: alive, and the last that have ended.
-
-    `cancellable` are the keys of those that `reader` may end.
-    """
-    about = Q(image=image) | Q(staged_image__image=image) | Q(image_import__image=image)
+def _select_operations(image: int) -> QuerySet[Operation]:
+    # By subqueries: joins would be planned twice, here and below.
+    staged, imports = (model.objects.filter(image=image) for model in (StagedImage, ImageImport))
+    about = Q(image=image) | Q(staged_image__in=staged) | Q(image_import__in=imports)
     rows = Operation.objects.filter(about).select_related("cluster", "staged_image", "owner")
     ended_rows = rows.filter(state__in=Operation.FINAL)[:HISTORY].values("pk")
     # Of those that have ended the output is read on their own pages.
@@ -121,9 +96,80 @@ def prepare_history(image: Image, reader: User) -> dict[str, Any]:
         output_field=TextField(),
     )
     both = rows.filter(~Q(state__in=Operation.FINAL) | Q(pk__in=ended_rows))
+    return both.defer(*LARGE).annotate(tail=tail)
+
+
+FORMS = CompiledRows(_select_forms, KEY)
+ENVIRONMENTS = CompiledRows(_select_environments, KEY)
+OPERATIONS = CompiledRows(_select_operations, KEY)
+
+
+def list_forms(image: Image, reader: User) -> list[Form]:
+    """Return the forms on clusters that `reader` sees, without those that are gone."""
+    rows = FORMS.read(image.pk)
+    clusters = {row.cluster_id: row.cluster for row in rows}
+    seen = {cluster.pk for cluster in list_shown(reader, list(clusters.values()))}
+    staged_forms = [row for row in rows if row.cluster_id in seen]
+    if not staged_forms:
+        return []
+    # What a form was made from comes after the forms.
+    staged_forms.sort(
+        key=lambda row: (row.cluster.name, row.format == ARCHIVE, row.format, row.mode)
+    )
+    if read_architecture(image):
+        prefetch_related_objects([row.cluster for row in staged_forms], prefetch_ended_reports())
+    usable, removable = _find_rights(image, staged_forms, reader)
+    environments: dict[int | None, list[Any]] = {}
+    for environment in ENVIRONMENTS.read(image.pk):
+        environments.setdefault(environment.staged_image_id, []).append(environment)
+    return [
+        Form(
+            row=row,
+            same=compare_trees(image, row),
+            environments=_list_shown(environments.get(row.pk, []), row, reader),
+            in_use=[other.name for other in environments.get(row.pk, []) if other.is_in_use],
+            may_use=row.cluster_id in usable,
+            may_remove=row.cluster_id in usable and row.pk in removable,
+            wrong_architecture=explain_mismatch(image, row.cluster),
+        )
+        for row in staged_forms
+    ]
+
+
+def _list_shown(
+    environments: list[Environment], form: StagedImage, reader: User
+) -> list[Environment]:
+    """Return those of a form's environments that `reader` sees, without A/A copies."""
+    originals = [row for row in environments if row.copy_of_id is None]
+    for row in originals:
+        if row.cluster_id == form.cluster_id:
+            row.cluster = form.cluster  # it is not read once more
+    return list_shown(reader, originals)
+
+
+def _find_rights(
+    image: Image, staged_forms: list[StagedImage], reader: User
+) -> tuple[set[int], set[int]]:
+    """Return the keys of the clusters that `reader` may use, and of the forms they may remove."""
+    if not permissions.may_add(reader, StagedImage):
+        return set(), set()
+    clusters = {row.cluster_id for row in staged_forms}
+    usable = Cluster.objects.usable_by(reader).filter(pk__in=clusters)
+    if image.owner_id == reader.pk:
+        removable = {row.pk for row in staged_forms}
+    else:
+        removable = permissions.list_changeable_keys(reader, staged_forms)
+    return set(usable.values_list("pk", flat=True)), removable
+
+
+def prepare_history(image: Image, reader: User) -> dict[str, Any]:
+    """Return what was and is being done with an image: alive, and the last that have ended.
+
+    `cancellable` are the keys of those that `reader` may end.
+    """
     alive, ended = list[Operation](), list[Operation]()
     row: Any
-    for row in both.defer(*LARGE).annotate(tail=tail):
+    for row in OPERATIONS.read(image.pk):
         row.output_tail = row.tail
         (ended if row.is_final else alive).append(row)
     cancellable = staging.list_cancellable_keys(alive, reader)

@@ -112,6 +112,10 @@ def state(value: str, text: Any = None, *, count: int | None = None) -> SafeStri
 
 @lru_cache(KEPT, typed=True)
 def _draw_state(value: str, words: Any) -> SafeString:
+    """Return a state with words; the same ones stand on a page many times.
+
+    `typed`: a text that is safe is not the same as one that is to be escaped.
+    """
     return format_html(
         '<span class="state is-{}">{}{}</span>', value, shape(STATES.get(value, "ring")), words
     )

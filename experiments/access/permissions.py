@@ -72,6 +72,8 @@ OWNED = (
     *(Workload, DataSet, Image, ImageImport),
 )
 """What nobody but its owner and site administrators may change."""
+CHANGED_BY_OWNERS = (Credential, DataCopy, Environment, Operation, CodeCopy)
+"""What others may change as well, who have to be asked for."""
 
 
 def is_at_least(user: Somebody, role: Role) -> bool:
@@ -93,6 +95,8 @@ def may_change(user: Somebody, row: models.Model) -> bool:
         return True
     if isinstance(row, OWNED):
         return row.owner_id == user.pk
+    if isinstance(row, CHANGED_BY_OWNERS) and row.owner_id == user.pk:
+        return True
     return filter_changeable(user, type(row)._default_manager.filter(pk=row.pk)).exists()
 
 

@@ -95,6 +95,9 @@ def try_now(pause: Pause, by: User) -> None:
 
 def list_paused_keys(experiments: Iterable[Experiment]) -> set[int]:
     """Return the keys of the experiments whose planned jobs a pause holds back. One query."""
+    keys = [row.pk for row in experiments]
+    if not keys:
+        return set()
     holding = Pause.objects.filter(
         Q(partition=None, experiment=None)
         | Q(partition=OuterRef("partition"))
@@ -102,7 +105,7 @@ def list_paused_keys(experiments: Iterable[Experiment]) -> set[int]:
         cluster=OuterRef("cluster"),
     )
     planned = Job.objects.filter(experiment=OuterRef("pk"), state=Job.State.PLANNED)
-    rows = Experiment.objects.filter(pk__in=[row.pk for row in experiments])
+    rows = Experiment.objects.filter(pk__in=keys)
     return set(rows.filter(Exists(holding), Exists(planned)).values_list("pk", flat=True))
 
 

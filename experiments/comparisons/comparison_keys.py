@@ -9,17 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from django.db.models import Count, F, Func, Max, TextField, Value
-from django.db.models.functions import Cast
+from django.db import connection
 
-from experiments.models import Environment, Event, Experiment, Run, Workload
+from experiments.models import Experiment, Run
 
 BASE = Path(__file__).resolve().parents[2]
 METHOD = (
@@ -60,6 +59,27 @@ PROGRESS = {"cancelled_at", "extended_repeats", "extension_level", "stopped_at_l
 ENVIRONMENT, WORKLOAD, EVENTS, RUNS = "environment", "workload", "events", "runs"
 Part = tuple[str, int, str]
 """A row, or a number of rows: its name, the primary key or the count, and what it says."""
+PARTS = """
+SELECT member.experiment_id, 'environment', environment.id, environment.name::text
+FROM experiments_experiment_environments AS member
+JOIN experiments_environment AS environment ON environment.id = member.environment_id
+WHERE member.experiment_id = ANY(%(pks)s)
+UNION ALL
+SELECT
+    member.experiment_id, 'workload', workload.id,
+    jsonb_build_array(workload.name, workload.kind, workload.parameters)::text
+FROM experiments_experiment_workloads AS member
+JOIN experiments_workload AS workload ON workload.id = member.workload_id
+WHERE member.experiment_id = ANY(%(pks)s)
+UNION ALL
+SELECT experiment_id, 'events', count(*), max(id)::text
+FROM experiments_event WHERE experiment_id = ANY(%(pks)s) GROUP BY experiment_id
+"""
+PARTS_OF_RUNS = """
+SELECT experiment_id, 'runs', count(*), state::text
+FROM experiments_run WHERE experiment_id = ANY(%(pks)s) GROUP BY experiment_id, state
+"""
+"""With the names above."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +105,14 @@ def has_same_plan(frame: str, other: str) -> bool:
     return len(frame) == 2 * HALF and frame[HALF:] == other[HALF:]
 
 
-def identify_inputs(experiments: Sequence[Experiment]) -> dict[int, Inputs]:
-    """Return the key of the comparison of each experiment, by its primary key; one statement."""
-    all_parts = _read_parts([experiment.pk for experiment in experiments])
+def identify_inputs(
+    experiments: Sequence[Experiment], runs: Mapping[int, Mapping[str, int]] | None = None
+) -> dict[int, Inputs]:
+    """Return the key of the comparison of each experiment, by its primary key; one statement.
+
+    Where `runs` are given, their numbers by state, they are not counted once more.
+    """
+    all_parts = _read_parts([experiment.pk for experiment in experiments], runs)
     inputs = {}
     for experiment in experiments:
         parts = all_parts.get(experiment.pk, [])
@@ -138,39 +163,23 @@ def _hash(parts: list[Any]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _read_parts(pks: Sequence[int]) -> dict[int, list[Part]]:
+def _read_parts(
+    pks: Sequence[int], runs: Mapping[int, Mapping[str, int]] | None
+) -> dict[int, list[Part]]:
     """Return what the keys of these experiments are made of, by the experiments' primary keys.
 
     The number of events tells of one that was written earlier and committed later than the last.
     """
-    environments = Environment.objects.filter(experiments__in=pks).annotate(
-        input_name=Value(ENVIRONMENT), input_number=F("pk"), input_text=Cast("name", TextField())
-    )
-    described = Func(F("name"), F("kind"), F("parameters"), function="jsonb_build_array")
-    workloads = Workload.objects.filter(experiments__in=pks).annotate(
-        input_name=Value(WORKLOAD), input_number=F("pk"), input_text=Cast(described, TextField())
-    )
-    events = Event.objects.filter(experiment__in=pks).order_by().values("experiment")
-    runs = Run.objects.filter(experiment__in=pks).order_by().values("experiment", "state")
-    counts = (
-        events.annotate(
-            input_name=Value(EVENTS),
-            input_number=Count("pk"),
-            input_text=Cast(Max("pk"), TextField()),
-        ),
-        runs.annotate(
-            input_name=Value(RUNS), input_number=Count("pk"), input_text=Cast("state", TextField())
-        ),
-    )
-    columns = ("input_name", "input_number", "input_text")
-    queries = [
-        *(
-            rows.order_by().values_list("experiments", *columns)
-            for rows in (environments, workloads)
-        ),
-        *(rows.values_list("experiment", *columns) for rows in counts),
-    ]
+    if not pks:
+        return {}
+    statement = PARTS if runs is not None else " UNION ALL ".join((PARTS, PARTS_OF_RUNS))
     parts: dict[int, list[Part]] = {}
-    for experiment, *part in queries[0].union(*queries[1:], all=True):
-        parts.setdefault(experiment, []).append(tuple(part))
+    with connection.cursor() as cursor:
+        # Not by the ORM: pages that follow experiments ask it every few seconds.
+        cursor.execute(statement, {"pks": list(pks)})
+        for experiment, *part in cursor.fetchall():
+            parts.setdefault(experiment, []).append(tuple(part))
+    for experiment, counts in (runs or {}).items():
+        rows = [(RUNS, number, state) for state, number in counts.items()]
+        parts.setdefault(experiment, []).extend(rows)
     return {experiment: sorted(rows) for experiment, rows in parts.items()}

@@ -86,7 +86,10 @@ def find_latest(experiment: Experiment, inputs: Inputs | None = None) -> Latest:
     `read_latest`.
     """
     inputs = inputs or identify_inputs([experiment])[experiment.pk]
-    row = KeptComparison.objects.defer("content").filter(pk=experiment.pk).first()
+    if Experiment.kept_comparison.is_cached(experiment):
+        row = getattr(experiment, "kept_comparison", None)
+    else:
+        row = KeptComparison.objects.defer("content").filter(pk=experiment.pk).first()
     latest = _judge(row, inputs)
     _ask_if_due(experiment, latest)
     return latest

@@ -13,74 +13,56 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import connection
 
-from experiments.execution.live_readings import AFTER_PROBLEM, LEAST_INTERVAL
-from experiments.models import Cluster, Credential, Experiment, Image, Operation, Study
+from experiments.models import Cluster, Credential, Experiment, Image, Study
 from experiments.models.visibility import write_rule
 
 if TYPE_CHECKING:
-    from django.contrib.auth.models import AnonymousUser
-
     from experiments.models import User
 
 WRITTEN_BY_EVERY_VISIT = (
     *("lease_token", "lease_until", "visitor", "wanted_at", "changed_at", "last_seen_at"),
     *("last_tick_at", "last_tick_seconds", "last_interval_seconds", "removal_checked_at"),
 )
-CLUSTER = f"to_jsonb(cluster) - ARRAY{[*WRITTEN_BY_EVERY_VISIT]}"
-EVENTS = """ARRAY(
-    SELECT event.id FROM experiments_event AS event WHERE event.experiment_id = experiment.id
-    ORDER BY event.at DESC, event.id DESC LIMIT 20
-)"""
-"""Of a few: one with a smaller key may be committed after one with a larger one."""
-PAUSES = """ARRAY(
-    SELECT (pause.id, pause.ctid, pause.xmin)::text FROM experiments_pause AS pause
-    WHERE pause.cluster_id = cluster.id ORDER BY pause.id
-)"""
-OF_EXPERIMENT = """
-SELECT md5(jsonb_build_array(
-    (experiment.ctid, experiment.xmin)::text, {cluster}, {events}, {pauses},
-    (SELECT (kept.ctid, kept.xmin)::text FROM experiments_keptcomparison AS kept
-     WHERE kept.experiment_id = experiment.id),
-    (SELECT (citation.ctid, citation.xmin)::text FROM experiments_citation AS citation
-     WHERE citation.experiment_id = experiment.id),
-    ARRAY(SELECT (run.state, count(*))::text FROM experiments_run AS run
-          WHERE run.experiment_id = experiment.id GROUP BY run.state ORDER BY run.state),
-    ARRAY(SELECT (run.id, run.ctid, run.xmin)::text FROM experiments_run AS run
-          WHERE run.experiment_id = experiment.id AND run.state = 'running' ORDER BY run.id),
-    ARRAY(SELECT (job.id, job.ctid, job.xmin)::text FROM experiments_job AS job
-          WHERE job.experiment_id = experiment.id AND job.cluster_id = cluster.id
-          AND job.state IN ('submitting', 'queued', 'running', 'collecting') ORDER BY job.id)
-)::text)
-FROM experiments_experiment AS experiment
-JOIN experiments_cluster AS cluster ON cluster.id = experiment.cluster_id
-WHERE experiment.id IN ({experiments}) AND experiment.id = %s
-"""
-OF_RUN = """
-SELECT md5(jsonb_build_array(
-    (run.ctid, run.xmin, job.ctid, job.xmin, experiment.ctid, experiment.xmin)::text,
-    {cluster}, {events}, {pauses},
-    reading.read_at, coalesce(reading.problem, ''), coalesce(reading.directory, '')
-)::text)
-FROM experiments_run AS run
-JOIN experiments_job AS job ON job.id = run.job_id
-JOIN experiments_experiment AS experiment ON experiment.id = run.experiment_id
-JOIN experiments_cluster AS cluster ON cluster.id = job.cluster_id
-LEFT JOIN experiments_livereading AS reading ON reading.run_id = run.id
-WHERE run.experiment_id IN ({experiments}) AND run.uid = %s AND NOT (
-    -- Somebody looks at it, and it is time to ask for a visit that reads it.
-    %s AND run.state = 'running' AND cluster.enabled AND cluster.wanted_at IS NULL
-    AND (
-        reading.read_at IS NULL
-        OR reading.read_at <= now() - CASE reading.problem WHEN '' THEN %s ELSE %s END
+
+
+def write_cluster(table: str = "cluster") -> str:
+    """Return SQL for all of a cluster but what every visit writes."""
+    return f"to_jsonb({table}) - ARRAY{[*WRITTEN_BY_EVERY_VISIT]}"
+
+
+def write_events(table: str = "experiment") -> str:
+    """Return SQL for the keys of an experiment's last events.
+
+    Of a few: one with a smaller key may be committed after one with a larger one.
+    """
+    return f"""ARRAY(
+        SELECT event.id FROM experiments_event AS event WHERE event.experiment_id = {table}.id
+        ORDER BY event.at DESC, event.id DESC LIMIT 20
+    )"""  # noqa: S608 -- a name of this program
+
+
+def write_pauses(table: str = "cluster") -> str:
+    """Return SQL for the versions of what a cluster waits for."""
+    return f"""ARRAY(
+        SELECT (pause.id, pause.ctid, pause.xmin)::text FROM experiments_pause AS pause
+        WHERE pause.cluster_id = {table}.id ORDER BY pause.id
+    )"""  # noqa: S608 -- a name of this program
+
+
+def fill_mark(
+    template: str, *, experiment: str = "experiment", cluster: str = "cluster", **rules: str
+) -> str:
+    """Return a statement or an expression with the parts that it names: {cluster}, {events} and
+    {pauses}, of the tables with these names, and its `rules`.
+    """
+    return template.format(
+        cluster=write_cluster(cluster),
+        events=write_events(experiment),
+        pauses=write_pauses(cluster),
+        **rules,
     )
-)
-"""
-OF_OPERATION = """
-SELECT md5(jsonb_build_array((operation.ctid, operation.xmin)::text, {cluster})::text)
-FROM experiments_operation AS operation
-JOIN experiments_cluster AS cluster ON cluster.id = operation.cluster_id
-WHERE operation.id IN ({operations}) AND operation.id = %s
-"""
+
+
 OF_OVERVIEW = """
 SELECT md5(jsonb_build_array(
     ARRAY(
@@ -189,25 +171,6 @@ WHERE credential.id IN ({credentials}) AND credential.id = %s
 """Without what is secret, and without when it was used last, which every visit writes."""
 
 
-def mark_experiment(reader: User | AnonymousUser, pk: int) -> str | None:
-    """Return the mark of the live parts of an experiment's page and of its comparison's."""
-    experiments, values = write_rule(Experiment, reader)
-    return read_mark(OF_EXPERIMENT, [*values, pk], experiments=experiments)
-
-
-def mark_run(reader: User | AnonymousUser, uid: str) -> str | None:
-    """Return the mark of the live part of a run's page."""
-    experiments, values = write_rule(Experiment, reader)
-    known = [uid, reader.is_authenticated, LEAST_INTERVAL, AFTER_PROBLEM]
-    return read_mark(OF_RUN, [*values, *known], experiments=experiments)
-
-
-def mark_operation(reader: User, pk: int) -> str | None:
-    """Return the mark of the live part of an operation's page."""
-    operations, values = write_rule(Operation, reader)
-    return read_mark(OF_OPERATION, [*values, pk], operations=operations)
-
-
 def mark_overview(reader: User) -> str | None:
     """Return the mark of the live part of the first page."""
     experiments, values = write_rule(Experiment, reader)
@@ -251,7 +214,7 @@ def read_mark(template: str, values: list[Any], **rules: str) -> str | None:
 
     It may name the parts of other ones, {cluster}, {events} and {pauses}.
     """
-    statement = template.format(cluster=CLUSTER, events=EVENTS, pauses=PAUSES, **rules)
+    statement = fill_mark(template, **rules)
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         row = cursor.fetchone()

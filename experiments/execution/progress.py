@@ -131,15 +131,19 @@ class Progress:
 
 
 def measure_progress(
-    experiments: Iterable[Experiment], runs: Mapping[int, Counter[str]] | None = None
+    experiments: Iterable[Experiment],
+    runs: Mapping[int, Counter[str]] | None = None,
+    jobs: Mapping[int, Counter[str]] | None = None,
 ) -> dict[int, Progress]:
     """Return the progress of each experiment, by its key, with two queries for all of them.
 
-    Where `runs` are given, their numbers by state, they are not counted once more.
+    Where `runs` or `jobs` are given, their numbers by state, they are not counted once more.
     """
     rows = list(experiments)
-    counted = _count_states(rows, ("job",) if runs is not None else ("run", "job"))
-    runs, jobs = counted["run"] if runs is None else runs, counted["job"]
+    given = {"run": runs, "job": jobs}
+    counted = _count_states(rows, [kind for kind, counts in given.items() if counts is None])
+    runs = counted["run"] if runs is None else runs
+    jobs = counted["job"] if jobs is None else jobs
     waiting = [row for row in rows if jobs.get(row.pk, Counter())[Job.State.PLANNED]]
     paused = list_paused_keys(waiting)
     return {
@@ -165,7 +169,7 @@ def _count_states(
 ) -> dict[str, dict[int, Counter[str]]]:
     """Return how many runs or jobs, by kind and experiment, are in which state; one query."""
     counts: dict[str, dict[int, Counter[str]]] = {kind: {} for kind in kinds}
-    if not experiments:
+    if not experiments or not kinds:
         return counts
     keys = [row.pk for row in experiments]
     with connection.cursor() as cursor:

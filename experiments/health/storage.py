@@ -31,6 +31,11 @@ PLACE = """
     SELECT inet_server_addr(), (SELECT setting FROM pg_settings WHERE name = 'data_directory')
 """
 """The view hides the folder from all but the server's administrators; asking by name would fail."""
+SIZES = """
+    SELECT inet_server_addr(), (SELECT setting FROM pg_settings WHERE name = 'data_directory'),
+        pg_database_size(current_database()), (SELECT count(*) FROM experiments_run)
+"""
+"""The same, with the size of the database and the number of its runs."""
 
 
 @dataclass(frozen=True)
@@ -82,22 +87,20 @@ class Storage:
 def read_storage() -> Storage:
     """Measure the database and the store."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_database_size(current_database())")
-        (database_bytes,) = cursor.fetchone()
+        cursor.execute(SIZES)
+        address, folder, database_bytes, runs = cursor.fetchone()
         cursor.execute(TABLES)
         tables = [Table(*row) for row in cursor.fetchall()]
-    runs = Run.objects.count()
     with_runs = {Run._meta.db_table.removesuffix("run") + name for name in PER_RUN}
     taken = sum(table.size_bytes for table in tables if table.name in with_runs)
-    database_disk, store_disk = read_disks()
     return Storage(
         database_bytes=database_bytes,
         tables=tuple(tables[:MOST_TABLES]),
         runs=runs,
         run_bytes=taken / runs if runs else None,
-        database_disk=database_disk,
+        database_disk=_measure_database_disk(address, folder),
         store=_measure_store(Path(settings.IMAGE_STORE)),
-        store_disk=store_disk,
+        store_disk=_measure_disk(Path(settings.IMAGE_STORE)),
     )
 
 
@@ -111,6 +114,10 @@ def _find_database_disk() -> Disk | None:
     with connection.cursor() as cursor:
         cursor.execute(PLACE)
         address, folder = cursor.fetchone()
+    return _measure_database_disk(address, folder)
+
+
+def _measure_database_disk(address: object, folder: str | None) -> Disk | None:
     is_here = address is None or str(address).partition("/")[0] in ("127.0.0.1", "::1")
     return _measure_disk(Path(folder)) if is_here and folder else None
 

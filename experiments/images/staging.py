@@ -173,9 +173,13 @@ def why_not_cancel(operation: Operation, by: User) -> str:
 
 
 def list_cancellable_keys(operations: Collection[Operation], by: User) -> set[int]:
-    """Return the keys of those of `operations`, all alive, that a person may cancel. One query."""
+    """Return the keys of those of `operations`, all alive, that a person may cancel.
+
+    One query, of those that are not the person's own.
+    """
+    others = [operation for operation in operations if operation.owner_id != by.pk]
     own = {operation.pk for operation in operations if operation.owner_id == by.pk}
-    return own | permissions.list_changeable_keys(by, operations)
+    return own | permissions.list_changeable_keys(by, others)
 
 
 def cancel(operation: Operation, by: User) -> None:

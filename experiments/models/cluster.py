@@ -10,6 +10,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
+from django.utils.functional import cached_property
 
 from experiments.models.cluster_choices import (
     BY_HAND,
@@ -363,9 +364,11 @@ class Cluster(SharedInside):
         recent = timedelta(seconds=2 * self.idle_seconds)
         return "recent" if timezone.now() - self.last_seen_at <= recent else "old"
 
-    @property
+    @cached_property
     def shared_pauses(self) -> list[Pause]:
-        """Return the pauses that concern more than one experiment; prefetch `pauses__partition`."""
+        """Return the pauses that concern more than one experiment, as they were when this was asked
+        first; prefetch `pauses__partition`.
+        """
         return [pause for pause in self.pauses.all() if pause.experiment_id is None]
 
 

@@ -244,4 +244,5 @@ def list_twins(image: Image, clusters: Iterable[Cluster]) -> list[Twin]:
 def find_last_operations(image: Image, kind: str) -> dict[int, Operation]:
     """Return the last operation of a kind with an image on each cluster, by the clusters' keys."""
     operations = image.operations.filter(kind=kind).order_by("cluster_id", "-pk")
+    operations = operations.defer("script", "output_tail", "result")
     return {operation.cluster_id: operation for operation in operations.distinct("cluster_id")}

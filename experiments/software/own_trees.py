@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from django.db import transaction
+from django.db import connection, transaction
 
 from experiments.access import audit, permissions
-from experiments.images import staging
+from experiments.images import staging, store
 from experiments.images.architectures import explain_mismatch
 from experiments.images.inventory import find_interpreter, find_older_interpreter
 from experiments.images.staging import NotDone
@@ -24,6 +24,14 @@ from runners.own_trees import name_programs_path
 from runners.transports.by_hand import NO_OPERATIONS
 
 LONGEST_NAME = 90
+HAS_TREES = """
+SELECT EXISTS (
+    SELECT FROM experiments_environment WHERE tree_of_id = %(pk)s AND copy_of_id IS NULL
+) OR EXISTS (
+    SELECT FROM experiments_stagedimage
+    WHERE image_id = %(pk)s AND format = 'archive' AND state = 'ready'
+)
+"""
 
 
 def name_tree_folder(image: Image, cluster: Cluster) -> str:
@@ -98,13 +106,22 @@ def keep_tree(image: Image, operation: Operation) -> Environment:
     return tree
 
 
+def has_trees(image: Image) -> bool:
+    """Return whether an image has a tree of its own somewhere, or can have one. One statement."""
+    if store.has(image.content_sha256):
+        return True
+    with connection.cursor() as cursor:
+        cursor.execute(HAS_TREES, {"pk": image.pk})
+        return bool(cursor.fetchone()[0])
+
+
 def list_trees(image: Image, clusters: Iterable[Cluster]) -> list[Twin]:
     """Return the image's own tree on each of these clusters, made or not.
 
     None where it cannot be made anywhere: no copy is at hand.
     """
-    trees = {row.cluster_id: row for row in image.trees.filter(copy_of=None)}
-    if not trees and not staging.is_available(image):
+    if not has_trees(image):
         return []
+    trees = {row.cluster_id: row for row in image.trees.filter(copy_of=None)}
     last = find_last_operations(image, Operation.Kind.TREE)
     return [Twin(cluster, trees.get(cluster.pk), last.get(cluster.pk)) for cluster in clusters]

@@ -21,6 +21,7 @@ from experiments.models import (
     Cluster,
     Event,
     Experiment,
+    Image,
     Job,
     LiveReading,
     Operation,
@@ -29,7 +30,7 @@ from experiments.models import (
     User,
 )
 from tests.dashboard.conftest import People, Site, measured
-from tests.factories import JobFactory, OperationFactory, RunFactory
+from tests.factories import JobFactory, OperationFactory, RunFactory, StagedImageFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -45,7 +46,8 @@ def alive(site: Site, people: People) -> Experiment:
     RunFactory(job=job, state=Run.State.RUNNING)
     # Somebody has asked for the next visit already: looking at the run asks for no other one.
     Cluster.objects.filter(pk=experiment.cluster_id).update(wanted_at=Now())
-    OperationFactory(cluster=site.cluster, owner=people.owner, state=Operation.State.RUNNING)
+    staged = StagedImageFactory(cluster=site.cluster)
+    OperationFactory(staged_image=staged, owner=people.owner, state=Operation.State.RUNNING)
     return experiment
 
 
@@ -198,6 +200,35 @@ def test_what_is_hidden_is_no_longer_without_news(
     assert not is_news(as_other, address, mark)
     Experiment.objects.filter(pk=alive.pk).update(visibility=Experiment.Visibility.PRIVATE)
     assert fetch(as_other, address, mark).status_code == 404
+
+
+def test_an_operation_is_hidden_with_what_it_works_on(alive: Experiment, people: People) -> None:
+    address, as_other = find_address("operation", alive), people.client("other")
+    mark = fetch(as_other, address)["X-Mark"]
+    assert not is_news(as_other, address, mark)
+    Image.objects.update(visibility=Image.Visibility.PRIVATE)
+    assert fetch(as_other, address, mark).status_code == 404
+    Image.objects.update(visibility=Image.Visibility.MEMBERS)
+    Cluster.objects.update(visibility=Cluster.Visibility.PRIVATE)
+    assert fetch(as_other, address, mark).status_code == 404
+    assert fetch(people.client("owner"), address).status_code == 200, "it is the owner's own"
+
+
+MOST_STATEMENTS = {"experiment": 9, "comparison": 5, "run": 6, "overview": 8, "operation": 4}
+"""Of a part with news, two of them for who asks."""
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("who", ["owner", "other", "admin"])
+def test_a_part_with_news_takes_few_statements(
+    part: str, who: str, alive: Experiment, people: People
+) -> None:
+    client, address = people.client(who), find_address(part, alive)
+    fetch(client, address)
+    with CaptureQueriesContext(connection) as queries:
+        assert fetch(client, address).status_code == 200
+    statements = [row["sql"] for row in queries]
+    assert len(statements) <= MOST_STATEMENTS[part], "\n".join(statements)
 
 
 def test_another_role_sees_another_part(alive: Experiment, people: People) -> None:
