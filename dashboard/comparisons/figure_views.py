@@ -22,14 +22,14 @@ from django.views.decorators.http import require_GET
 from dashboard.access.hidden_names import find_anonymity, mark_as_hidden
 from dashboard.access.rights import by_link, get_readable, get_readable_table
 from dashboard.access.visitors import Visitor
-from dashboard.comparisons.figure_panels import BATCHES
 from dashboard.comparisons.forest_figure import describe_comparison
 from dashboard.comparisons.printed_figures import (
+    BATCHES,
     CONTROL_CHARTS,
     FIGURES,
     FOREST,
     count_pages,
-    describe_scalings,
+    describe_kind,
     read_groups,
 )
 from dashboard.comparisons.safe_files import Named, make_file_name
@@ -245,10 +245,7 @@ def _describe(
     if kind is None or not isinstance(comparison, kind.of):
         return None
     groups = read_groups(kind, comparison, request)
-    if kind.name == "scaling":
-        batch = BATCHES.get(request.GET.get("scaling", ""), "")
-        return describe_scalings(comparison, hide, batch)
-    return kind.describe(comparison, groups, hide)
+    return describe_kind(kind, comparison, groups, hide, request.GET.get("scaling", ""))
 
 
 def _is_page(text: str) -> bool:
