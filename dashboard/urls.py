@@ -324,6 +324,15 @@ urlpatterns = [
     path("runs/<slug:uid>/", run_views.run, name="run"),
     path("runs/<slug:uid>/exclude/", run_views.exclude, name="run_exclude"),
     path("runs/<slug:uid>/include/", run_views.include, name="run_include"),
+    *(
+        path(
+            f"runs/<slug:uid>/figures/<slug:name>.{ending}",
+            run_views.run_figure,
+            {"ending": ending},
+            name=f"run_figure_{ending}",
+        )
+        for ending in figure_views.KINDS
+    ),
     path("runs/<slug:uid>/provenance/", provenance_views.run_provenance, name="run_provenance"),
     path(
         "runs/<slug:uid>/provenance.jsonld",

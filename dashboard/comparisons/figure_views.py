@@ -28,6 +28,7 @@ from dashboard.comparisons.printed_figures import (
     CONTROL_CHARTS,
     FIGURES,
     FOREST,
+    RUN_FIGURES,
     count_pages,
     describe_kind,
     read_groups,
@@ -132,7 +133,7 @@ def send_figure(request: OpenRequest, subject: Subject, name: str, ending: Endin
     """
     width, theme = request.GET.get("width", "180"), request.GET.get("theme", "light")
     page = request.GET.get("page", "0" if ending == "pdf" else "1")
-    is_known = name in (FOREST, CONTROL_CHARTS) or name in FIGURES
+    is_known = name in (FOREST, CONTROL_CHARTS, *RUN_FIGURES) or name in FIGURES
     if not is_known or width not in map(str, MEASURES) or theme not in THEMES or not _is_page(page):
         raise Http404("There is no figure of this name, width, theme or page.")
     anonymity = find_anonymity(request.user)

@@ -39,7 +39,7 @@ FOREST = (
     "thick line lies inside it."
 )
 STRIP = "Every run; the tick is the median."
-CLICK = " A click on a point opens its run."
+CLICK = " In the interactive chart a click on a point opens its run."
 SLOPES = (
     "Each line is a block, from the baseline to the environment: parallel lines are one effect."
 )

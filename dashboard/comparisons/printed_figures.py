@@ -41,6 +41,8 @@ FOREST = "forest"
 """The name of the figure that has a description and a layout of its own."""
 BATCHES: dict[str, Batch] = {"strong": "total", "weak": "per GPU"}
 """What `?scaling=` may say of a table: which work stayed the same."""
+RUN_FIGURES = ("series", "node")
+"""The names of the figures of one run."""
 CONTROL_CHARTS = "control_charts"
 """The name of the figure of a recurring experiment, which no comparison has."""
 Hide = Callable[[str], str]
