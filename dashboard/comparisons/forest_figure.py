@@ -12,7 +12,7 @@ from statistics import fmean
 from dashboard.access.hidden_names import find_anonymity
 from dashboard.comparisons.figures import Plot
 from dashboard.drawings.forest import ComparedPair, Forest, describe_forest
-from dashboard.drawings.forest_pages import break_pages, estimate_height, measure_notes
+from dashboard.drawings.forest_pages import list_page_heights
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import Comparison, Group
 from experiments.comparisons.kept_rows import read_column
@@ -21,6 +21,8 @@ from experiments.statistics.arms import Arms
 
 ENDINGS = ("pdf", "svg", "png")
 WIDTHS = {180: "Two columns, 180 mm", 88: "One column, 88 mm"}
+TALL = 150
+"""Millimetres: about a screen where a page is as wide as it gets."""
 THEMES = {"light": "", "grey": ", grey", "dark": ", dark"}
 CAPTION = (
     "Symbols: ratio of geometric means. Thick and thin lines: {thick} and {thin} confidence "
@@ -57,14 +59,19 @@ class PrintedForest:
     def pages(self) -> list[tuple[int, int, int]]:
         """Return the number of each page, and about how tall it is in two columns and in one.
 
-        Browsers keep that much room for a picture until they have it.
+        Browsers keep that much room for a picture until they have it. 0: a width has no such page.
         """
-        pages = break_pages(self.described)
-        notes = [measure_notes(self.described, page) for page in pages]
-        return [
-            (number, estimate_height(page, letters, 180), estimate_height(page, letters, 88))
-            for number, (page, letters) in enumerate(zip(pages, notes, strict=True), start=1)
-        ]
+        return list_page_heights(self.described)
+
+    @property
+    def is_tall(self) -> bool:
+        """Return whether it is taller than a screen, so that pages fold it."""
+        return sum(wide for _, wide, _ in self.pages) > TALL
+
+    @property
+    def picture(self) -> str:
+        """Return the address of its pictures, up to their width, theme and page."""
+        return f"{self.files['svg']}?"
 
     @property
     def caption(self) -> str:
@@ -194,7 +201,7 @@ def describe_for(comparison: Comparison, request: OpenRequest) -> Forest | None:
 def count_pages(comparison: Comparison, request: OpenRequest) -> int:
     """Return how many pages the forest plot has; 0 where nothing is compared."""
     forest = describe_for(comparison, request)
-    return len(break_pages(forest)) if forest else 0
+    return len(list_page_heights(forest)) if forest else 0
 
 
 def say_metric(group: Group) -> str:

@@ -13,7 +13,7 @@ from dashboard.drawings.axes_pages import break_rows
 from dashboard.drawings.bars import describe_bars
 from dashboard.drawings.equivalence import describe_equivalence
 from dashboard.drawings.forest import Forest
-from dashboard.drawings.forest_pages import break_pages
+from dashboard.drawings.forest_pages import estimate_heights
 from dashboard.drawings.phases import Phases, describe_phases
 from dashboard.drawings.quantiles import describe_quantiles
 from dashboard.drawings.runs import Runs, describe_run_order, describe_runs
@@ -97,7 +97,7 @@ def describe_kind(
 def count_pages(figure: Forest | AxesFigure, width: int) -> int:
     """Return how many pages a figure has in this width."""
     if isinstance(figure, Forest):
-        return len(break_pages(figure))
+        return len(estimate_heights(figure, width))
     return len(break_rows(figure, width))
 
 
