@@ -35,6 +35,7 @@ HEAD = 8.4
 BETWEEN = 4.0
 """Millimetres between two environments."""
 MOST_OF_LABELS = 44.0
+POOLED = "Pooled (diamond)"
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class MatrixLayout(Layout):
 
     def _place_parts(self) -> list[_Part]:
         marks = {row.environment: row.mark for row in self.forest.rows}
-        headings = {row.group for row in self.forest.rows if not row.is_pooled} | {"Pooled"}
+        headings = {POOLED if row.is_pooled else row.group for row in self.forest.rows}
         widest = max(self.type.measure(heading, "bold") for heading in headings)
         label = min(widest, MOST_OF_LABELS)
         ratio = max(self._widest("ratio_text"), self.type.measure("Ratio"))
@@ -107,7 +108,7 @@ class MatrixLayout(Layout):
                 yield self._rule(y + MATRIX_BETWEEN / 2 - 0.2, 0.5, self.theme.ink)
                 y += MATRIX_BETWEEN
             bottom = y + MATRIX_ROW
-            text = "Pooled (diamond)" if line.is_pooled else line.heading
+            text = POOLED if line.is_pooled else line.heading
             label = self.type.cut(text, self.parts[0].places.label, "bold")
             yield self._text(INSET, bottom - MATRIX_ROW / 2, label, face="bold")
             for part in self.parts:
@@ -168,7 +169,7 @@ class MatrixLayout(Layout):
         first, last = self.parts[0].places.left, self.parts[-1].places.right
         title = self.forest.axis_title
         if self.forest.sides[0]:
-            title = f"← {self.forest.sides[0]}   {title}   {self.forest.sides[1]} →"
+            title = f"← {self.forest.sides[0]} · {title} · {self.forest.sides[1]} →"
         middle = (first + last) / 2
         for line in self.type.wrap(title, 2 * min(middle, self.width - middle) - 2, lines=2):
             yield self._text(middle, y, line, anchor="middle")

@@ -107,7 +107,9 @@ def _describe_spread(title: str, rows: Sequence[_Row]) -> Panel:
             start = max(left, axis.low)
             items.append(Path(row.mark, (start, right), (place, place)))
             if left <= axis.low:
-                items.append(Note(axis.low, place, "\N{LEFTWARDS ARROW}"))
+                items.append(
+                    Note(axis.low, place, "\N{LEFTWARDS ARROW}", is_bold=True, ground="paper")
+                )
         items.append(Points(row.mark, (row.sd,), (float(place),)))
     return Panel(
         title,

@@ -35,7 +35,7 @@ class RunFileName:
 def show_run_figure(run: Run, name: str, mark: int, request: OpenRequest) -> ShownFigure | None:
     """Return a figure of a run that has ended as its page shows it; None where there is none."""
     described = describe_run_figure(run, name, mark, request)
-    address = reverse("run_figure_svg", args=[run.uid, name]).removesuffix("svg") + "ENDING"
+    address = reverse(f"run_{name}_svg", args=[run.uid]).removesuffix("svg") + "ENDING"
     return ShownFigure(described, address) if described else None
 
 

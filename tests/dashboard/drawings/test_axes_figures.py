@@ -137,9 +137,9 @@ def make_curve_pairs() -> list[CurvePair]:
     steps = tuple(range(10, 210, 10))
     return [
         CurvePair(
-            name,
-            NAMES[0],
-            "block",
+            environment=name,
+            baseline=NAMES[0],
+            by="block",  # type: ignore[arg-type]
             is_relative=True,
             x=steps,
             difference=tuple(0.01 * math.sin(step / 20) for step in steps),

@@ -35,7 +35,9 @@ def test_of_25_comparisons_and_more_environments_stand_across_on_two_columns() -
     assert is_matrix(make_forest(9), 180)
     assert not is_matrix(make_forest(9), 88), "no room across"
     assert not is_matrix(make_forest(40, 1), 180), "one environment has nothing across"
-    assert not is_matrix(make_forest(40, 6), 180), "no room for six"
+    forest = make_forest()
+    more = tuple(replace(row, environment=f"{row.environment} {row.group}") for row in forest.rows)
+    assert not is_matrix(replace(forest, rows=more), 180), "no room for so many across"
 
 
 def test_rows_with_margins_of_their_own_keep_a_row_each() -> None:
