@@ -166,7 +166,7 @@ def _respond(request: OpenRequest, context: dict[str, Any], part: str) -> HttpRe
         context["exports"] = list_exports(
             context.get("table") or context["experiment"],
             has_results=True,
-            pages=len(figure.pages) if figure else 0,
+            pages=figure.wide_pages if figure else 0,
             figures=list_printed_figures(
                 comparison, [entry.name for entry in context["sections"].entries]
             ),

@@ -12,7 +12,7 @@ from statistics import fmean
 from dashboard.access.hidden_names import find_anonymity
 from dashboard.comparisons.figures import Plot
 from dashboard.drawings.forest import ComparedPair, Forest, describe_forest
-from dashboard.drawings.forest_pages import list_page_heights
+from dashboard.drawings.forest_pages import estimate_heights, list_page_heights
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import Comparison, Group
 from experiments.comparisons.kept_rows import read_column
@@ -64,6 +64,16 @@ class PrintedForest:
         return list_page_heights(self.described)
 
     @property
+    def wide_pages(self) -> int:
+        """Return how many pages it has in two columns."""
+        return sum(wide > 0 for _, wide, _ in self.pages)
+
+    @property
+    def narrow_pages(self) -> int:
+        """Return how many pages it has in one column."""
+        return sum(narrow > 0 for _, _, narrow in self.pages)
+
+    @property
     def is_tall(self) -> bool:
         """Return whether it is taller than a screen, so that pages fold it."""
         return sum(wide for _, wide, _ in self.pages) > TALL
@@ -84,14 +94,14 @@ class PrintedForest:
 
         A figure of several pages is whole in a PDF only; each page has links of its own.
         """
-        endings = ("pdf",) if len(self.pages) > 1 else tuple(self.files)
+        counts = {180: self.wide_pages, 88: self.narrow_pages}
         return [
             (
                 f"{width_label}{theme_label}",
                 [
                     (ending.upper(), f"{address}?width={width}&theme={theme}&download")
                     for ending, address in self.files.items()
-                    if ending in endings
+                    if ending == "pdf" or counts[width] == 1
                 ],
             )
             for theme, theme_label in THEMES.items()
@@ -199,9 +209,9 @@ def describe_for(comparison: Comparison, request: OpenRequest) -> Forest | None:
 
 
 def count_pages(comparison: Comparison, request: OpenRequest) -> int:
-    """Return how many pages the forest plot has; 0 where nothing is compared."""
+    """Return how many pages the forest plot has in two columns; 0 where nothing is compared."""
     forest = describe_for(comparison, request)
-    return len(list_page_heights(forest)) if forest else 0
+    return len(estimate_heights(forest, 180)) if forest else 0
 
 
 def say_metric(group: Group) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
@@ -101,12 +101,11 @@ def count_pages(figure: Forest | AxesFigure, width: int) -> int:
     return len(break_rows(figure, width))
 
 
-def list_files(
-    address: str, query: dict[str, str], endings: Iterable[str] = ENDINGS
-) -> list[FigureFiles]:
+def list_files(address: str, query: dict[str, str], pages: Mapping[int, int]) -> list[FigureFiles]:
     """Return each width and theme with the addresses of its files.
 
-    `address` has "ENDING" where that of the file stands.
+    `address` has "ENDING" where that of the file stands; `pages` says how many each width has. Of
+    several the PDF alone has all.
     """
     return [
         (
@@ -118,7 +117,7 @@ def list_files(
                     + urlencode({**query, "width": width, "theme": theme})
                     + "&download",
                 )
-                for ending in endings
+                for ending in (ENDINGS if pages[width] == 1 else ENDINGS[:1])
             ],
         )
         for theme, theme_label in THEMES.items()
@@ -324,7 +323,7 @@ FIGURES = {
         PrintedFigure("scaling", "Scaling", _describe_scaling, is_by_configuration=False),
         PrintedFigure(
             "training",
-            "Training equivalence",
+            "Differences of loss curves",
             _describe_training,
             ExperimentComparison,
             is_of_content=True,

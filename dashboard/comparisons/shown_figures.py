@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from dashboard.access.hidden_names import find_anonymity
 from dashboard.comparisons.comparison_addresses import make_page_address
-from dashboard.comparisons.forest_figure import ENDINGS, PrintedForest
+from dashboard.comparisons.forest_figure import PrintedForest
 from dashboard.comparisons.panel_base import Panel
 from dashboard.comparisons.printed_figures import (
     FIGURES,
@@ -56,8 +56,8 @@ class ShownFigure:
     @property
     def files(self) -> list[FigureFiles]:
         """Return each width and theme with its files; of several pages the PDF alone has all."""
-        endings = ENDINGS[:1] if len(self.pages) > 1 else ENDINGS
-        return list_files(self.address, self.query, endings)
+        counts = {width: len(break_rows(self.described, width)) for width in (WIDE, NARROW)}
+        return list_files(self.address, self.query, counts)
 
 
 def show_figure(
