@@ -11,6 +11,7 @@ from statistics import fmean
 
 from dashboard.access.hidden_names import find_anonymity
 from dashboard.comparisons.figures import Plot
+from dashboard.comparisons.metric_words import say_words
 from dashboard.drawings.forest import ComparedPair, Forest, describe_forest
 from dashboard.drawings.forest_pages import estimate_heights, list_page_heights
 from dashboard.typed_requests import OpenRequest
@@ -217,12 +218,6 @@ def count_pages(comparison: Comparison, request: OpenRequest) -> int:
 def say_metric(group: Group) -> str:
     """Return the name of the group's metric in words, with its unit where it has one."""
     return say_words(group.metric.label or group.metric.name)
-
-
-def say_words(name: str) -> str:
-    """Return the name of a metric as words, the first one with a capital."""
-    words = name.replace("_", " ")
-    return words[:1].upper() + words[1:]
 
 
 def _make_heading(group: Group, has_other_metrics: bool) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
-from dashboard.comparisons.forest_figure import ENDINGS, THEMES, WIDTHS, say_metric, say_words
+from dashboard.comparisons.forest_figure import ENDINGS, THEMES, WIDTHS, say_metric
+from dashboard.comparisons.metric_words import say_words
 from dashboard.drawings.axes_figure import AxesFigure
 from dashboard.drawings.axes_pages import break_rows
 from dashboard.drawings.bars import describe_bars

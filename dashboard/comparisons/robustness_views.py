@@ -88,7 +88,7 @@ def _items(comparison: Comparison) -> list[Item]:
             draw_quantiles(companion.robustness.normality, marks=comparison.marks)
             if companion.robustness.normality
             else None,
-            f"{companion.group.title}, {companion.pair.environment}: {QUANTILES}",
+            f"{companion.group.heading}, {companion.pair.environment}: {QUANTILES}",
         )
         for index, companion in enumerate(compute_companions(comparison))
     ]

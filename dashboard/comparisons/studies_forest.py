@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dashboard.comparisons.forest_figure import say_words
+from dashboard.comparisons.metric_words import say_words
 from dashboard.comparisons.studies import Studies, StudyRow
 from dashboard.drawings.forest import ComparedPair, Forest, describe_forest
 from dashboard.drawings.forest_pages import list_page_heights

@@ -9,7 +9,7 @@ from typing import Any
 
 from dashboard.charts import Figure, draw_accuracy_curves, draw_interval_trace, draw_step_trace
 from dashboard.charts.phases import choose_css_class, describe_phase, sort_by_time
-from dashboard.comparisons.forest_figure import say_words
+from dashboard.comparisons.metric_words import say_words
 from experiments.comparisons.accuracies import get_target
 from experiments.comparisons.series import ACCURACY, ACCURACY_TIME, FURTHER_SHARES
 from experiments.comparisons.step_summaries import read_steady_state

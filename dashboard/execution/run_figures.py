@@ -7,7 +7,7 @@ from collections.abc import Callable
 from django.urls import reverse
 
 from dashboard.access.hidden_names import find_anonymity
-from dashboard.comparisons.forest_figure import say_words
+from dashboard.comparisons.metric_words import say_words
 from dashboard.comparisons.printed_figures import RUN_FIGURES
 from dashboard.comparisons.shown_figures import ShownFigure
 from dashboard.drawings.axes_figure import AxesFigure

@@ -106,7 +106,9 @@ def test_what_is_not_there_yet_is_not_offered(
     failed = measured(site, people.owner, blocks=1)
     failed.runs.update(state=Run.State.FAILED)
     links = list_links(read_menu(as_owner, reverse("experiment", args=[failed.pk])))
-    assert {name.partition(",")[0] for name in links} == {"Runs", "Measurements", "Steps"}
+    assert {name.partition(",")[0] for name in links} == {
+        *("Runs", "Measurements", "Steps", "Experiment file")
+    }
     assert b'id="export"' not in as_owner.get(reverse("comparison", args=[failed.pk])).content
     waiting = results.runs.order_by("-pk")[0]
     Run.objects.filter(pk=waiting.pk).update(state=Run.State.RUNNING)
