@@ -104,7 +104,7 @@ def test_the_comparison_is_drawn(page: Page, open_page: Open, results: Experimen
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     open_page(show_all_sections(f"/experiments/{results.pk}/comparison/"))
-    expect(page.locator(".printed .for-light img")).to_have_count(6)
+    expect(page.locator(".printed .for-light img")).to_have_count(7)
     picture = page.locator(".printed .for-light img").first
     picture.scroll_into_view_if_needed()
     room = picture.bounding_box()
@@ -246,13 +246,15 @@ def test_on_paper_the_comparison_is_light_and_as_wide_as_the_page(
     page: Page, open_page: Open, results: Experiment
 ) -> None:
     page.emulate_media(color_scheme="dark")
-    open_page(show_all_sections(f"/experiments/{results.pk}/comparison/"))
+    open_page(f"/experiments/{results.pk}/comparison/?section=runs")
     open_charts(page)
     drawn(page)
     plot = page.locator("[data-chart=strip-0] .main-svg").first
     on_screen = plot.get_attribute("width") or ""
     page.evaluate("loadPictures()")
-    for picture in page.locator(".printed .for-light img").all():
+    pictures = page.locator(".printed .for-light img")
+    expect(pictures).to_have_count(2)
+    for picture in pictures.all():
         assert picture.evaluate("picture => picture.naturalWidth"), "fetched for paper, unseen"
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     expect(page.locator("html")).to_have_attribute("data-bs-theme", "light")
@@ -309,7 +311,7 @@ def test_a_section_is_fetched_when_it_is_opened_and_its_address_kept(
     expect(page.get_by_role("link", name="Run order", exact=True)).to_be_focused()
     page.get_by_label("Configuration", exact=True).select_option("blas small, 1x1")
     expect(picture).to_have_attribute("src", re.compile(r"run_order\.svg\?configuration=1&"))
-    page.wait_for_function("document.querySelector('#section .for-light img').naturalWidth > 0")
+    expect(picture).to_have_js_property("complete", value=True)
     assert page.url.endswith("?section=run_order&configuration=1")
     assert page.evaluate("document.getElementById('main').marked"), "nothing else was loaded"
     page.go_back()
@@ -350,7 +352,7 @@ def test_a_run_is_drawn_and_its_snapshot_searched(page: Page, open_page: Open, r
     snapshot = Snapshot.objects.keep({"inside": {"packages": {"numpy": "2.4.6"}, "cpu": "EPYC"}})
     Run.objects.filter(pk=run.pk).update(snapshot=snapshot)
     open_page(run.get_absolute_url())
-    page.wait_for_function("document.querySelector('.printed .for-light img')?.naturalWidth > 0")
+    expect(page.locator(".printed .for-light img")).to_be_visible()
     open_charts(page)
     assert drawn(page) == 1
     page.get_by_label("Search the snapshot").press_sequentially("numpy")
@@ -565,6 +567,7 @@ def test_a_series_without_steady_state_is_still_drawn(
     run = results.runs.all()[0]
     SeriesFactory(run=run, values=[0.1])
     open_page(run.get_absolute_url())
+    open_charts(page)
     assert drawn(page) == 1
 
 
