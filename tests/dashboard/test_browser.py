@@ -317,7 +317,7 @@ def test_a_section_is_fetched_when_it_is_opened_and_its_address_kept(
     page.go_back()
     expect(picture).to_have_attribute("src", re.compile(r"run_order\.svg\?configuration=2&"))
     open_charts(page)
-    expect(page.locator("[data-chart=order-1] .main-svg").first).to_be_visible()
+    expect(page.locator("[data-chart=order-1] .main-svg").first).to_be_visible(timeout=30_000)
     expect(page.locator(".verdict-matrix")).to_have_count(1)
 
 
