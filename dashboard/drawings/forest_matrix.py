@@ -175,9 +175,9 @@ class MatrixLayout(Layout):
             yield self._text(middle, y, line, anchor="middle")
             y += LINE
         y += 0.6
-        for line in self._break_key(shown):
+        for entries in self._break_key(shown):
             x = INSET
-            for sign, text, wide in line:
+            for sign, text, wide in entries:
                 yield from self._draw_key(sign, x, y, text)
                 x += wide
             y += LINE
