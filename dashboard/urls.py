@@ -38,6 +38,7 @@ from dashboard.comparisons import (
     tracker_views,
     two_experiments_views,
 )
+from dashboard.comparisons.printed_figures import RUN_FIGURES
 from dashboard.data_sets import data_set_views
 from dashboard.docs import client_views, doc_views
 from dashboard.execution import (
@@ -324,6 +325,16 @@ urlpatterns = [
     path("runs/<slug:uid>/", run_views.run, name="run"),
     path("runs/<slug:uid>/exclude/", run_views.exclude, name="run_exclude"),
     path("runs/<slug:uid>/include/", run_views.include, name="run_include"),
+    *(
+        path(
+            f"runs/<slug:uid>/{name}.{ending}",
+            run_views.run_figure,
+            {"ending": ending, "name": name},
+            name=f"run_{name}_{ending}",
+        )
+        for name in RUN_FIGURES
+        for ending in figure_views.KINDS
+    ),
     path("runs/<slug:uid>/provenance/", provenance_views.run_provenance, name="run_provenance"),
     path(
         "runs/<slug:uid>/provenance.jsonld",

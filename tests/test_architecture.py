@@ -279,8 +279,8 @@ ROOMS = {
         "management": "comparisons planning",
         "presets": "access form_styles planning typed_requests",
         "publishing": "access comparisons form_styles typed_requests",
-        "execution": "access charts comparisons environment_symbols form_styles lists live_parts "
-        "software templatetags typed_requests uploads",
+        "execution": "access charts comparisons drawings environment_symbols form_styles lists "
+        "live_parts software templatetags typed_requests uploads",
         "provenance": "access comparisons drawings typed_requests",
         "studies": "access comparisons execution form_styles lists live_parts planning "
         "typed_requests",

@@ -8,16 +8,16 @@ from dashboard.charts.style import Figure, Marks, axis, colour, dash, label, lay
 from experiments.statistics.training.loss_curves import CurvePair
 
 
+def scale_difference(pair: CurvePair, value: float) -> float:
+    """Return a difference as it is drawn: of logs in per cent, else in the loss's own unit."""
+    return 100 * math.expm1(min(value, 700.0)) if pair.is_relative else value
+
+
 def draw_curve_difference(pair: CurvePair, *, marks: Marks) -> Figure:
     """Draw the mean difference in each bin, within the band that chance alone does not leave."""
-
-    def scale(value: float) -> float:
-        """Return a difference of logs in per cent."""
-        return 100 * math.expm1(min(value, 700.0)) if pair.is_relative else value
-
     ends = {
-        "upper end of the band": [scale(half) for half in pair.band],
-        "lower end of the band": [scale(-half) for half in pair.band],
+        "upper end of the band": [scale_difference(pair, half) for half in pair.band],
+        "lower end of the band": [scale_difference(pair, -half) for half in pair.band],
     }
     return {
         "data": [
@@ -43,7 +43,7 @@ def draw_curve_difference(pair: CurvePair, *, marks: Marks) -> Figure:
                 "name": label(pair.environment, longest=28),
                 "showlegend": False,
                 "x": list(pair.x),
-                "y": [scale(value) for value in pair.difference],
+                "y": [scale_difference(pair, value) for value in pair.difference],
                 "line": {
                     "width": 2,
                     "color": colour(marks[pair.environment]),

@@ -166,12 +166,12 @@ def _respond(request: OpenRequest, context: dict[str, Any], part: str) -> HttpRe
         return render(request, "comparisons/detail.html#sections", context)
     if comparison.has_numbers:
         context["forest"], context["forest_plot"] = prepare_forest(comparison, request)
-        context["is_long"] = has_folds(comparison) and not context["sections"].is_all
         figure = context["forest_plot"]
+        context["is_long"] = bool(figure and figure.is_tall) and not context["sections"].is_all
         context["exports"] = list_exports(
             context.get("table") or context["experiment"],
             has_results=True,
-            pages=len(figure.pages) if figure else 0,
+            pages=figure.wide_pages if figure else 0,
             figures=list_printed_figures(
                 comparison, [entry.name for entry in context["sections"].entries]
             ),

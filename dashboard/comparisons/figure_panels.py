@@ -31,6 +31,7 @@ from dashboard.comparisons.panel_base import (
     Rows,
     has_folds,
 )
+from dashboard.comparisons.printed_figures import BATCHES
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import (
     Comparison,
@@ -40,9 +41,6 @@ from experiments.comparisons import (
 )
 from experiments.comparisons.anatomy import collect_anatomies, has_anatomies
 from experiments.comparisons.scales import compute_scalings, has_scalings
-from experiments.statistics.scaling import Batch
-
-BATCHES: dict[str, Batch] = {"strong": "total", "weak": "per GPU"}
 
 
 class ForestPlot(Panel[Comparison]):

@@ -22,14 +22,15 @@ from django.views.decorators.http import require_safe
 from dashboard.access.hidden_names import find_anonymity, mark_as_hidden
 from dashboard.access.rights import by_link, get_readable, get_readable_table
 from dashboard.access.visitors import Visitor
-from dashboard.comparisons.figure_panels import BATCHES
 from dashboard.comparisons.forest_figure import describe_comparison
 from dashboard.comparisons.printed_figures import (
+    BATCHES,
     CONTROL_CHARTS,
     FIGURES,
     FOREST,
+    RUN_FIGURES,
     count_pages,
-    describe_scalings,
+    describe_kind,
     read_groups,
 )
 from dashboard.comparisons.safe_files import Named, make_file_name
@@ -137,7 +138,7 @@ def send_figure(
     """
     width, theme = request.GET.get("width", "180"), request.GET.get("theme", "light")
     page = request.GET.get("page", "0" if ending == "pdf" else "1")
-    is_known = name in (FOREST, CONTROL_CHARTS) or name in FIGURES
+    is_known = name in (FOREST, CONTROL_CHARTS, *RUN_FIGURES) or name in FIGURES
     if not is_known or width not in map(str, MEASURES) or theme not in THEMES or not _is_page(page):
         raise Http404("There is no figure of this name, width, theme or page.")
     anonymity = find_anonymity(request.user)
@@ -259,10 +260,7 @@ def _describe(
     if kind is None or not isinstance(comparison, kind.of):
         return None
     groups = read_groups(kind, comparison, request)
-    if kind.name == "scaling":
-        batch = BATCHES.get(request.GET.get("scaling", ""), "")
-        return describe_scalings(comparison, hide, batch)
-    return kind.describe(comparison, groups, hide)
+    return describe_kind(kind, comparison, groups, hide, request.GET.get("scaling", ""))
 
 
 def _is_page(text: str) -> bool:

@@ -25,6 +25,7 @@ from dashboard.charts import (
     strip,
 )
 from dashboard.charts.equivalence import list_levels
+from dashboard.comparisons.metric_words import say_words
 from dashboard.comparisons.scaling_table import ScalingTable, make_scaling_table
 from experiments.comparisons import Comparison, Group
 from experiments.comparisons.kept_rows import read_column
@@ -39,7 +40,7 @@ FOREST = (
     "thick line lies inside it."
 )
 STRIP = "Every run; the tick is the median."
-CLICK = " A click on a point opens its run."
+CLICK = " In the interactive chart a click on a point opens its run."
 SLOPES = (
     "Each line is a block, from the baseline to the environment: parallel lines are one effect."
 )
@@ -182,7 +183,7 @@ def draw_scaling_panels(scalings: list[Scaling], marks: Marks) -> list[Panel]:
                     (
                         _kind_of_scaling(workload_scaling),
                         workload_scaling.name,
-                        workload_scaling.metric.name,
+                        say_words(workload_scaling.metric.label or workload_scaling.metric.name),
                     ),
                 )
             ),
@@ -251,7 +252,12 @@ def draw_steps(series: Inside, marks: Marks, name: str) -> list[Plot]:
         )
         caption = LOSSES + _describe_thinning(other.drawn)
         plots.append(
-            Plot(f"other-{number}-{name}", figure, caption, f"{other.metric}, step by step")
+            Plot(
+                f"other-{number}-{name}",
+                figure,
+                caption,
+                f"{say_words(other.metric)}, step by step",
+            )
         )
     return plots
 

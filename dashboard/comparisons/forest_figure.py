@@ -11,8 +11,9 @@ from statistics import fmean
 
 from dashboard.access.hidden_names import find_anonymity
 from dashboard.comparisons.figures import Plot
+from dashboard.comparisons.metric_words import say_words
 from dashboard.drawings.forest import ComparedPair, Forest, describe_forest
-from dashboard.drawings.forest_pages import break_pages, estimate_height, measure_notes
+from dashboard.drawings.forest_pages import estimate_heights, list_page_heights
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import Comparison, Group
 from experiments.comparisons.kept_rows import read_column
@@ -21,6 +22,8 @@ from experiments.statistics.arms import Arms
 
 ENDINGS = ("pdf", "svg", "png")
 WIDTHS = {180: "Two columns, 180 mm", 88: "One column, 88 mm"}
+TALL = 150
+"""Millimetres: about a screen where a page is as wide as it gets."""
 THEMES = {"light": "", "grey": ", grey", "dark": ", dark"}
 CAPTION = (
     "Symbols: ratio of geometric means. Thick and thin lines: {thick} and {thin} confidence "
@@ -57,14 +60,29 @@ class PrintedForest:
     def pages(self) -> list[tuple[int, int, int]]:
         """Return the number of each page, and about how tall it is in two columns and in one.
 
-        Browsers keep that much room for a picture until they have it.
+        Browsers keep that much room for a picture until they have it. 0: a width has no such page.
         """
-        pages = break_pages(self.described)
-        notes = [measure_notes(self.described, page) for page in pages]
-        return [
-            (number, estimate_height(page, letters, 180), estimate_height(page, letters, 88))
-            for number, (page, letters) in enumerate(zip(pages, notes, strict=True), start=1)
-        ]
+        return list_page_heights(self.described)
+
+    @property
+    def wide_pages(self) -> int:
+        """Return how many pages it has in two columns."""
+        return sum(wide > 0 for _, wide, _ in self.pages)
+
+    @property
+    def narrow_pages(self) -> int:
+        """Return how many pages it has in one column."""
+        return sum(narrow > 0 for _, _, narrow in self.pages)
+
+    @property
+    def is_tall(self) -> bool:
+        """Return whether it is taller than a screen, so that pages fold it."""
+        return sum(wide for _, wide, _ in self.pages) > TALL
+
+    @property
+    def picture(self) -> str:
+        """Return the address of its pictures, up to their width, theme and page."""
+        return f"{self.files['svg']}?"
 
     @property
     def caption(self) -> str:
@@ -77,14 +95,14 @@ class PrintedForest:
 
         A figure of several pages is whole in a PDF only; each page has links of its own.
         """
-        endings = ("pdf",) if len(self.pages) > 1 else tuple(self.files)
+        counts = {180: self.wide_pages, 88: self.narrow_pages}
         return [
             (
                 f"{width_label}{theme_label}",
                 [
                     (ending.upper(), f"{address}?width={width}&theme={theme}&download")
                     for ending, address in self.files.items()
-                    if ending in endings
+                    if ending == "pdf" or counts[width] == 1
                 ],
             )
             for theme, theme_label in THEMES.items()
@@ -192,20 +210,14 @@ def describe_for(comparison: Comparison, request: OpenRequest) -> Forest | None:
 
 
 def count_pages(comparison: Comparison, request: OpenRequest) -> int:
-    """Return how many pages the forest plot has; 0 where nothing is compared."""
+    """Return how many pages the forest plot has in two columns; 0 where nothing is compared."""
     forest = describe_for(comparison, request)
-    return len(break_pages(forest)) if forest else 0
+    return len(estimate_heights(forest, 180)) if forest else 0
 
 
 def say_metric(group: Group) -> str:
     """Return the name of the group's metric in words, with its unit where it has one."""
     return say_words(group.metric.label or group.metric.name)
-
-
-def say_words(name: str) -> str:
-    """Return the name of a metric as words, the first one with a capital."""
-    words = name.replace("_", " ")
-    return words[:1].upper() + words[1:]
 
 
 def _make_heading(group: Group, has_other_metrics: bool) -> str:

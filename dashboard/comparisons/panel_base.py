@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar
 
+from dashboard.drawings.axes_figure import AxesFigure
 from dashboard.typed_requests import OpenRequest, parse_whole_number
 from experiments.comparisons import Comparison, ExperimentComparison
 from experiments.comparisons.published_tables import TableComparison
@@ -40,6 +42,12 @@ class Panel(Generic[Kind]):
     def compute(self, comparison: Kind, request: OpenRequest) -> Any:
         """Return what the template shows; None where there is nothing to show."""
         raise NotImplementedError(f"{type(self).__name__} does not compute anything.")
+
+    def describe(
+        self, comparison: Kind, content: Any, hide: Callable[[str], str]
+    ) -> AxesFigure | None:
+        """Return its printed figure of a content that took long; None: of the comparison."""
+        return None
 
     def is_offered(self, comparison: Kind) -> bool:
         """Return whether the list of sections has it; cheap, as every page asks every panel."""

@@ -2,35 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
-from dashboard.comparisons.forest_figure import ENDINGS, THEMES, WIDTHS, say_metric, say_words
+from dashboard.comparisons.forest_figure import ENDINGS, THEMES, WIDTHS, say_metric
+from dashboard.comparisons.metric_words import say_words
 from dashboard.drawings.axes_figure import AxesFigure
 from dashboard.drawings.axes_pages import break_rows
 from dashboard.drawings.bars import describe_bars
 from dashboard.drawings.equivalence import describe_equivalence
 from dashboard.drawings.forest import Forest
-from dashboard.drawings.forest_pages import break_pages
+from dashboard.drawings.forest_pages import estimate_heights
 from dashboard.drawings.phases import Phases, describe_phases
 from dashboard.drawings.quantiles import describe_quantiles
 from dashboard.drawings.runs import Runs, describe_run_order, describe_runs
 from dashboard.drawings.scaling import Scaled, describe_scaling
 from dashboard.drawings.slopes import describe_slopes
 from dashboard.drawings.steps import Series, Steps, describe_steps
+from dashboard.drawings.training import describe_training
+from dashboard.drawings.variance import Spread, describe_variance
 from dashboard.typed_requests import OpenRequest, parse_whole_number
 from experiments.comparisons import Comparison, ExperimentComparison, Group
 from experiments.comparisons.anatomy import collect_anatomies
-from experiments.comparisons.companions import compute_companions, has_normal_quantiles
+from experiments.comparisons.companions import (
+    Companions,
+    compute_companions,
+    has_normal_quantiles,
+)
 from experiments.comparisons.scales import Scaling, compute_scalings
-from experiments.comparisons.series import read_series
+from experiments.comparisons.series import Inside, read_series
+from experiments.comparisons.variance import GroupVariance, split_groups
+from experiments.comparisons.whole_curves import WholeCurves, compare_curves_of_groups
 from experiments.statistics import Pair
 from experiments.statistics.scaling import Batch
 
 FOREST = "forest"
 """The name of the figure that has a description and a layout of its own."""
+BATCHES: dict[str, Batch] = {"strong": "total", "weak": "per GPU"}
+"""What `?scaling=` may say of a table: which work stayed the same."""
+RUN_FIGURES = ("series", "node")
+"""The names of the figures of one run."""
 CONTROL_CHARTS = "control_charts"
 """The name of the figure of a recurring experiment, which no comparison has."""
 Hide = Callable[[str], str]
@@ -53,6 +66,10 @@ class PrintedFigure:
     """Whether `?configuration=` chooses one of its groups."""
     is_of_one: bool = False
     """Whether it is always of one configuration: the first one unless another is named."""
+    is_fetched: bool = False
+    """Whether its section fetches its contents, the figure among them."""
+    is_of_content: bool = False
+    """Whether the page draws it of its section's content, which takes long to compute twice."""
     is_offered: Callable[[Comparison], bool] = bool
     """Whether there is one although its section is offered."""
 
@@ -65,19 +82,31 @@ def read_groups(kind: PrintedFigure, comparison: Comparison, request: OpenReques
     return comparison.groups[:1] if kind.is_of_one else comparison.groups
 
 
+def describe_kind(
+    kind: PrintedFigure,
+    comparison: Comparison,
+    groups: Sequence[Group],
+    hide: Hide,
+    scaling: str = "",
+) -> AxesFigure | None:
+    """Return a figure of these configurations; `scaling` is what an address says of the batch."""
+    if kind.name == "scaling":
+        return describe_scalings(comparison, hide, BATCHES.get(scaling, ""))
+    return kind.describe(comparison, groups, hide)
+
+
 def count_pages(figure: Forest | AxesFigure, width: int) -> int:
     """Return how many pages a figure has in this width."""
     if isinstance(figure, Forest):
-        return len(break_pages(figure))
+        return len(estimate_heights(figure, width))
     return len(break_rows(figure, width))
 
 
-def list_files(
-    address: str, query: dict[str, str], endings: Iterable[str] = ENDINGS
-) -> list[FigureFiles]:
+def list_files(address: str, query: dict[str, str], pages: Mapping[int, int]) -> list[FigureFiles]:
     """Return each width and theme with the addresses of its files.
 
-    `address` has "ENDING" where that of the file stands.
+    `address` has "ENDING" where that of the file stands; `pages` says how many each width has. Of
+    several the PDF alone has all.
     """
     return [
         (
@@ -89,7 +118,7 @@ def list_files(
                     + urlencode({**query, "width": width, "theme": theme})
                     + "&download",
                 )
-                for ending in endings
+                for ending in (ENDINGS if pages[width] == 1 else ENDINGS[:1])
             ],
         )
         for theme, theme_label in THEMES.items()
@@ -200,25 +229,87 @@ def _describe_steps(
     if workload is None:
         return None
     inside = read_series(experiment, workload, scale)
+    return describe_inside(group.name, inside, comparison.marks, hide)
+
+
+def describe_inside(
+    title: str, inside: Inside, marks: Mapping[str, int], hide: Hide
+) -> AxesFigure | None:
+    """Return the figure of the steps inside the runs of one configuration, which were read."""
     losses = Series("Loss", "1", inside.losses.curves, inside.losses.medians, is_log=True)
     others = [
         Series(say_words(other.metric), other.unit, other.drawn.curves, other.drawn.medians)
         for other in inside.others
     ]
-    steps = Steps(group.name, inside.tails, [losses, *others], inside.accuracies, inside.target)
-    return describe_steps(steps, marks=comparison.marks, hide=hide)
+    steps = Steps(title, inside.tails, [losses, *others], inside.accuracies, inside.target)
+    return describe_steps(steps, marks=marks, hide=hide)
+
+
+def _describe_training(
+    comparison: ExperimentComparison, groups: Sequence[Group], hide: Hide
+) -> AxesFigure | None:
+    names = {group.name for group in groups}
+    shown = [group for group in comparison.trained if group.name in names]
+    return describe_training_curves(comparison, compare_curves_of_groups(comparison, shown), hide)
+
+
+def _has_judged_trainings(comparison: Comparison) -> bool:
+    """Return whether curves are compared: not before all planned runs have ended."""
+    return isinstance(comparison, ExperimentComparison) and not comparison.stage.waits
+
+
+def describe_training_curves(
+    comparison: ExperimentComparison, curves: Sequence[WholeCurves], hide: Hide
+) -> AxesFigure | None:
+    """Return the figure of whole curves that were read and compared."""
+    return describe_training(
+        [(each.group.name, each.pairs) for each in curves], marks=comparison.marks, hide=hide
+    )
+
+
+def _describe_variance(
+    comparison: ExperimentComparison, groups: Sequence[Group], hide: Hide
+) -> AxesFigure | None:
+    narrowed = replace(comparison, groups=list(groups))
+    return describe_spreads(comparison, split_groups(narrowed), hide)
+
+
+def describe_spreads(
+    comparison: ExperimentComparison, splits: Sequence[GroupVariance], hide: Hide
+) -> AxesFigure | None:
+    """Return the figure of components of variance that were computed."""
+    return describe_variance(
+        [
+            Spread(
+                split.group.name or split.group.title,
+                split.components,
+                split.steps,
+                [(ratio.environment, ratio.components) for ratio in split.ratios],
+            )
+            for split in splits
+        ],
+        marks=comparison.marks,
+        hide=hide,
+    )
 
 
 def _describe_quantiles(
     comparison: Comparison, groups: Sequence[Group], hide: Hide
 ) -> AxesFigure | None:
     narrowed = replace(comparison, groups=list(groups))
+    return describe_companions(compute_companions(narrowed), comparison.marks, hide)
+
+
+def describe_companions(
+    companions: Sequence[Companions], marks: Mapping[str, int], hide: Hide
+) -> AxesFigure | None:
+    """Return the figure of other tests that were computed: whether values look normal."""
     return describe_quantiles(
         [
             (f"{each.pair.environment}: {each.group.name}", each.robustness.normality)
-            for each in compute_companions(narrowed)
+            for each in companions
         ],
-        marks=comparison.marks,
+        marks=marks,
         hide=hide,
     )
 
@@ -232,12 +323,36 @@ FIGURES = {
         PrintedFigure("equivalence", "Equivalence curves", _describe_equivalence),
         PrintedFigure("scaling", "Scaling", _describe_scaling, is_by_configuration=False),
         PrintedFigure(
-            "steps", "Inside the runs", _describe_steps, ExperimentComparison, is_of_one=True
+            "training",
+            "Differences of loss curves",
+            _describe_training,
+            ExperimentComparison,
+            is_of_content=True,
+            is_offered=_has_judged_trainings,
+        ),
+        PrintedFigure(
+            "steps",
+            "Inside the runs",
+            _describe_steps,
+            ExperimentComparison,
+            is_of_one=True,
+            is_fetched=True,
+        ),
+        PrintedFigure(
+            "variance",
+            "Components of variance",
+            _describe_variance,
+            ExperimentComparison,
+            is_of_content=True,
         ),
         PrintedFigure("anatomy", "Phases", _describe_phases, ExperimentComparison),
         PrintedFigure("bars", "Ratios as bars", _describe_bars, is_by_configuration=False),
         PrintedFigure(
-            "robustness", "Normal quantiles", _describe_quantiles, is_offered=has_normal_quantiles
+            "robustness",
+            "Normal quantiles",
+            _describe_quantiles,
+            is_fetched=True,
+            is_offered=has_normal_quantiles,
         ),
     )
 }

@@ -34,7 +34,7 @@ from dashboard.comparisons.report_facts import (
 from dashboard.comparisons.safe_files import make_file_name
 from dashboard.comparisons.verdict_matrix import make_verdict_matrix
 from dashboard.drawings.drawing_process import Busy, NotDrawn, draw
-from dashboard.drawings.forest_pages import break_pages
+from dashboard.drawings.forest_pages import estimate_heights
 from dashboard.typed_requests import OpenRequest, is_head
 from experiments.comparisons import Comparison, read_comparison
 from experiments.comparisons.published_tables import compare_published
@@ -191,7 +191,7 @@ def _draw_forest(request: OpenRequest, comparison: Comparison) -> ReportFigure |
     forest = describe_for(comparison, request)
     if forest is None:
         return None
-    pages = len(break_pages(forest))
+    pages = len(estimate_heights(forest, WIDTH))
     pictures: list[bytes] = []
     problem = ""
     try:

@@ -9,9 +9,12 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from dashboard.access.hidden_names import find_anonymity
 from dashboard.access.rights import by_link, get_readable, get_readable_table
 from dashboard.charts import Figure, draw_quantiles
 from dashboard.comparisons.comparison_addresses import make_page_address
+from dashboard.comparisons.printed_figures import describe_companions
+from dashboard.comparisons.shown_figures import ShownFigure, make_figure_address
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import Comparison, read_latest
 from experiments.comparisons.companions import Companions, compute_companions
@@ -63,12 +66,26 @@ def _page(
     context: dict[str, Any],
 ) -> HttpResponse:
     template = "comparisons/robustness.html" + ("#panel" if request.htmx else "")
+    items = _items(comparison, companions)
     context |= {
         "comparison": comparison,
         "comparison_address": make_page_address(comparison, "comparison", "table"),
-        "items": _items(comparison, companions),
+        "items": items,
+        "figure": _show_figure(request, comparison, items),
     }
     return render(request, template, context)
+
+
+def _show_figure(
+    request: OpenRequest, comparison: Comparison, items: list[Item]
+) -> ShownFigure | None:
+    """Return the printed figure of all pairs that have runs enough."""
+    anonymity = find_anonymity(request.user)
+    hide = anonymity.hide if anonymity else str
+    described = describe_companions([item.companions for item in items], comparison.marks, hide)
+    if described is None:
+        return None
+    return ShownFigure(described, make_figure_address(comparison, "robustness"))
 
 
 def _items(comparison: Comparison, companions: list[Companions]) -> list[Item]:
@@ -79,7 +96,7 @@ def _items(comparison: Comparison, companions: list[Companions]) -> list[Item]:
             draw_quantiles(companion.robustness.normality, marks=comparison.marks)
             if companion.robustness.normality
             else None,
-            f"{companion.group.title}, {companion.pair.environment}: {QUANTILES}",
+            f"{companion.group.heading}, {companion.pair.environment}: {QUANTILES}",
         )
         for index, companion in enumerate(companions)
     ]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from dashboard.comparisons.figure_files import list_figure_files
 from dashboard.comparisons.figure_panels import ForestPlot
 from dashboard.comparisons.panel_base import ALL, MOST_OPEN, Panel
 from dashboard.comparisons.panels import compute_panels, list_panels
-from dashboard.comparisons.printed_figures import FigureFiles
+from dashboard.comparisons.shown_figures import ShownFigure, show_figure
 from dashboard.comparisons.table_panels import Verdicts
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import Comparison
@@ -46,10 +45,9 @@ class Sections:
     """The name of the open section, or "all"."""
     choices: list[Choice]
     """The configurations to choose from; empty where there is no choice."""
-    panels: list[tuple[Panel[Any], Any]]
-    """What is open: each panel with its content; none where the open one has nothing to show."""
-    figure_files: list[FigureFiles] = field(default_factory=list)
-    """The files of the printed figure of the open section."""
+    panels: list[tuple[Panel[Any], Any, ShownFigure | None]]
+    """What is open: each panel with its content and its printed figure, where it has one; none
+    where the open one has nothing to show."""
 
     @property
     def is_all(self) -> bool:
@@ -76,7 +74,7 @@ def prepare_sections(comparison: Comparison, request: OpenRequest) -> Sections:
     if asked == ALL:
         # As lists of sections leave out the forest plot: it is seen above all of them.
         panels = [
-            (panel, content)
+            (panel, content, show_figure(comparison, panel, content, request))
             for panel, content in compute_panels(comparison, request)
             if panel.is_section
         ]
@@ -91,8 +89,9 @@ def prepare_sections(comparison: Comparison, request: OpenRequest) -> Sections:
         _list_entries(offered, comparison, panel.name, configuration),
         panel.name,
         _list_choices(panel, comparison, request),
-        [] if content is None else [(panel, content)],
-        [] if content is None else list_figure_files(comparison, panel, request),
+        []
+        if content is None
+        else [(panel, content, show_figure(comparison, panel, content, request))],
     )
 
 

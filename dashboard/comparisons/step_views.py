@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
 from django.utils.text import slugify
 from django.views.decorators.http import require_safe
 
+from dashboard.access.hidden_names import find_anonymity
 from dashboard.access.rights import by_link, get_readable
 from dashboard.comparisons.figures import describe_losses, describe_quantiles, draw_steps
+from dashboard.comparisons.printed_figures import describe_inside
+from dashboard.comparisons.shown_figures import ShownFigure
 from dashboard.environment_symbols import assign_symbols
-from dashboard.typed_requests import OpenRequest
-from experiments.comparisons.series import read_series
+from dashboard.typed_requests import OpenRequest, parse_whole_number
+from experiments.comparisons.series import Inside, read_series
 from experiments.comparisons.trainings import compare_all_trainings
+from experiments.models import Experiment
 
 
 @by_link
@@ -30,12 +35,15 @@ def steps(request: OpenRequest, pk: int) -> HttpResponse:
     series = read_series(experiment, workload, scale)
     symbols = assign_symbols(experiment)
     name = f"{workload.pk}-{slugify(scale)}"
+    plots = draw_steps(series, symbols, name)
+    number = parse_whole_number(request.GET.get("configuration", "")) or 0
     context = {
         "experiment": experiment,
         "workload": workload,
         "scale": scale,
         "marks": symbols,
-        "plots": draw_steps(series, symbols, name),
+        "plots": plots,
+        "figure": _show_figure(request, experiment, series, symbols, number) if plots else None,
         "left_out": series.left_out,
         "quantiles": describe_quantiles(series),
         "agreements": describe_losses(series, experiment.baseline.name),
@@ -43,3 +51,20 @@ def steps(request: OpenRequest, pk: int) -> HttpResponse:
     }
     fragment = "#steps" if request.htmx else ""
     return render(request, f"comparisons/steps.html{fragment}", context)
+
+
+def _show_figure(
+    request: OpenRequest,
+    experiment: Experiment,
+    series: Inside,
+    symbols: dict[str, int],
+    number: int,
+) -> ShownFigure | None:
+    """Return the printed figure of the steps; None where a link does not say of which number."""
+    if not number:
+        return None
+    anonymity = find_anonymity(request.user)
+    described = describe_inside("", series, symbols, anonymity.hide if anonymity else str)
+    address = reverse("figure_svg", args=[experiment.pk, "steps"]).removesuffix("svg") + "ENDING"
+    query = {"configuration": str(number)}
+    return ShownFigure(described, address, query) if described else None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dashboard.comparisons.forest_figure import say_words
+from dashboard.comparisons.metric_words import say_words
 from dashboard.comparisons.studies import Studies, StudyRow
 from dashboard.drawings.forest import ComparedPair, Forest, describe_forest
-from dashboard.drawings.forest_pages import break_pages, estimate_height, measure_notes
+from dashboard.drawings.forest_pages import list_page_heights
 from experiments.statistics import numbers
 from experiments.statistics.margins import Margin
 
@@ -42,15 +42,7 @@ def make_figure(studies: Studies) -> StudiesFigure | None:
     described = describe_studies(studies)
     if described is None:
         return None
-    pages = break_pages(described)
-    notes = [measure_notes(described, page) for page in pages]
-    return StudiesFigure(
-        described,
-        [
-            (number, estimate_height(page, letters, 180), estimate_height(page, letters, 88))
-            for number, (page, letters) in enumerate(zip(pages, notes, strict=True), start=1)
-        ],
-    )
+    return StudiesFigure(described, list_page_heights(described))
 
 
 def describe_studies(studies: Studies) -> Forest | None:

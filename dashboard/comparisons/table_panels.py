@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dashboard.comparisons import latex
 from dashboard.comparisons.comparison_addresses import make_page_address
 from dashboard.comparisons.methods import describe_methods
@@ -12,6 +14,8 @@ from dashboard.comparisons.panel_base import (
     Rows,
     TablePanel,
 )
+from dashboard.comparisons.printed_figures import describe_spreads
+from dashboard.drawings.axes_figure import AxesFigure
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import (
     Comparison,
@@ -130,6 +134,14 @@ class Variance(ExperimentPanel):
         self, comparison: ExperimentComparison, request: OpenRequest
     ) -> list[GroupVariance] | None:
         return split_groups(self.narrow(comparison, request)) or None
+
+    def describe(
+        self,
+        comparison: ExperimentComparison,
+        content: list[GroupVariance],
+        hide: Callable[[str], str],
+    ) -> AxesFigure | None:
+        return describe_spreads(comparison, content, hide)
 
     def is_offered(self, comparison: ExperimentComparison) -> bool:
         return has_variance(comparison)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dashboard.charts.curve_differences import draw_curve_difference
 from dashboard.comparisons.figures import Plot
 from dashboard.comparisons.panel_base import ExperimentPanel, Rows
+from dashboard.comparisons.printed_figures import describe_training_curves
+from dashboard.drawings.axes_figure import AxesFigure
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import ExperimentComparison, Group
 from experiments.comparisons.training_verdicts import ACCURACY, judge_afterwards
@@ -67,6 +69,7 @@ class TrainingContent:
     """The margins that the plan has not fixed, by their names in the address, as they were typed
     there."""
     waits: bool
+    curves: list[WholeCurves]
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -86,13 +89,14 @@ class TrainingEquivalence(ExperimentPanel):
         if not shown:
             return None
         margins = read_address_margins(request)
+        read = list(compare_curves_of_groups(comparison, shown))
         ends = list_ends(comparison, margins)
         pairs = [pair for group in comparison.trained for pair in _ends(group)]
         open_ends = {pair.what for pair in pairs if pair.verdict is None}
         return TrainingContent(
             [
                 prepare_group(comparison, curves, ends[curves.group.name], place)
-                for place, curves in enumerate(compare_curves_of_groups(comparison, shown))
+                for place, curves in enumerate(read)
             ],
             {
                 name: f"{margins[what]:g}" if what in margins else ""
@@ -100,7 +104,13 @@ class TrainingEquivalence(ExperimentPanel):
                 if what in open_ends
             },
             comparison.stage.waits,
+            read,
         )
+
+    def describe(
+        self, comparison: ExperimentComparison, content: TrainingContent, hide: Callable[[str], str]
+    ) -> AxesFigure | None:
+        return describe_training_curves(comparison, content.curves, hide)
 
     def is_offered(self, comparison: ExperimentComparison) -> bool:
         return bool(comparison.trained)

@@ -26,8 +26,8 @@ def main() -> None:
     from dashboard.drawings.axes_json import read_axes_figure
     from dashboard.drawings.axes_layout import lay_out_axes_figure
     from dashboard.drawings.files import use_typeface, write_file
+    from dashboard.drawings.forest_figures import lay_out_forest
     from dashboard.drawings.forest_json import read_forest
-    from dashboard.drawings.forest_layout import lay_out_forest
     from dashboard.drawings.themes import THEMES
     from dashboard.drawings.typeface import Typeface
 

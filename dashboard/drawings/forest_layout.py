@@ -29,6 +29,7 @@ from dashboard.drawings.forest_pages import (
     Block,
     break_pages,
     measure_blocks,
+    regroup,
 )
 from dashboard.drawings.themes import Theme
 from dashboard.drawings.typeface import Typeface
@@ -91,14 +92,13 @@ class Places:
         return self.left + share * (self.right - self.left)
 
 
-def lay_out_forest(forest: Forest, *, width: int, theme: Theme, type_: Typeface) -> list[Drawing]:
-    """Return the pages of a figure that is so many millimetres wide: a key of `MEASURES`."""
-    return _Layout(forest, width, theme, type_).make_pages()
+class Layout:
+    """A row for each comparison, under the heading of its configuration."""
 
-
-class _Layout:
     def __init__(self, forest: Forest, width: int, theme: Theme, type_: Typeface) -> None:
-        self.forest, self.width, self.theme, self.type = forest, float(width), theme, type_
+        self.forest, self.width = regroup(forest, width), float(width)
+        self.theme, self.type = theme, type_
+        self.has_rows_of_configurations = self.forest is not forest
         self.measures = MEASURES[width]
         self.places = self._place_columns()
         self.ticks = self._choose_ticks()
@@ -167,11 +167,11 @@ class _Layout:
     # Down
 
     def make_pages(self) -> list[Drawing]:
-        pages = break_pages(self.forest)
+        pages = break_pages(self.forest, round(self.width))
         drawn = []
         for number, blocks in enumerate(pages, start=1):
             elements = list(self._draw_page(blocks))
-            height = max(_lowest(element) for element in elements) + 0.8
+            height = max(find_lowest(element) for element in elements) + 0.8
             title = self.forest.title
             if len(pages) > 1:
                 title += f" (page {number} of {len(pages)})"
@@ -226,7 +226,8 @@ class _Layout:
         if self.measures.is_narrow:
             lines = ["Margin", self.forest.margin_text]
         else:
-            yield self._text(INSET, y, "Environment")
+            what = "Configuration" if self.has_rows_of_configurations else "Environment"
+            yield self._text(INSET, y, what)
         for number, line in enumerate(reversed(lines)):
             half = self.type.measure(line) / 2
             # Over its band, but neither beyond the figure nor over a heading.
@@ -468,7 +469,8 @@ class _Layout:
         return Line((0, y), (self.width, y), width, colour, name="rule")
 
 
-def _lowest(element: Element) -> float:
+def find_lowest(element: Element) -> float:
+    """Return where an element ends, in millimetres from the top."""
     match element:
         case Line():
             return max(element.start[1], element.end[1])

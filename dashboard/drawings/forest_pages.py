@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import groupby, zip_longest
 
 from dashboard.drawings.forest import Forest, ForestRow
 
@@ -27,6 +28,26 @@ AROUND_ROWS = {180: 14.0, 88: 28.5}
 """What usually stands above and below the rows, without notes, in each width."""
 
 
+MATRIX_ROW, MATRIX_BETWEEN = 3.4, 1.5
+LEAST_OF_ONE = 2
+"""Configurations with one environment, from which on each takes a line on two columns."""
+LEAST_OF_MATRIX = 25
+"""Comparisons, from which on environments stand across where the figure has two columns."""
+MATRIX_ENVIRONMENTS = range(2, 5)
+"""How many of them have room across."""
+AROUND_MATRIX = 24.0
+MATRIX_WIDTH = 180
+
+
+@dataclass(frozen=True)
+class MatrixLine:
+    """A configuration, or what is pooled, with its row of each environment by its name."""
+
+    heading: str
+    rows: Mapping[str, ForestRow]
+    is_pooled: bool
+
+
 @dataclass(frozen=True)
 class Block:
     """Rows under one heading, which may take so many lines."""
@@ -41,8 +62,29 @@ class Block:
         return HEADING * self.lines + rows + BETWEEN_GROUPS
 
 
-def break_pages(forest: Forest) -> list[list[Block]]:
+def regroup(forest: Forest, width: int) -> Forest:
+    """Return the figure as it stands on paper: of one environment a row is a configuration.
+
+    On two columns it is the heading of all rows then, and each configuration takes one line.
+    """
+    rows = [row for row in forest.rows if not row.is_pooled]
+    if (
+        width != MATRIX_WIDTH
+        or len(rows) < LEAST_OF_ONE
+        or len({row.environment for row in rows}) > 1
+        or len({row.group for row in rows}) < len(rows)
+    ):
+        return forest
+    swapped = (
+        row if row.is_pooled else replace(row, group=row.environment, environment=row.group)
+        for row in forest.rows
+    )
+    return replace(forest, rows=tuple(swapped))
+
+
+def break_pages(forest: Forest, width: int = 88) -> list[list[Block]]:
     """Return the rows in pages that are not too tall; groups stay together where they can."""
+    forest = regroup(forest, width)
     notes = sum(len(note) + 5 for _, note in forest.notes)
     room = max(TALLEST - AROUND - LINE * _count_lines(notes), TALLEST / 2)
     pages: list[list[Block]] = [[]]
@@ -62,6 +104,62 @@ def break_pages(forest: Forest) -> list[list[Block]]:
             left -= block.height
             rows = rows[len(block.rows) :]
     return pages
+
+
+def is_matrix(forest: Forest, width: int) -> bool:
+    """Return whether environments stand across: of many comparisons, on two columns.
+
+    Not where rows have margins of their own, or a configuration has an environment twice.
+    """
+    rows = [row for row in forest.rows if not row.is_pooled]
+    names = {row.environment for row in forest.rows}
+    return (
+        width == MATRIX_WIDTH
+        and len(rows) >= LEAST_OF_MATRIX
+        and len(names) in MATRIX_ENVIRONMENTS
+        and len({(row.group, row.environment) for row in rows}) == len(rows)
+        and all(row.margin is None for row in rows)
+    )
+
+
+def break_matrix(forest: Forest) -> list[list[MatrixLine]]:
+    """Return the lines of a figure with environments across, in pages that are not too tall."""
+    lines: list[MatrixLine] = []
+    for heading, members in groupby(
+        forest.rows, key=lambda row: ("", True) if row.is_pooled else (row.group, False)
+    ):
+        rows = {row.environment: row for row in members}
+        lines.append(MatrixLine(heading[0], rows, heading[1]))
+    notes = LINE * math.ceil(sum(len(note) + 5 for _, note in forest.notes) * 1.15 / MATRIX_WIDTH)
+    room = max(TALLEST - AROUND_MATRIX - notes - MATRIX_BETWEEN, TALLEST / 2)
+    most = int(room // MATRIX_ROW)
+    return [lines[first : first + most] for first in range(0, len(lines), most)]
+
+
+def estimate_heights(forest: Forest, width: int) -> list[int]:
+    """Return about how many millimetres each page takes, before it is drawn."""
+    if is_matrix(forest, width):
+        heights = []
+        for page in break_matrix(forest):
+            rows = [row for line in page for row in line.rows.values()]
+            used = {letter for row in rows for letter in row.letters.split(",")}
+            notes = sum(len(note) + 5 for letter, note in forest.notes if letter in used)
+            height = AROUND_MATRIX + LINE * math.ceil(notes * LETTER / width)
+            heights.append(round(height + MATRIX_ROW * len(page)))
+        return heights
+    return [
+        estimate_height(page, measure_notes(forest, page), width)
+        for page in break_pages(forest, width)
+    ]
+
+
+def list_page_heights(forest: Forest) -> list[tuple[int, int, int]]:
+    """Return the number of each page with its height in two columns and in one.
+
+    0 stands where a width has no such page.
+    """
+    both = zip_longest(estimate_heights(forest, 180), estimate_heights(forest, 88), fillvalue=0)
+    return [(number, *heights) for number, heights in enumerate(both, start=1)]
 
 
 def measure_blocks(row: ForestRow) -> float:

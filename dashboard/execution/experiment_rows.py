@@ -32,7 +32,7 @@ def draw_matrix_rows(matrix: Matrix, experiment: Experiment) -> SafeString:
 
 
 def _draw_configuration(row: Row, missing: str) -> str:
-    metric = escape(row.metric.name)
+    metric = escape((row.metric.label or row.metric.name).lower())
     cells = "".join(
         f"<td>{_draw_counts(cell, missing)}{_draw_strip(cell, metric)}</td>" for cell in row.cells
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from dashboard.charts import Figure, draw_accuracy_curves, draw_interval_trace, draw_step_trace
 from dashboard.charts.phases import choose_css_class, describe_phase, sort_by_time
+from dashboard.comparisons.metric_words import say_words
 from experiments.comparisons.accuracies import get_target
 from experiments.comparisons.series import ACCURACY, ACCURACY_TIME, FURTHER_SHARES
 from experiments.comparisons.step_summaries import read_steady_state
@@ -183,21 +184,39 @@ class Trace:
     figure: Figure
     caption: str
     """What is drawn, and what was detected in it."""
+    title: str = ""
 
 
 def draw_traces(run: Run, mark: int) -> list[Trace]:
     """Return a trace for each series of the run, those that are compared first."""
+    fixed_warm_up = choose_fixed_warm_up(run)
+    return [
+        _trace_of_steps(row, fixed_warm_up if row.burn_in is None else row.burn_in, mark)
+        if times is None
+        else _trace_of_evaluations(row, times, run, mark)
+        for row, times in list_series(run)
+    ]
+
+
+def choose_fixed_warm_up(run: Run) -> int:
+    """Return how many steps the run's parameters leave out."""
+    parameters = run.spec.get("workload", {}).get("parameters", {})
+    return int(parameters.get("burn_in") or 0)
+
+
+def list_series(run: Run) -> list[tuple[Series, Series | None]]:
+    """Return the series of a run, those that are compared first, each with its times if it has any.
+
+    These are of evaluations between the steps; all others are against the steps.
+    """
     kind = KNOWN_WORKLOADS[run.workload.kind]
     primary = run.experiment.primary_metric or kind.choose_primary_metric(run.workload.parameters)
-    parameters = run.spec.get("workload", {}).get("parameters", {})
-    fixed_warm_up = int(parameters.get("burn_in") or 0)
     first = (primary, "step_time")
     rows = sorted(run.series.all(), key=lambda row: (row.metric not in first, row.metric))
     evaluated_at = {row.metric: row for row in rows if row.metric in EVALUATED_AT}
+    times = evaluated_at.get(ACCURACY_TIME)
     return [
-        _trace_of_evaluations(row, evaluated_at[ACCURACY_TIME], run, mark)
-        if row.metric in (ACCURACY, *FURTHER_SHARES) and ACCURACY_TIME in evaluated_at
-        else _trace_of_steps(row, fixed_warm_up if row.burn_in is None else row.burn_in, mark)
+        (row, times if row.metric in (ACCURACY, *FURTHER_SHARES) else None)
         for row in rows
         if row.metric not in evaluated_at
     ]
@@ -217,7 +236,7 @@ def _trace_of_evaluations(row: Series, times: Series, run: Run, mark: int) -> Tr
         "Each point is an evaluation on images that were not trained on, against the time in "
         "steps until then."
     )
-    return Trace(f"series-{row.pk}", figure, caption)
+    return Trace(f"series-{row.pk}", figure, caption, say_words(row.metric))
 
 
 def _trace_of_steps(row: Series, fixed_warm_up: int, mark: int) -> Trace:
@@ -247,7 +266,8 @@ def _trace_of_steps(row: Series, fixed_warm_up: int, mark: int) -> Trace:
         else []
     )
     sentences.append("Steps of this run: for looking, never tested.")
-    return Trace(f"series-{row.pk}", figure, " ".join(filter(None, sentences)))
+    caption = " ".join(filter(None, sentences))
+    return Trace(f"series-{row.pk}", figure, caption, say_words(row.metric))
 
 
 def _describe_residual_bias(row: Series, fixed_warm_up: int) -> str:

@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import Q
+from django.db.models import Q, prefetch_related_objects
 from django.http import FileResponse, Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.access.hidden_names import are_names_hidden
 from dashboard.access.rights import by_link, filter_readable_keys, get_editable
+from dashboard.comparisons.figure_views import Subject, send_figure
+from dashboard.drawings.axes_figure import AxesFigure
+from dashboard.drawings.drawing_process import Ending
 from dashboard.environment_symbols import assign_symbols
 from dashboard.execution.node_samples import find_node_use
 from dashboard.execution.record_panel import describe_record_panel, leave_out_checkouts
@@ -22,6 +25,13 @@ from dashboard.execution.run_facts import (
     list_missing_measurements,
     list_phases,
     search_facts,
+)
+from dashboard.execution.run_figures import (
+    NODE,
+    SERIES,
+    RunFileName,
+    describe_run_figure,
+    show_run_figure,
 )
 from dashboard.execution.run_parts import choose_seen, describe_state, prepare_live_part
 from dashboard.lists import make_listing
@@ -64,6 +74,8 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
     row = _visible(request, uid)
     search_text = request.GET.get("facts", "").strip()
     mark = assign_symbols(row.experiment)[row.environment.name]
+    prefetch_related_objects([row], "series")
+    drawn = draw_traces(row, mark)
     content = row.snapshot_content
     if are_names_hidden(request.user):
         content = leave_out_checkouts(content)
@@ -76,7 +88,9 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         "missing_measurements": list_missing_measurements(row),
         "phases": list_phases(row),
         "node": find_node_use(row),
-        **choose_seen(draw_traces(row, mark)),
+        **choose_seen(drawn),
+        "figure": show_run_figure(row, SERIES, mark, request) if drawn else None,
+        "node_figure": show_run_figure(row, NODE, mark, request),
         "events": row.job.events.filter(Q(run=None) | Q(run=row)).select_related("actor", "run"),
         "readable_clusters": filter_readable_keys(request.user, Cluster, [row.job.cluster_id]),
     }
@@ -91,6 +105,22 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         return render(request, "execution/runs/files.html", context)
     fragment = "" if not request.htmx else "#facts" if "facts" in request.GET else "#live"
     return render(request, f"execution/runs/detail.html{fragment}", context)
+
+
+@by_link
+@require_safe
+def run_figure(request: OpenRequest, uid: str, ending: Ending, name: str) -> HttpResponse:
+    """Send a figure of a run that has ended."""
+    row = _visible(request, uid)
+
+    def describe() -> AxesFigure:
+        mark = assign_symbols(row.experiment)[row.environment.name]
+        described = describe_run_figure(row, name, mark, request)
+        if described is None:
+            raise Http404("The run has recorded nothing of it, or has not ended.")
+        return described
+
+    return send_figure(request, Subject(RunFileName(row), "", describe), name, ending)
 
 
 def _files(request: OpenRequest, row: Run) -> dict[str, Any]:

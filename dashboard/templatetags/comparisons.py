@@ -42,9 +42,13 @@ def figure_script(figure: Figure, element_id: str) -> SafeString:
 
 
 @register.simple_tag
-def steps_address(experiment: Experiment, group: Group) -> str:
-    """Return the address of the page on the steps inside a group's runs."""
+def steps_address(experiment: Experiment, group: Group, comparison: Comparison) -> str:
+    """Return the address of the page on the steps inside a group's runs, with its number."""
     where = {"workload": group.configuration["workload"], "scale": group.configuration["scale"]}
+    for number, each in enumerate(comparison.groups, start=1):
+        if each.configuration == group.configuration:
+            where["configuration"] = str(number)
+            break
     address = reverse("comparison_steps", args=[experiment.pk])
     return f"{address}?{urlencode(where, quote_via=quote)}"
 

@@ -87,6 +87,14 @@ class Group:
         """Return the configuration with its metric, as a heading: "blas · 1x1 · step_time"."""
         return " · ".join(filter(None, (*self.values, self.metric.name)))
 
+    @property
+    def heading(self) -> str:
+        """Return the same with the metric in words: "blas · 1x1 · time per step"."""
+        words = self.metric.label or self.metric.name.replace("_", " ")
+        if words[1:2].islower():  # no abbreviation, such as GPU
+            words = words[:1].lower() + words[1:]
+        return " · ".join(filter(None, (*self.values, words)))
+
 
 @dataclass(frozen=True)
 class Comparison:

@@ -7,6 +7,7 @@
   const MOST_ASKED = 12; // in a row; then a person decides
   const PICTURES = "figure.printed img";
   const BUSY = 503;
+  const MOST_WAITED = 60_000;
   const NOT_YET = "This figure could not be drawn yet.";
   const waiting = new WeakSet();
   const brought = new WeakSet(); // of which the server has a file: to ask again mends nothing more
@@ -74,6 +75,16 @@
     if (brought.delete(image)) say(image, "This figure could not be shown.", true);
     else ask(image);
   }
+
+  // For paper all pictures are fetched, and light: a minute at most, since some may have to wait for their turn.
+  window.loadPictures = async () => {
+    const pictures = [...document.querySelectorAll("figure.printed picture:not(.for-dark, .only-narrow) img")];
+    for (const image of pictures) image.loading = "eager";
+    const isOnItsWay = (image) => image.isConnected && !image.naturalWidth && (!image.complete || waiting.has(image));
+    for (const end = Date.now() + MOST_WAITED; pictures.some(isOnItsWay) && Date.now() < end;) {
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+  };
 
   // Errors of pictures do not bubble; one may have failed before this file was there.
   document.addEventListener("error", ({ target }) => target.matches?.(PICTURES) && notice(target), true);

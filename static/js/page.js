@@ -168,7 +168,9 @@ document.addEventListener("click", async (event) => {
   }
   if (event.target.closest("[data-print]")) {
     try {
-      await window.loadPlotly?.(); // charts that have not been seen yet are drawn for paper too
+      // Charts that have no picture, and pictures, are drawn for paper also where nobody has seen them yet.
+      if (document.querySelector("[data-chart]:not(.no-print *)")) await window.loadPlotly?.();
+      await window.loadPictures?.();
     } catch {
       // They cannot be fetched: the rest is printed without them.
     }

@@ -231,6 +231,14 @@ def open_page(page: Page, live_server: LiveServer, people: People) -> Open:
     return lambda address: page.goto(live_server.url + address) and None
 
 
+def open_charts(page: Page) -> None:
+    """Open the interactive chart below each picture that is not folded away itself."""
+    page.evaluate(
+        "for (const fold of document.querySelectorAll('figure.chart > details:not(.points)'))"
+        " if (!fold.parentElement.closest('details:not([open])')) fold.open = true"
+    )
+
+
 def drawn(page: Page) -> int:
     """Wait until every chart that is not folded away has its plot; return how many there are."""
     charts = "[data-chart]:not(details:not([open]) *)"

@@ -205,7 +205,7 @@ def test_headings_and_intervals_of_the_forest_keep_to_their_places(
     site.workload.save(update_fields=["name"])
     made = measured(site, people.owner, scales=["1x1", "1x2"])
     open_page(f"/experiments/{made.pk}/comparison/")
-    page.get_by_text("Interactive chart").click()
+    page.get_by_text("Interactive chart").first.click()
     drawn(page)
     found = page.locator("[data-chart=forest]").evaluate(EDGES)
     assert found["names"] + 8 <= found["left"]

@@ -91,7 +91,7 @@ def test_a_chart_that_is_wider_than_a_phone_is_scrolled_by_keys(
     experiment = measured(site, people.owner)
     page.set_viewport_size({"width": 390, "height": 844})
     open_page(f"/experiments/{experiment.pk}/comparison/")
-    fold = page.locator("summary", has_text="Interactive chart")
+    fold = page.locator("summary", has_text="Interactive chart").first
     fold.click()
     drawn(page)
     fold.focus()

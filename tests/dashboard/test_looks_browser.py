@@ -152,6 +152,43 @@ def test_the_answer_is_as_large_as_the_question_and_fields_are_no_wider_than_the
     assert max(widths) < 800
 
 
+SIZES = """() => [...new Set([...document.querySelectorAll('main *')].filter((element) =>
+  element.checkVisibility({ visibilityProperty: true }) && !element.closest('.visually-hidden, svg')
+  && [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim()))
+  .map((element) => getComputedStyle(element).fontSize))].sort()"""
+
+
+def test_a_page_has_three_sizes_of_type(
+    page: Page, open_page: Open, site: Site, people: People
+) -> None:
+    made = measured(site, people.owner)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    for address in (
+        *("/", "/experiments/", "/runs/", "/compare/", "/catalogue/", "/clusters/", "/docs/"),
+        *("/docs/statistics/", "/experiments/new/", "/glossary/", "/account/notifications/"),
+        made.get_absolute_url(),
+        f"{made.get_absolute_url()}comparison/",
+        made.runs.earliest("pk").get_absolute_url(),
+    ):
+        open_page(address)
+        assert set(page.evaluate(SIZES)) <= {"13px", "15px", "24px"}, address
+
+
+def test_eighteen_configurations_fit_on_two_screens(
+    page: Page, open_page: Open, site: Site, people: People
+) -> None:
+    scales = [f"{nodes}x{gpus}" for nodes in (1, 2, 4) for gpus in range(1, 7)]
+    made = measured(site, people.owner, blocks=2, scales=scales)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    open_page(f"/experiments/{made.pk}/comparison/")
+    expect(page.locator(".verdict-matrix tbody tr")).to_have_count(18)
+    picture = page.locator("figure.printed").first.locator("picture.for-light img")
+    picture.scroll_into_view_if_needed()
+    picture.evaluate("picture => picture.decode()")
+    box = picture.evaluate("one => one.getBoundingClientRect().bottom + scrollY")
+    assert box <= 1800
+
+
 def test_nothing_selected_leaves_nothing_to_press(
     page: Page, open_page: Open, site: Site, people: People
 ) -> None:

@@ -232,6 +232,11 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "run_record": (GET, "run", Role.VIEWER),
     "run_output": (GET, "run", Role.VIEWER),
     "run_changes": (GET, "run", Role.VIEWER),
+    **{
+        f"run_{name}_{ending}": (GET, "run", Role.VIEWER)
+        for name in ("series", "node")
+        for ending in ("svg", "png", "pdf")
+    },
     "run_exclude": (POST, "run", Role.RESEARCHER),
     "run_include": (POST, "run", Role.RESEARCHER),
     "run_file": (GET, "file", Role.RESEARCHER),

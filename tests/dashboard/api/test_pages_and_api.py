@@ -60,7 +60,7 @@ EXCEPTIONS = {
         for ending in ("svg", "png", "pdf")
         for name in (
             *("figure", "forest", "table_figure", "table_forest"),
-            *("studies_forest", "recurring_charts"),
+            *("studies_forest", "recurring_charts", "run_series", "run_node"),
         )
     },
 }

@@ -55,12 +55,14 @@ def test_each_file_is_there_and_the_menu_opens_without_scripts(
         "Run order",
         "Equivalence curves",
         "Ratios as bars",
+        "Components of variance",
         "Runs",
         "Measurements",
         "Steps",
         "Bundle",
         "Provenance",
         "Checklist",
+        *("Experiment file", "Bencher", "pytest-benchmark"),
     }
     assert len(set(links.values())) == len(links)
     for address in links.values():
@@ -99,12 +101,14 @@ def test_what_is_not_there_yet_is_not_offered(
     results: Experiment, site: Site, people: People, as_owner: Client
 ) -> None:
     draft = ExperimentFactory(owner=people.owner, cluster=site.cluster)
-    page = as_owner.get(reverse("experiment", args=[draft.pk]))
-    assert b'id="export"' not in page.content
+    links = list_links(read_menu(as_owner, reverse("experiment", args=[draft.pk])))
+    assert {name.partition(",")[0] for name in links} == {"Experiment file"}
     failed = measured(site, people.owner, blocks=1)
     failed.runs.update(state=Run.State.FAILED)
     links = list_links(read_menu(as_owner, reverse("experiment", args=[failed.pk])))
-    assert {name.partition(",")[0] for name in links} == {"Runs", "Measurements", "Steps"}
+    assert {name.partition(",")[0] for name in links} == {
+        *("Runs", "Measurements", "Steps", "Experiment file")
+    }
     assert b'id="export"' not in as_owner.get(reverse("comparison", args=[failed.pk])).content
     waiting = results.runs.order_by("-pk")[0]
     Run.objects.filter(pk=waiting.pk).update(state=Run.State.RUNNING)

@@ -18,7 +18,7 @@ from dashboard.drawings import drawing_process
 from dashboard.drawings.drawing_process import NotDrawn
 from dashboard.drawings.forest import Forest
 from dashboard.drawings.forest_json import write_forest
-from dashboard.drawings.forest_pages import break_pages
+from dashboard.drawings.forest_pages import estimate_heights
 from dashboard.drawings.turns import Turns
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import compare_experiment
@@ -203,7 +203,7 @@ def test_the_page_has_the_picture_its_files_and_its_table(
 ) -> None:
     address = reverse("comparison", args=[results.pk])
     page = BeautifulSoup(as_owner.get(address).content, "html.parser")
-    pictures = page.select(".printed img")
+    pictures = page.select(".chart-head + .printed img")
     assert [picture["src"] for picture in pictures] == [
         f"{address_of(results)}?width=180&theme={theme}&page=1" for theme in ("light", "dark")
     ]
@@ -229,7 +229,8 @@ def of_many_pages(monkeypatch: pytest.MonkeyPatch) -> int:
     forest = describe(make_pairs(72))
     for module in (figure_views, forest_figure):
         monkeypatch.setattr(module, "describe_comparison", lambda comparison, hide=str: forest)
-    return len(break_pages(forest))
+    assert len(estimate_heights(forest, 180)) == 2
+    return len(estimate_heights(forest, 88))
 
 
 def test_a_figure_of_several_pages_is_whole_as_pdf_and_has_links_for_each_page(
@@ -239,12 +240,13 @@ def test_a_figure_of_several_pages_is_whole_as_pdf_and_has_links_for_each_page(
     address = show_all_sections(reverse("comparison", args=[results.pk]))
     page = BeautifulSoup(as_owner.get(address).content, "html.parser")
     links = [link["href"] for link in page.select(".chart-head .exports a")]
-    assert len(links) == 6
+    assert len(links) == 6, "of both widths the PDF alone"
     svg, png, pdf = (address_of(results, ending) for ending in KINDS)
     assert {link.partition("?")[0] for link in links} == {pdf}
-    assert [link["href"] for link in page.select(".printed a")] == [
-        f"{file}?page={number}&download"
+    assert [link["href"] for link in page.select(".printed p a")] == [
+        f"{file}?{width}page={number}&download"
         for number in range(1, of_many_pages + 1)
+        for width in (*([""] if number <= 2 else []), "width=88&")
         for file in (svg, png)
     ]
     whole = [link["href"] for link in page.select("#export a")]
@@ -256,9 +258,9 @@ def test_the_file_of_a_page_says_which_one_it_is(
     results: Experiment, as_owner: Client, drawn: list[Any], of_many_pages: int
 ) -> None:
     for ending, page, part in (
-        ("svg", "", f"-page-1-of-{of_many_pages}"),
-        ("png", "?page=2", f"-page-2-of-{of_many_pages}"),
-        ("pdf", "?page=2", f"-page-2-of-{of_many_pages}"),
+        ("svg", "", "-page-1-of-2"),
+        ("png", "?page=2", "-page-2-of-2"),
+        ("pdf", "?page=2", "-page-2-of-2"),
         ("pdf", "", ""),
     ):
         answer = as_owner.get(address_of(results, ending) + page)

@@ -24,7 +24,10 @@ from tests.dashboard.conftest import People
 from tests.factories import PublishedTableFactory
 
 pytestmark = pytest.mark.django_db
-HERE = {"runs", "blocks", "run_order", "equivalence", "steps", "anatomy", "bars", "robustness"}
+HERE = {
+    *("runs", "blocks", "run_order", "equivalence", "steps", "anatomy", "bars", "robustness"),
+    "variance",
+}
 """The figures of an experiment of one configuration."""
 
 
@@ -90,6 +93,12 @@ def test_a_section_has_the_files_of_its_figure(results: Experiment, as_owner: Cl
     links = [link["href"] for link in page.select("#section .exports a")]
     assert len(links) == 18
     assert f"{address_of(results, 'runs', 'pdf')}?width=88&theme=grey&download" in links
+    (light, dark) = page.select("#section figure.printed img")
+    assert "theme=light" in light["src"]
+    assert "theme=dark" in dark["src"]
+    chart = page.select_one("#section [data-chart]")
+    assert chart
+    assert chart.find_parent("details"), "the picture is shown first"
     page = BeautifulSoup(as_owner.get(address, {"section": "methods"}).content, "html.parser")
     assert page.select("#section .exports a") == []
 

@@ -203,7 +203,7 @@ def test_of_very_many_comparisons_it_stays_small_and_says_what_it_leaves_out(
 ) -> None:
     monkeypatch.setattr(report_views, "MOST_SENTENCES", 2)
     monkeypatch.setattr(report_views, "MOST_PAGES", 2)
-    monkeypatch.setattr(report_views, "break_pages", lambda _: [None] * 9)
+    monkeypatch.setattr(report_views, "estimate_heights", lambda *_: [100] * 9)
     made = measured(site, people.owner, blocks=2, scales=["1x1", "1x2", "1x3"])
     page = BeautifulSoup(fetch(as_owner, made), "html.parser")
     assert len(page.select(".verdicts li")) == 2

@@ -222,7 +222,7 @@ def test_series_of_any_name_and_unit_are_drawn(
         "step time (ms)": [1, 2, 3],
         "Loss (nat)": [1, 2, 3],
     }
-    assert "<h3>images_per_second, step by step</h3>" in page
+    assert "<h3>Images per second by step</h3>" in page
 
 
 def test_of_very_many_series_those_that_are_not_drawn_are_named(
@@ -278,7 +278,7 @@ def test_scaling_is_labelled_and_its_base_printed(
 ) -> None:
     made = trained(site, people)
     page = read_report(as_owner, made)
-    assert "Strong scaling · cnn · step_time" in page
+    assert "Strong scaling · cnn · Time per step" in page
     found = figures(page)
     small = " ".join(note["text"] for note in found["scaling-0"]["layout"]["annotations"])
     assert "bare metal 20.04 ms [" in small

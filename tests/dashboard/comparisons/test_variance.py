@@ -98,7 +98,7 @@ def test_the_table_has_headings_for_screen_readers(
     experiment = make_blocks(site, people)
     address = reverse("comparison", args=[experiment.pk])
     page = BeautifulSoup(as_owner.get(address, {"section": "variance"}).content, "html.parser")
-    (table,) = page.select("table[aria-label='blas small · 1x1 · step_time']")
+    (table,) = page.select("table[aria-label='blas small · 1x1 · time per step']")
     heads = [cell.get_text(" ", strip=True) for cell in table.select("tbody th")]
     assert heads[:4] == ["A run, in all environments", "nodes", "blocks", "runs"]
     assert all(cell["scope"] for cell in table.select("th"))

@@ -21,6 +21,7 @@ from dashboard.drawings.axes_figure import (
     Area,
     AxesFigure,
     Axis,
+    Note,
     Panel,
     Path,
     Points,
@@ -36,16 +37,27 @@ from dashboard.drawings.equivalence import describe_equivalence
 from dashboard.drawings.files import use_typeface, write_file
 from dashboard.drawings.phases import Phases, describe_phases
 from dashboard.drawings.quantiles import describe_quantiles
+from dashboard.drawings.run_series import (
+    RunSeries,
+    Track,
+    describe_node,
+    describe_run_series,
+)
 from dashboard.drawings.runs import Runs, describe_run_order, describe_runs
 from dashboard.drawings.scaling import Scaled, describe_scaling
 from dashboard.drawings.slopes import describe_slopes
 from dashboard.drawings.steps import Series, Steps, describe_steps
 from dashboard.drawings.themes import MOST_PHASES, THEMES, compute_contrast
+from dashboard.drawings.training import describe_training
+from dashboard.drawings.variance import Spread, describe_variance
 from experiments.statistics import Sample, compare
 from experiments.statistics.normality import check_normality
+from experiments.statistics.repetitions import Steps as StepVariance
 from experiments.statistics.scaling import compute_gains, make_level_from_runs
 from experiments.statistics.steps import Curve, pool_steps
+from experiments.statistics.training.loss_curves import CurvePair
 from experiments.statistics.values import InterimAnalysis
+from experiments.statistics.variance_components import Component
 from tests.dashboard.drawings.examples import NAMES, get_typeface
 
 MM = 25.4
@@ -121,6 +133,52 @@ def make_steps() -> Steps:
     return Steps("ResNet-50", [tail for tail in tails if tail], [series], accuracies, 0.75)
 
 
+def make_curve_pairs() -> list[CurvePair]:
+    steps = tuple(range(10, 210, 10))
+    return [
+        CurvePair(
+            environment=name,
+            baseline=NAMES[0],
+            by="block",  # type: ignore[arg-type]
+            is_relative=True,
+            x=steps,
+            difference=tuple(0.01 * math.sin(step / 20) for step in steps),
+            band=(0.03,) * len(steps),
+        )
+        for name in NAMES[1:4]
+    ]
+
+
+def make_spread() -> Spread:
+    components = [
+        Component(("node",), 4, 0.004, (0.0, 0.009)),
+        Component(("block",), 8, 0.0, (0.0, 0.002)),
+        Component(("run",), 32, 0.006, (0.004, 0.009)),
+    ]
+    steps = StepVariance(0.002**2, (0.001**2, 0.003**2), 32)
+    ratios = [(name, components[::2]) for name in NAMES[1:3]]
+    return Spread("ResNet-50, 1x4", components, steps, ratios)
+
+
+def make_run_series(steps: int = 300) -> list[RunSeries]:
+    chance = random.Random(7)
+    times = [0.3 if step < 3 else 0.02 + chance.gauss(0, 0.0004) for step in range(steps)]
+    ends = list(range(1, steps + 1))
+    return [
+        RunSeries("Step time", "s", ends, times, warm_up=20),
+        RunSeries("Loss", "1", ends, [3 / step for step in ends]),
+        RunSeries("Accuracy", "1", [60, 120], [0.3, math.nan], is_of_steps=False, target=0.7),
+    ]
+
+
+def make_tracks(gpus: int = 4) -> list[Track]:
+    use = [
+        Track("GPU use", "%", [None, *(90.0 + gpu for _ in range(40))], has_limit=True)
+        for gpu in range(gpus)
+    ]
+    return [*use, Track("GPU power", "W", [350.0] * 40), Track("GPU clock", "Hz", [1.4e9] * 40)]
+
+
 PHASES = {"container start": 1.3, "import": 9.8, "first step": 7.4, "steady state": 60.0}
 
 
@@ -137,6 +195,10 @@ def make_figures(groups: int = 2) -> dict[str, AxesFigure | None]:
         "phases": describe_phases([phases] * groups),
         "scaling": describe_scaling([make_scaled()], marks=MARKS),
         "steps": describe_steps(make_steps(), marks=MARKS),
+        "training": describe_training([("ResNet-50", make_curve_pairs())] * groups, marks=MARKS),
+        "variance": describe_variance([make_spread()] * groups, marks=MARKS),
+        "run": describe_run_series("ResNet-50 in Apptainer", make_run_series(), mark=1),
+        "node": describe_node("ResNet-50 in Apptainer", make_tracks(), 210.0),
         "quantiles": describe_quantiles([("Apptainer", [checked])] if checked else [], marks=MARKS),
     }
 
@@ -356,6 +418,63 @@ def test_the_tail_of_step_times_ends_at_the_longest_step() -> None:
         assert path.x[-1] == pytest.approx(1000 * max(tail.values))
         assert path.y[-1] == pytest.approx(100 / tail.steps)
         assert path.y[0] == pytest.approx(100)
+
+
+def test_loss_curves_are_differences_in_per_cent_within_their_band() -> None:
+    (pair, *_) = make_curve_pairs()
+    figure = describe_training([("", [pair])], marks=MARKS)
+    assert figure
+    (panel,) = figure.panels
+    upper, lower, mean = (item for item in panel.items if isinstance(item, Path))
+    assert mean.x == pair.x
+    assert mean.y == pytest.approx([100 * math.expm1(value) for value in pair.difference])
+    assert upper.y[0] == pytest.approx(100 * math.expm1(0.03))
+    assert lower.y[0] == pytest.approx(100 * math.expm1(-0.03))
+    assert mean.mark == MARKS[pair.environment]
+
+
+def test_an_interval_of_a_component_that_reaches_zero_ends_in_an_arrow() -> None:
+    figure = describe_variance([make_spread()], marks=MARKS)
+    assert figure
+    (panel,) = figure.panels
+    names = [text for _, text in panel.y.ticks]
+    assert names[:3] == ["nodes", "runs", "steps within runs"], "what is 0 has no place on a log"
+    sds = [points.x[0] for points in list_points(panel)]
+    assert sds[:3] == pytest.approx([0.4, 0.6, 0.2])
+    arrows = [item.y for item in panel.items if isinstance(item, Note)]
+    assert arrows == [0, 3, 5], "nodes, and nodes in each ratio"
+    assert all(panel.x.low <= x for item in panel.items if isinstance(item, Path) for x in item.x)
+
+
+def test_slow_steps_of_the_warm_up_are_cut_off_and_counted() -> None:
+    figure = describe_run_series("a run", make_run_series()[:1], mark=2)
+    assert figure
+    (panel,) = figure.panels
+    assert panel.y.high < 40, "in ms: the first steps took 300"
+    assert "Step time: 3 steps above the axis, up to 300 ms." in figure.notes
+    (shaded,) = (item for item in panel.items if isinstance(item, Area))
+    assert (shaded.left, shaded.right) == (0.5, 20.5)
+    levels = [item for item in panel.items if isinstance(item, Path) and item.mark == 2]
+    assert levels[0].x[0] == 20.5
+    assert all(y is None or 19 < y < 21 for y in levels[0].y)
+
+
+def test_a_run_of_very_many_steps_has_few_points() -> None:
+    figure = describe_run_series("a run", make_run_series(50_000)[:2], mark=0)
+    assert figure
+    assert len(write_axes_figure(figure)) < 200_000
+
+
+def test_each_gpu_of_a_node_is_a_line_and_a_missing_sample_a_gap() -> None:
+    figure = describe_node("a run", make_tracks(8), 210.0)
+    assert figure
+    use, power, clock = figure.panels
+    assert len(use.items) == 8
+    assert (use.items[0].y[0], use.items[7].y[1]) == (None, 97.0)  # type: ignore[union-attr,index]
+    assert use.y.high >= 100
+    assert power.y.title == "GPU power (W)"
+    assert clock.y.title == "GPU clock (GHz)"
+    assert describe_node("a run", [Track("GPU use", "%", [None])], 1.0) is None
 
 
 def test_what_makes_no_sense_is_no_figure() -> None:

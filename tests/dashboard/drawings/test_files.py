@@ -12,7 +12,7 @@ from pypdf import PdfReader
 
 from dashboard.drawings.elements import Drawing, Line
 from dashboard.drawings.files import use_typeface, write_file
-from dashboard.drawings.forest_layout import lay_out_forest
+from dashboard.drawings.forest_figures import lay_out_forest
 from dashboard.drawings.themes import LIGHT
 from tests.dashboard.drawings.examples import describe, get_typeface, make_pairs
 

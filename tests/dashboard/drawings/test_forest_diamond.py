@@ -14,7 +14,7 @@ from dashboard.drawings.elements import Drawing, Line, Polygon, Text
 from dashboard.drawings.forest import Forest
 from dashboard.drawings.forest_diamond import NARROWEST, draw_diamond
 from dashboard.drawings.forest_json import read_forest, write_forest
-from dashboard.drawings.forest_pages import break_pages, estimate_height, measure_notes
+from dashboard.drawings.forest_pages import estimate_heights
 from dashboard.drawings.themes import LIGHT
 from experiments.statistics.pooling import Pooled, pool_environments
 from tests.dashboard.drawings.examples import NAMES, describe, make_pairs
@@ -125,8 +125,7 @@ def test_pages_have_room_for_pooled_rows(groups: int, width: int) -> None:
     pages = lay_out(forest, width)
     check_pages(pages)
     assert sum(len(find(page, "diamond")) for page in pages) == len(find(pages[-1], "diamond")) == 3
-    for page, blocks in zip(pages, break_pages(forest), strict=True):
-        room = estimate_height(blocks, measure_notes(forest, blocks), width)
+    for page, room in zip(pages, estimate_heights(forest, width), strict=True):
         assert page.height == pytest.approx(room, abs=5)
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dashboard.drawings.elements import Drawing, Line, Polygon, Text
 from dashboard.drawings.forest import ComparedPair, change_names
-from dashboard.drawings.forest_layout import lay_out_forest
-from dashboard.drawings.forest_pages import TALLEST, break_pages, estimate_height
+from dashboard.drawings.forest_figures import lay_out_forest
+from dashboard.drawings.forest_pages import TALLEST, break_pages, estimate_heights
 from dashboard.drawings.themes import DARK, GREY, LIGHT
 from dashboard.drawings.typeface import clean
 from experiments.statistics import Verdict
@@ -68,11 +68,9 @@ def test_nothing_overlaps_with_any_number_of_comparisons(groups: int, width: int
     forest = describe(make_pairs(groups, environments=NAMES[1:4]))
     pages = lay_out(forest, width)
     check_pages(pages)
-    broken = break_pages(forest)
-    assert len(pages) == len(broken)
-    notes = sum(len(note) + 5 for _, note in forest.notes)
-    for page, blocks in zip(pages, broken, strict=True):
-        room = estimate_height(blocks, notes, width)
+    heights = estimate_heights(forest, width)
+    assert len(pages) == len(heights)
+    for page, room in zip(pages, heights, strict=True):
         assert page.height == pytest.approx(room, abs=5), "what a browser keeps free for it"
 
 
@@ -86,7 +84,7 @@ def test_the_pages_of_a_description_are_those_that_are_drawn(heading: str) -> No
         return text.replace("bob", "account-1")
 
     forest = describe(make_pairs(72, heading=heading), hide=hide)
-    drawn = lay_out(forest)
+    drawn = lay_out(forest, 88)
     broken = break_pages(forest)
     assert len(drawn) == len(broken)
     for page, blocks in zip(drawn, broken, strict=True):
