@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 from dashboard.comparisons import table_files
 from dashboard.comparisons.export_limit import MOST_AT_ONCE, limit_exports
-from dashboard.comparisons.parquet_files import write_parquet
 from experiments.comparisons import rows_by_key, run_rows, run_tables, series
 from experiments.comparisons.typed_tables import Repeated, TypedColumn, TypedTable
 from experiments.models import Experiment, Run, Series
 from tests.dashboard.access.test_links import link_to, visitor
+from tests.dashboard.arrow.written_here import write_here
 from tests.factories import SeriesFactory
 
 LONG_FILES = ("series_csv", "measurements_csv", "runs_csv", "runs_json", "runs_parquet")
@@ -129,7 +129,7 @@ def test_repeated_values_are_written_like_any_others(
         for table in tables
     ]
     assert read[0] == read[1]
-    assert b"".join(write_parquet(tables[0])) == b"".join(write_parquet(tables[1]))
+    assert write_here(tables[0], "parquet") == write_here(tables[1], "parquet")
 
 
 def test_a_repeated_value_is_a_sequence() -> None:
