@@ -251,6 +251,7 @@ ROOMS = {
         "typed_requests": "",
         "uploads": "",
         "late_addresses": "",
+        "early_returns": "",
         "arrow": "",
         "form_styles": "form_problems",
         "lists": "typed_requests",
@@ -295,7 +296,7 @@ ROOMS = {
         "urls": "access catalogue clusters code_copies comparisons data_sets docs execution "
         "glossary_views health images imports late_addresses notifications overview_views planning "
         "presets provenance publishing recurring reproductions search software studies",
-        "wsgi": "",
+        "wsgi": "early_returns",
     },
     "standalone": {
         "children": "",

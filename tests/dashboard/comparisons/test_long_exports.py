@@ -154,6 +154,8 @@ def test_a_third_long_file_is_refused_until_one_has_ended(
     assert "Tare is already sending as many long files as it can" in refused.content.decode()
     comparison: Any = as_owner.get(reverse("comparison_csv", args=[recorded.pk]))
     assert comparison.status_code == 200  # a short file
+    by_arrow = as_owner.get(reverse("comparison_parquet", args=[recorded.pk]))
+    assert by_arrow.status_code == 503  # a process of its own, of which there are as many as files
     assert b"".join(sent[0].streaming_content)
     assert as_owner.get(reverse(name, args=[recorded.pk])).status_code == 200
     sent[1].close()

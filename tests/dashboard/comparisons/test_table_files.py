@@ -10,7 +10,7 @@ import io
 import json
 import math
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -287,6 +287,7 @@ def test_a_table_that_was_published_has_a_file(
     assert file.facts["tare.question"] == row.question
 
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NUMBERS = st.none() | st.floats() | st.integers(-(2**53), 2**53)
 TIMES = st.none() | st.datetimes(datetime(1970, 1, 2), datetime(2200, 1, 1), timezones=st.just(UTC))
 
@@ -312,7 +313,7 @@ def test_any_values_are_read_back_as_they_were(
                 text,
                 None if number is None else float(number),
                 flag,
-                None if time is None else round((time.timestamp()) * 1e6),
+                None if time is None else (time - EPOCH) // timedelta(microseconds=1),
             )
         )
         for text, number, flag, time in rows
