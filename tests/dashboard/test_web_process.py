@@ -96,3 +96,41 @@ print(*sorted(sys.modules.keys() & {"pyarrow", "pandas", "numpy"}))
 
 def test_a_parquet_file_brings_no_library_into_it() -> None:
     assert ask(FETCH) == ""
+
+
+KEPT = """
+from dashboard.wsgi import TEMPLATES
+from django.template import engines
+(loader,) = engines["django"].engine.template_loaders
+(loader,) = loader.loaders  # below that of partials
+kept = {str(template.origin) for template in loader.get_template_cache.values()}
+print({str(path) for path in TEMPLATES.rglob("*.html")} <= kept)
+"""
+
+
+def test_templates_are_read_before_the_first_page() -> None:
+    assert ask(KEPT) == "True"
+
+
+GIVE_BACK = """
+from dashboard.early_returns import give_back_early
+
+def read_memory():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+if {early}:
+    assert give_back_early()
+before = read_memory()
+for _ in range(2):
+    large = bytearray(8 * 1024 * 1024)  # after which glibc would keep blocks of this size
+    large[:] = b"x" * len(large)
+    del large
+blocks = [bytes(1000) + b"x" * 200_000 for _ in range(100)]
+between = b"y" * 900_000  # behind them
+del blocks
+print((read_memory() - before) // 2**20)
+"""
+
+
+def test_large_blocks_are_given_back_to_the_system() -> None:
+    assert int(ask(GIVE_BACK.replace("{early}", "True"))) <= 1
