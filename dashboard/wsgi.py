@@ -2,13 +2,14 @@
 
 import gc
 import os
+import sys
 from importlib import import_module
 
 from django.conf import settings
+from django.core.signals import request_finished
 from django.core.wsgi import get_wsgi_application
-from django.template.loader import get_template
 
-from dashboard.early_returns import give_back_early
+from dashboard.early_returns import free_memory, give_back_early
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 
@@ -19,14 +20,11 @@ A large comparison is 20,000 rows, none of them garbage. Looking through the mod
 and again while they are made takes up to four times as long as making them.
 """
 
+sys.modules.setdefault("invoke", None)  # type: ignore[arg-type]  # paramiko does without it
 give_back_early()  # before there are threads
+request_finished.connect(free_memory.give_back)
 application = get_wsgi_application()
-TEMPLATES = settings.BASE_DIR / "templates"
 import_module(settings.ROOT_URLCONF)  # with all views; else the first request would do it
-for template in TEMPLATES.rglob("*.html"):
-    # What stays is made before what pages need for a moment: between rows of a large page it would
-    # keep the memory of these from being given back.
-    get_template(template.relative_to(TEMPLATES).as_posix())
 gc.collect()
 gc.freeze()  # modules and classes stay until the process ends: no search looks at them again
 gc.set_threshold(NEW_OBJECTS)

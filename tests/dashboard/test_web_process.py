@@ -43,7 +43,7 @@ print(*sorted(sys.modules.keys() & {*sys.argv[1:]}))
 """
 LARGE = (
     *("pyarrow", "numpy", "scipy", "pandas", "matplotlib", "fontTools", "plotly.graph_objects"),
-    *("ninja", "pydantic", "django.test", "jinja2", "dashboard.api.api"),
+    *("ninja", "pydantic", "django.test", "jinja2", "dashboard.api.api", "invoke.context"),
 )
 """Of ten to a hundred MB each, with what they import. pyarrow and matplotlib are for processes of
 their own, numpy is imported by the pages that compute, and the API when it is first asked."""
@@ -98,20 +98,6 @@ def test_a_parquet_file_brings_no_library_into_it() -> None:
     assert ask(FETCH) == ""
 
 
-KEPT = """
-from dashboard.wsgi import TEMPLATES
-from django.template import engines
-(loader,) = engines["django"].engine.template_loaders
-(loader,) = loader.loaders  # below that of partials
-kept = {str(template.origin) for template in loader.get_template_cache.values()}
-print({str(path) for path in TEMPLATES.rglob("*.html")} <= kept)
-"""
-
-
-def test_templates_are_read_before_the_first_page() -> None:
-    assert ask(KEPT) == "True"
-
-
 GIVE_BACK = """
 from dashboard.early_returns import give_back_early
 
@@ -134,3 +120,23 @@ print((read_memory() - before) // 2**20)
 
 def test_large_blocks_are_given_back_to_the_system() -> None:
     assert int(ask(GIVE_BACK.replace("{early}", "True"))) <= 1
+
+
+GIVE_BACK_FREE = """
+from dashboard.early_returns import free_memory, give_back_early
+
+def read_memory():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 // 2**20
+
+give_back_early()
+assert not free_memory.give_back()  # nothing is free yet
+free_memory._due_at = 0
+blocks = [b"x" * 20_000 for _ in range(2000)]
+del blocks[::2]
+before = read_memory()
+print(free_memory.give_back(), free_memory.give_back(), before - read_memory() >= 5)
+"""
+
+
+def test_what_is_free_between_blocks_is_given_back_but_not_all_the_time() -> None:
+    assert ask(GIVE_BACK_FREE) == "True False True"
