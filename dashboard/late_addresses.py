@@ -15,7 +15,7 @@ class LateResolver(URLResolver):
 
     def _populate(self) -> None:
         if "urlconf_module" in self.__dict__:  # imported
-            super()._populate()  # type: ignore[misc]
+            super()._populate()
 
 
 def include_late(route: str, module: str, namespace: str) -> URLResolver:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Any
 
 from django.db import models
 from django.db.models import F, Func, Value
@@ -33,6 +34,7 @@ class KeptComparisonQuerySet(models.QuerySet["KeptComparison"]):
         piece.output_field = models.BinaryField()
         rows: dict[int, KeptComparison] = {}
         pieces: defaultdict[int, list[tuple[int, bytes]]] = defaultdict(list)
+        row: Any
         for row in self.defer("content").annotate(place=place, piece=piece):
             rows[row.pk] = row
             pieces[row.pk].append((row.place, bytes(row.piece)))

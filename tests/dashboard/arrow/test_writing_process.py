@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -64,10 +65,20 @@ def make_long_table(count: int = 1000, rows: int = 1000) -> TypedTable:
 
 def find_programs() -> list[int]:
     """Return the processes that write files for this one; of one that has ended nothing is left."""
-    tasks = Path(f"/proc/{os.getpid()}/task").glob("*/children")
-    children = [int(pid) for task in tasks for pid in task.read_text().split()]
-    command = writing_process.PROGRAM.encode()
-    return [pid for pid in children if command in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    found = []
+    for task in Path(f"/proc/{os.getpid()}/task").iterdir():
+        with suppress(OSError):  # other threads and processes of the tests end meanwhile
+            pids = map(int, (task / "children").read_text().split())
+            found += [pid for pid in pids if _is_program(pid)]
+    return found
+
+
+def _is_program(pid: int) -> bool:
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return writing_process.PROGRAM.encode() in command
 
 
 @pytest.fixture
