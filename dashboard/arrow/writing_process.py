@@ -106,9 +106,7 @@ class _Program:
         for _ in send_rows(table, self._input):
             if self._input.written >= ASKED_AFTER:
                 yield from self._ask(ASK)
-        yield from self._ask(END_OF_TABLE)
-        if code := self.wait():
-            raise EOFError(code)
+        yield from self._ask(END_OF_TABLE)  # after whose answer the file is whole
 
     def _ask(self, kind: bytes) -> Iterator[bytes]:
         """Yield what the program has written since the last answer."""

@@ -16,7 +16,7 @@ SLOW_SECONDS = 0.5
 
 
 BYTES_OF_A_PIECE = 128 * 1024
-"""Of contents. A connection keeps four times the bytes of the longest row that it has ever read."""
+"""Of contents. A connection keeps up to four times the bytes of the longest row it ever read."""
 
 
 class KeptComparisonQuerySet(models.QuerySet["KeptComparison"]):
