@@ -58,9 +58,12 @@ def measure(base: str, pid: int, person: Any, addresses: list[Address]) -> None:
     statuses = [
         fetch_status(base + address.path, cookies, address.headers) for address in addresses
     ]
-    sizes = [read_memory(process) for process in list_family(pid)]
+    family = list_family(pid)
+    sizes = [read_memory(process) for process in family]
+    shares = [read_share(process) for process in family]
     print(f"{statuses.count(200)} of {len(statuses)} addresses fetched")
     print(f"memory of the web processes: {sizes} MB; the goal of one is {MEMORY_GOAL} MB")
+    print(f"of these their own, and their share of pages of libraries (PSS): {shares} MB")
 
 
 def choose_pages(addresses: list[Address]) -> list[str]:
@@ -155,6 +158,12 @@ def read_memory(pid: int) -> int:
     """Return the resident memory of a process in MB."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) // 1000
+
+
+def read_share(pid: int) -> int:
+    """Return the memory of a process in MB, of pages that several share its part alone."""
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return int(rollup.partition("Pss:")[2].split()[0]) // 1000
 
 
 if __name__ == "__main__":

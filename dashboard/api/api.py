@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver
-
 from dashboard.api import (
     account_routes,
     across_routes,
@@ -50,7 +48,6 @@ from dashboard.api import (
     webhook_routes,
     workload_routes,
 )
-from dashboard.api.addresses import list_addresses
 from dashboard.api.document import DocumentedApi
 from dashboard.api.problems import answer_problems
 from dashboard.api.strict_requests import StrictParser
@@ -112,8 +109,3 @@ for routes in (
     study_changes,
 ):
     api.add_router("", routes.router)
-
-
-def list_urls() -> list[URLPattern | URLResolver]:
-    """Return the addresses below /api/."""
-    return list_addresses(api)

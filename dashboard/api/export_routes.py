@@ -14,21 +14,27 @@ from pydantic import Field
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import READ
-from dashboard.comparisons.arrow_files import KINDS, Ending, write_file
+from dashboard.arrow.arrow_files import Ending
+from dashboard.arrow.writing_process import write_table
 from dashboard.comparisons.export_limit import RETRY_SECONDS, send_within_limit
-from experiments.comparisons.arrow_tables import ArrowTable
 from experiments.comparisons.copied_runs import (
     copy_measurements,
     copy_runs,
     copy_series,
     list_metrics,
 )
+from experiments.comparisons.typed_tables import CopiedTable, TypedTable
 from experiments.models import Experiment, Run, User
 from experiments.models.states import RunState
 
 router = Router(tags=["Exports"])
 MOST_METRICS = 100
 MOST_PROBLEMS = 20
+KINDS = {
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+    "arrow": "application/vnd.apache.arrow.stream",
+}
 What = Literal["runs", "measurements", "series"]
 PathWhat = Annotated[What, Path(description="What has a row each.")]
 PathEnding = Annotated[Ending, Path(description="The format.")]
@@ -84,7 +90,7 @@ def _refuse_unknown_metrics(user: User, names: Collection[str]) -> None:
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, problems[0].message, problems)
 
 
-def _make_table(user: User, runs: Any, what: What, metrics: str) -> ArrowTable:
+def _make_table(user: User, runs: Any, what: What, metrics: str) -> CopiedTable | TypedTable:
     if what == "measurements":
         return copy_measurements(runs)
     if what == "series":
@@ -114,7 +120,7 @@ def export(
     runs = choose_runs(request, chosen)
 
     def make_response() -> StreamingHttpResponse:
-        pieces = write_file(_make_table(request.user, runs, what, chosen.metrics), ending)
+        pieces = write_table(_make_table(request.user, runs, what, chosen.metrics), ending)
         response = StreamingHttpResponse(pieces, content_type=KINDS[ending])
         name = content_disposition_header(True, f"tare-{what}.{ending}")
         response["Content-Disposition"] = name

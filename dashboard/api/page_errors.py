@@ -6,7 +6,6 @@ from http import HTTPStatus
 
 from django.http import HttpRequest, HttpResponseBase
 
-from dashboard.api.problems import Problem, send_problem
 from dashboard.middleware import Answer
 
 ROOT = "/api/"
@@ -29,6 +28,8 @@ def send_errors_to_programs(get_response: Answer) -> Answer:
         status = response.status_code
         if not request.path_info.startswith(ROOT) or not is_page or status < HTTPStatus.BAD_REQUEST:
             return response
+        from dashboard.api.problems import Problem, send_problem  # with the API's library
+
         phrase = HTTPStatus(status).phrase
         return send_problem(Problem(HTTPStatus(status), DETAILS.get(HTTPStatus(status), phrase)))
 

@@ -85,6 +85,7 @@ def comparison_tex(request: OpenRequest, pk: int) -> HttpResponseBase:
 
 @by_link
 @require_safe
+@limit_exports
 def comparison_parquet(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the experiment's comparison as a Parquet file."""
     experiment = get_readable(request, pk)
@@ -115,6 +116,7 @@ def describe_table(comparison: TableComparison) -> dict[str, Any]:
 
 @by_link
 @require_safe
+@limit_exports
 def table_parquet(request: OpenRequest, pk: int) -> HttpResponseBase:
     """Send the comparison of a published table as a Parquet file."""
     comparison = _comparison_of(request, pk)

@@ -13,13 +13,9 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.http import HttpResponse, StreamingHttpResponse
 from django.utils.http import content_disposition_header
 
+from dashboard.arrow.safe_cells import is_formula, make_safe_cell
 from experiments.access.anonymity import write_slug
 
-# A spreadsheet takes a text that begins like this for a formula, the wide forms too.
-FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-HIDDEN = ("\t", "\r", "\n")
-# Numbers, and the dashes that stand for a missing one.
-HARMLESS = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d{1,3})?|-+", re.ASCII)
 # Where a cell begins in a text, whatever its delimiter: after it, quotes and blanks.
 CELL = re.compile(r"""(^|[,;\t])(\s*"?\s*)([=+\-@\uff1d\uff0b\uff0d\uff20][^,;\t\r\n"]*)""", re.M)
 
@@ -50,19 +46,6 @@ def make_file_name(
     """Return a name of plain letters, whatever the question holds."""
     question = write_slug(subject.question) if has_question else ""
     return "-".join(part for part in ("tare", subject.key, question, what) if part) + ending
-
-
-def is_formula(text: str) -> bool:
-    """Return whether a spreadsheet would run a cell of this text; negative numbers are numbers."""
-    bare = text.strip()
-    if HARMLESS.fullmatch(bare):
-        return False
-    return bare.startswith(FORMULA) or text.startswith(HIDDEN)
-
-
-def make_safe_cell(value: Any) -> Any:
-    """Return the value; a text that a spreadsheet would run gets an apostrophe before it."""
-    return f"'{value}" if isinstance(value, str) and is_formula(value) else value
 
 
 def make_safe_table(text: str) -> str:

@@ -10,8 +10,9 @@ from django.http import StreamingHttpResponse
 from django.utils.http import content_disposition_header
 
 from dashboard.access.hidden_names import find_anonymity, mark_as_hidden
-from dashboard.comparisons.parquet_files import write_parquet
-from dashboard.comparisons.safe_files import Echo, make_file_name, make_safe_cell
+from dashboard.arrow.safe_cells import make_safe_cell
+from dashboard.arrow.writing_process import write_table
+from dashboard.comparisons.safe_files import Echo, make_file_name
 from experiments.comparisons import Comparison
 from experiments.comparisons.typed_tables import Batch, Repeated, TypedTable, change_values
 from experiments.models import Experiment, PublishedTable
@@ -35,7 +36,8 @@ def send_table(
     anonymity = find_anonymity(user)
     if anonymity:
         table = table.change_texts(anonymity.hide)
-    pieces = write_parquet(table) if ending == "parquet" else _write_csv(table)
+    pieces: Iterator[Any]
+    pieces = write_table(table, "parquet") if ending == "parquet" else _write_csv(table)
     response = StreamingHttpResponse(pieces, content_type=KINDS[ending])
     # A slug respells names, so that they could not be hidden in it: "mullers" for "Müller's".
     name = (

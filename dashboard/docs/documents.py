@@ -91,20 +91,45 @@ def read_markdown(name: str) -> str:
 def parse_document(name: str) -> tuple[list[Token], tuple[Heading, ...]]:
     """Return a document's tokens, headings with their anchors among them, and all headings."""
     tokens = _make_parser().parse(read_markdown(name))
-    return tokens, tuple(_name_headings(tokens))
+    return tokens, tuple(_name_headings(tokens, {}))
+
+
+def parse_parts(name: str) -> Iterator[tuple[list[Token], tuple[Heading, ...]]]:
+    """Yield what `parse_document` returns, from one heading to the next.
+
+    The tokens of a whole document take a hundred times its size.
+    """
+    taken: dict[str, int] = {}
+    for part in _split_at_headings(read_markdown(name)):
+        tokens = _make_parser().parse(part)
+        yield tokens, tuple(_name_headings(tokens, taken))
+
+
+def _split_at_headings(text: str) -> Iterator[str]:
+    lines: list[str] = []
+    is_code = False
+    for line in text.splitlines(keepends=True):
+        is_code ^= line.lstrip().startswith("```")
+        if line.startswith("#") and not is_code and lines:
+            yield "".join(lines)
+            lines = []
+        lines.append(line)
+    yield "".join(lines)
 
 
 @cache
 def read_document(name: str) -> Document:
     """Return a document by its name, which `map_files` knows."""
-    tokens, headings = parse_document(name)
-    title = next((heading.text for heading in headings if heading.level == 1), name)
-    _empty_corners(tokens)
-    for token in tokens:
-        token.children = list(_lead_links(token.children or [], name))
-    body = _without_title(tokens)
     parser = _make_parser()
-    html = parser.renderer.render(body, parser.options, {})
+    headings: list[Heading] = []
+    html = ""
+    for tokens, found in parse_parts(name):
+        headings += found
+        _empty_corners(tokens)
+        for token in tokens:
+            token.children = list(_lead_links(token.children or [], name))
+        html += parser.renderer.render(_without_title(tokens), parser.options, {})
+    title = next((heading.text for heading in headings if heading.level == 1), name)
     below = tuple(heading for heading in headings if heading.level > 1)
     return Document(name, title, below, mark_safe(html))  # noqa: S308  (raw HTML is off)
 
@@ -144,9 +169,11 @@ def _let_keyboard_scroll(write: Callable[..., str]) -> Callable[..., str]:
     return lambda *given: write(*given).replace("<pre>", '<pre tabindex="0">', 1)
 
 
-def _name_headings(tokens: Sequence[Token]) -> Iterator[Heading]:
-    """Give each heading its anchor; also set what tables and blocks of code need on the page."""
-    taken: dict[str, int] = {}
+def _name_headings(tokens: Sequence[Token], taken: dict[str, int]) -> Iterator[Heading]:
+    """Give each heading its anchor; also set what tables and blocks of code need on the page.
+
+    `taken` counts the anchors of the document's headings before these.
+    """
     for token, content in zip(tokens, [*tokens[1:], None], strict=True):
         if token.type == "heading_open" and content is not None:
             text = "".join(part.content for part in content.children or [])

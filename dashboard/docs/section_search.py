@@ -15,7 +15,7 @@ from dashboard.docs.documents import (
     DECISIONS,
     find_address,
     map_files,
-    parse_document,
+    parse_parts,
 )
 
 MOST_WORDS = 10
@@ -96,25 +96,25 @@ def list_sections() -> tuple[Section, ...]:
 def _split_document(name: str) -> Iterator[Section]:
     title, heading, anchor = name, "", ""
     parts: list[str] = []
-    tokens, headings = parse_document(name)
-    coming = iter(headings)
     is_heading = False
-    for token in tokens:
-        if token.type == "heading_open":
-            if parts or heading:
-                yield Section(name, title, heading, anchor, " ".join(parts))
-            parts, is_heading = [], True
-            current = next(coming)
-            if current.level == 1:
-                title, heading, anchor = current.text, "", ""
-            else:
-                heading, anchor = current.text, current.anchor
-        elif token.type == "inline":
-            if not is_heading:
-                parts.append(" ".join("".join(_list_texts(token)).split()))
-            is_heading = False
-        elif token.type in ("fence", "code_block"):
-            parts.append(" ".join(token.content.split()))
+    for tokens, headings in parse_parts(name):
+        coming = iter(headings)
+        for token in tokens:
+            if token.type == "heading_open":
+                if parts or heading:
+                    yield Section(name, title, heading, anchor, " ".join(parts))
+                parts, is_heading = [], True
+                current = next(coming)
+                if current.level == 1:
+                    title, heading, anchor = current.text, "", ""
+                else:
+                    heading, anchor = current.text, current.anchor
+            elif token.type == "inline":
+                if not is_heading:
+                    parts.append(" ".join("".join(_list_texts(token)).split()))
+                is_heading = False
+            elif token.type in ("fence", "code_block"):
+                parts.append(" ".join(token.content.split()))
     yield Section(name, title, heading, anchor, " ".join(parts))
 
 

@@ -1,4 +1,4 @@
-"""Runs, measurements and series of all experiments as Arrow tables, by COPY, a part at a time.
+"""Runs, measurements and series of all experiments as tables, by COPY, a part at a time.
 
 Each part is one statement for runs between two keys: PostgreSQL keeps nothing while a reader is
 slow (decision 0134), and memory stays the same however many runs there are.
@@ -7,14 +7,13 @@ slow (decision 0134), and memory stays the same however many runs there are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any, BinaryIO
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.models import BooleanField, ExpressionWrapper, F, Max, Q, QuerySet
 
-from experiments.comparisons.arrow_tables import ArrowTable, make_schema
 from experiments.comparisons.joined_series import read_joined_series
 from experiments.comparisons.run_tables import (
     ABOUT_RUN,
@@ -25,11 +24,14 @@ from experiments.comparisons.run_tables import (
     UNIT,
     VALUE,
 )
-from experiments.comparisons.typed_tables import TypedColumn, TypedTable
+from experiments.comparisons.typed_tables import (
+    Batch,
+    CopiedTable,
+    Copy,
+    TypedColumn,
+    TypedTable,
+)
 from experiments.models import Measurement, Run, Series
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 RUNS_AT_ONCE = 25_000
 MEASURED_AT_ONCE = 10_000
@@ -78,7 +80,7 @@ def list_metrics(runs: QuerySet[Run], names: Sequence[str] = ()) -> list[Metric]
     return list(rows.order_by("metric", "unit").values_list("metric", "unit").distinct())
 
 
-def copy_runs(runs: QuerySet[Run], metrics: Sequence[Metric]) -> ArrowTable:
+def copy_runs(runs: QuerySet[Run], metrics: Sequence[Metric]) -> CopiedTable:
     """Return a row for each run with a column for each metric, in the order of the keys."""
     numbers = [TypedColumn(f"{name} ({unit})", "number", unit) for name, unit in metrics]
     columns = [*COLUMNS, *numbers]
@@ -106,7 +108,7 @@ def copy_runs(runs: QuerySet[Run], metrics: Sequence[Metric]) -> ArrowTable:
     return _copy(columns, list_parts())
 
 
-def copy_measurements(runs: QuerySet[Run]) -> ArrowTable:
+def copy_measurements(runs: QuerySet[Run]) -> CopiedTable:
     """Return a row for each measurement of each run."""
     about = (*ABOUT_RUN, EXPERIMENT, NODE)
     columns = (*about, METRIC, VALUE, UNIT, SOURCE)
@@ -123,17 +125,16 @@ def copy_measurements(runs: QuerySet[Run]) -> ArrowTable:
     return _copy(columns, list_parts())
 
 
-def copy_series(runs: QuerySet[Run]) -> ArrowTable:
+def copy_series(runs: QuerySet[Run]) -> TypedTable:
     """Return a row for each step of each series."""
     columns = (*ABOUT_RUN, NODE, METRIC, UNIT, STEP, VALUE)
-    schema = make_schema(TypedTable(columns, ()))
 
-    def list_batches() -> Iterator[pa.RecordBatch]:
+    def list_batches() -> Iterator[Batch]:
         for first, last in _list_ranges(runs, SERIES_OF_RUNS):
             rows = Series.objects.filter(run__in=runs.order_by(), run__gt=first, run__lte=last)
-            yield from read_joined_series(rows, schema)
+            yield from read_joined_series(rows)
 
-    return ArrowTable(schema, list_batches())
+    return TypedTable(columns, list_batches())
 
 
 def _list_ranges(runs: QuerySet[Run], at_once: int) -> Iterator[tuple[int, int]]:
@@ -167,43 +168,18 @@ def _name_columns(
 
 def _copy(
     columns: Sequence[TypedColumn], statements: Iterator[tuple[str, list[Any]]]
-) -> ArrowTable:
-    schema = make_schema(TypedTable(columns, ()))
-
-    def list_batches() -> Iterator[pa.RecordBatch]:
+) -> CopiedTable:
+    def list_parts() -> Iterator[Copy]:
         try:
             for sql, parameters in statements:
-                copied = BytesIO()
-                with connection.cursor() as cursor:
-                    asked = cursor.mogrify(sql, parameters).decode()
-                    cursor.copy_expert(f"COPY ({asked}) TO STDOUT (FORMAT csv)", copied)
-                if copied.tell():
-                    yield _read_batch(copied.getbuffer(), schema)
+                yield partial(_write_rows, sql, parameters)
         except EmptyResultSet:
             return
 
-    return ArrowTable(schema, list_batches())
+    return CopiedTable(columns, list_parts())
 
 
-def _read_batch(text: memoryview, schema: pa.Schema) -> pa.RecordBatch:
-    """Return what COPY wrote, with the key of the run before all columns, without that key."""
-    import pyarrow as pa
-    from pyarrow import csv
-
-    zoned = {field.name for field in schema if pa.types.is_timestamp(field.type)}
-    types = {field.name: pa.string() if field.name in zoned else field.type for field in schema}
-    table = csv.read_csv(
-        pa.BufferReader(pa.py_buffer(text)),
-        csv.ReadOptions(column_names=["row_key", *schema.names], use_threads=False),
-        csv.ParseOptions(newlines_in_values=True),
-        csv.ConvertOptions(
-            column_types=types,
-            include_columns=schema.names,
-            null_values=[""],
-            true_values=["t"],
-            false_values=["f"],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
-    return table.cast(schema).combine_chunks().to_batches()[0]
+def _write_rows(sql: str, parameters: Sequence[Any], file: BinaryIO) -> None:
+    with connection.cursor() as cursor:
+        asked = cursor.mogrify(sql, parameters).decode()
+        cursor.copy_expert(f"COPY ({asked}) TO STDOUT (FORMAT csv)", file)

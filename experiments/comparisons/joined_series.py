@@ -1,4 +1,4 @@
-"""Many short series in one batch of Arrow: what they have in common is repeated by Arrow alone.
+"""Many short series in one batch: what their steps have in common stands in it once.
 
 A batch for each series, as `run_tables.read_steps` yields them, costs as much for 20 steps as for
 20,000.
@@ -7,17 +7,15 @@ A batch for each series, as `run_tables.read_steps` yields them, costs as much f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db.models import F, Func, IntegerField, QuerySet
 
 from experiments.comparisons.run_tables import OF_RUN, ORDER_OF_SERIES, PLACE_OF_BLOCK
 from experiments.comparisons.series import BINARY
+from experiments.comparisons.typed_tables import Batch, Spread
 from experiments.models import Series
 from experiments.statistics.steps import read_array
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 STEPS_AT_ONCE = 100_000
 """Of all series that are read at once, unless one alone has more."""
@@ -25,10 +23,10 @@ SERIES_AT_ONCE = 5_000
 LENGTH = Func(F("values"), function="cardinality", output_field=IntegerField())
 
 
-def read_joined_series(rows: QuerySet[Series], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_joined_series(rows: QuerySet[Series]) -> Iterator[Batch]:
     """Yield batches with a row for each step of the series, in the order of the plan.
 
-    The columns of `schema` are those of `run_tables.make_series_table`. No batch is empty.
+    The columns are those of `run_tables.make_series_table`. No batch is empty.
     """
     sizes = list(rows.order_by(*ORDER_OF_SERIES).values_list("pk", LENGTH))
     fields = (*OF_RUN, "metric", "unit", "steps", BINARY)
@@ -36,8 +34,8 @@ def read_joined_series(rows: QuerySet[Series], schema: pa.Schema) -> Iterator[pa
         values = rows.filter(pk__in=keys).order_by()
         by_key = {key: row for key, *row in values.values_list("pk", *fields)}
         series = [by_key[key] for key in keys if key in by_key]  # others were deleted in between
-        batch = _join(series, schema) if series else ()
-        if len(batch):
+        batch = _join(series) if series else None
+        if batch and len(batch[-1]):
             yield batch
 
 
@@ -55,9 +53,8 @@ def _split(sizes: Sequence[tuple[int, int]]) -> Iterator[list[int]]:
         yield keys
 
 
-def _join(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
+def _join(rows: Sequence[Sequence[Any]]) -> Batch:
     import numpy as np
-    import pyarrow as pa
 
     *about, all_steps, arrays = (list(column) for column in zip(*rows, strict=True))
     about[PLACE_OF_BLOCK] = [block + 1 for block in about[PLACE_OF_BLOCK]]
@@ -71,10 +68,5 @@ def _join(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
         for steps, count in zip(all_steps, counts, strict=True)
     ]
     values = [values[:count] for values, count in zip(all_values, counts, strict=True)]
-    series = pa.array(np.repeat(np.arange(len(rows)), counts))
-    columns = [
-        pa.array(column, field.type).take(series)
-        for column, field in zip(about, schema, strict=False)
-    ]
-    columns += [pa.array(np.concatenate(places)), pa.array(np.concatenate(values))]
-    return pa.record_batch(columns, schema=schema)
+    shared = [Spread(column, counts) for column in about]
+    return [*shared, np.concatenate(places), np.concatenate(values)]

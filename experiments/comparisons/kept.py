@@ -72,7 +72,7 @@ def read_comparison(experiment: Experiment) -> ExperimentComparison:
     If it had to be computed, it is asked for that a worker keeps it.
     """
     inputs = identify_inputs([experiment])[experiment.pk]
-    row = KeptComparison.objects.filter(pk=experiment.pk).first()
+    row = KeptComparison.objects.filter(pk=experiment.pk).read_in_pieces().get(experiment.pk)
     return read_or_compute(experiment, row, inputs)
 
 
@@ -140,7 +140,7 @@ def _keep(pk: int) -> str:
     if experiment is None:
         return "gone"
     inputs = identify_inputs([experiment])[pk]
-    row = KeptComparison.objects.filter(pk=pk).first()
+    row = KeptComparison.objects.filter(pk=pk).read_in_pieces().get(pk)
     if row and _read_row(row, experiment, inputs):
         return "kept before"
     if row and _waits(row, inputs):

@@ -50,7 +50,7 @@ def read_latest(
     numbers until a worker has computed it. `inputs`: what it rests on, where that was read before.
     """
     inputs = inputs or identify_inputs([experiment])[experiment.pk]
-    row = KeptComparison.objects.filter(pk=experiment.pk).first()
+    row = KeptComparison.objects.filter(pk=experiment.pk).read_in_pieces().get(experiment.pk)
     return _read(experiment, row, inputs)
 
 
@@ -62,7 +62,7 @@ def read_all_latest(
     Those that are kept and not behind take two statements together.
     """
     all_inputs = identify_inputs(experiments)
-    rows = KeptComparison.objects.in_bulk(all_inputs.keys())
+    rows = KeptComparison.objects.filter(pk__in=all_inputs.keys()).read_in_pieces()
     return [_read(row, rows.get(row.pk), all_inputs[row.pk]) for row in experiments]
 
 
@@ -75,7 +75,7 @@ def read_all_kept(
     behind is asked for. Takes two statements together, and one for each that has exclusions.
     """
     all_inputs = identify_inputs(experiments)
-    rows = KeptComparison.objects.in_bulk(all_inputs.keys())
+    rows = KeptComparison.objects.filter(pk__in=all_inputs.keys()).read_in_pieces()
     return [_read_kept(row, rows.get(row.pk), all_inputs[row.pk]) for row in experiments]
 
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache
 from itertools import repeat
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 Kind = Literal["text", "whole", "number", "time", "flag"]
+Copy = Callable[[BinaryIO], None]
+"""Writes rows to a file, as PostgreSQL's COPY writes CSV."""
 Batch = Sequence[Sequence[Any]]
 """The values of some rows: one sequence for each column of the table."""
 ROWS_AT_ONCE = 2000
@@ -32,6 +34,24 @@ class Repeated(Sequence[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         return repeat(self.value, self.length)
+
+
+@dataclass(frozen=True)
+class Spread(Sequence[Any]):
+    """Values of which each stands so often, one after the other, as its count says."""
+
+    values: Sequence[Any]
+    counts: Sequence[int]
+
+    def __len__(self) -> int:
+        return sum(self.counts)
+
+    def __getitem__(self, place: Any) -> Any:
+        return list(self)[place]
+
+    def __iter__(self) -> Iterator[Any]:
+        for value, count in zip(self.values, self.counts, strict=True):
+            yield from repeat(value, count)
 
 
 @dataclass(frozen=True)
@@ -78,10 +98,23 @@ class TypedTable:
         )
 
 
+@dataclass(frozen=True)
+class CopiedTable:
+    """Columns, and parts of the rows that PostgreSQL writes as CSV when they are asked for.
+
+    Before the columns stands one more, the key of the run, which is not of the file.
+    """
+
+    columns: Sequence[TypedColumn]
+    parts: Iterable[Copy]
+
+
 def change_values(values: Sequence[Any], change: Callable[[Any], Any]) -> Sequence[Any]:
     """Return the values with each of them changed, a repeated one once."""
     if isinstance(values, Repeated):
         return Repeated(change(values.value), values.length)
+    if isinstance(values, Spread):
+        return Spread([change(value) for value in values.values], values.counts)
     return [change(value) for value in values]
 
 

@@ -11,7 +11,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from dashboard.comparisons.safe_files import make_file_name, make_safe_cell
+from dashboard.arrow.safe_cells import make_safe_cell
+from dashboard.comparisons.safe_files import make_file_name
 from experiments.models import Environment, Experiment, Run, Snapshot, Workload
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import PublishedTableFactory, SeriesFactory

@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from dashboard.arrow import arrow_files, writing_process
+from dashboard.arrow.arrow_files import Ending, write_file
 from dashboard.comparisons import export_limit
-from dashboard.comparisons.arrow_files import Ending, write_file
 from experiments.comparisons import copied_runs, joined_series
-from experiments.comparisons.arrow_tables import ArrowTable
 from experiments.comparisons.copied_runs import copy_series
 from experiments.comparisons.run_tables import read_steps
 from experiments.models import Experiment, Measurement, Run, Series
@@ -54,6 +54,7 @@ def recorded(results: Experiment, monkeypatch: pytest.MonkeyPatch) -> Experiment
     """An experiment with series, of which a part of a file has few runs."""
     for name in ("RUNS_AT_ONCE", "MEASURED_AT_ONCE", "SERIES_OF_RUNS"):
         monkeypatch.setattr(copied_runs, name, 3)
+    monkeypatch.setattr(writing_process, "ASKED_AFTER", 1)
     for number, run in enumerate(results.runs.order_by("pk")):
         SeriesFactory(run=run, metric="loss", unit="1", values=[number / 8, 0.1 + 0.2])
     return results
@@ -166,7 +167,9 @@ def test_no_file_cut_between_its_pieces_can_be_read(sizes: list[int], data: Any)
         pa.record_batch([["u"] * (size + 1), [0.5] * (size + 1)], schema=schema) for size in sizes
     ]
     for ending in ENDINGS:
-        pieces = list(write_file(ArrowTable(schema, iter(batches)), ending))
+        with pytest.MonkeyPatch.context() as changed:
+            changed.setattr(arrow_files, "ROWS_OF_A_PIECE", 3)
+            pieces = list(write_file(schema, iter(batches), ending))
         assert len(read(b"".join(pieces), ending)) == sum(sizes) + len(sizes)
         cut = b"".join(pieces[: data.draw(st.integers(0, len(pieces) - 1))])
         with pytest.raises((pa.ArrowInvalid, OSError, ValueError)):
@@ -222,11 +225,12 @@ def test_series_read_together_are_those_read_one_by_one(sizes: list[Any], at_onc
             row for batch in read_steps(rows) for row in zip(*map(list, batch), strict=True)
         ]
         table = copy_series(Run.objects.filter(job=job))
-        batches = [batch for batch in table.batches if len(batch)]
-        read = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+        batches = list(table.batches)
+        assert all(len(column) == len(batch[-1]) > 0 for batch in batches for column in batch)
+        read = [row for batch in batches for row in zip(*map(list, batch), strict=True)]
         assert read == expected
         longest = max(length for length, _ in sizes)
-        assert all(len(batch) <= max(at_once, longest) for batch in batches)
+        assert all(len(batch[-1]) <= max(at_once, longest) for batch in batches)
         transaction.set_rollback(True)
 
 

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 from dashboard.comparisons import table_files
 from dashboard.comparisons.export_limit import MOST_AT_ONCE, limit_exports
-from dashboard.comparisons.parquet_files import write_parquet
 from experiments.comparisons import rows_by_key, run_rows, run_tables, series
 from experiments.comparisons.typed_tables import Repeated, TypedColumn, TypedTable
 from experiments.models import Experiment, Run, Series
 from tests.dashboard.access.test_links import link_to, visitor
+from tests.dashboard.arrow.written_here import write_here
 from tests.factories import SeriesFactory
 
 LONG_FILES = ("series_csv", "measurements_csv", "runs_csv", "runs_json", "runs_parquet")
@@ -129,7 +129,7 @@ def test_repeated_values_are_written_like_any_others(
         for table in tables
     ]
     assert read[0] == read[1]
-    assert b"".join(write_parquet(tables[0])) == b"".join(write_parquet(tables[1]))
+    assert write_here(tables[0], "parquet") == write_here(tables[1], "parquet")
 
 
 def test_a_repeated_value_is_a_sequence() -> None:
@@ -154,6 +154,8 @@ def test_a_third_long_file_is_refused_until_one_has_ended(
     assert "Tare is already sending as many long files as it can" in refused.content.decode()
     comparison: Any = as_owner.get(reverse("comparison_csv", args=[recorded.pk]))
     assert comparison.status_code == 200  # a short file
+    by_arrow = as_owner.get(reverse("comparison_parquet", args=[recorded.pk]))
+    assert by_arrow.status_code == 503  # a process of its own, of which there are as many as files
     assert b"".join(sent[0].streaming_content)
     assert as_owner.get(reverse(name, args=[recorded.pk])).status_code == 200
     sent[1].close()

@@ -10,7 +10,7 @@ import io
 import json
 import math
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ from django.urls import reverse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dashboard.comparisons import parquet_files
-from dashboard.comparisons.parquet_files import write_parquet
+from dashboard.arrow import writing_process
+from dashboard.arrow.writing_process import write_table
 from experiments.comparisons import compare_experiment
 from experiments.comparisons.typed_tables import (
     Batch,
@@ -33,6 +33,7 @@ from experiments.comparisons.typed_tables import (
 )
 from experiments.models import Experiment, Measurement, Run
 from tests.dashboard.access.test_links import link_to, visitor
+from tests.dashboard.arrow.written_here import write_here
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import ExperimentFactory, PublishedTableFactory, SeriesFactory
 
@@ -286,6 +287,7 @@ def test_a_table_that_was_published_has_a_file(
     assert file.facts["tare.question"] == row.question
 
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NUMBERS = st.none() | st.floats() | st.integers(-(2**53), 2**53)
 TIMES = st.none() | st.datetimes(datetime(1970, 1, 2), datetime(2200, 1, 1), timezones=st.just(UTC))
 
@@ -302,7 +304,7 @@ def test_any_values_are_read_back_as_they_were(
         TypedColumn("time", "time"),
     ]
     named = [dict(zip(("text", "number", "flag", "time"), row, strict=True)) for row in rows]
-    content = b"".join(write_parquet(make_table(columns, named)))
+    content = write_here(make_table(columns, named), "parquet")
     file = ParquetFile(tmp_path_factory.getbasetemp() / "any.parquet", content)
     read = file.select('"text", "number", flag, epoch_us("time")')
     assert [str(row) for row in read] == [
@@ -311,7 +313,7 @@ def test_any_values_are_read_back_as_they_were(
                 text,
                 None if number is None else float(number),
                 flag,
-                None if time is None else round((time.timestamp()) * 1e6),
+                None if time is None else (time - EPOCH) // timedelta(microseconds=1),
             )
         )
         for text, number, flag, time in rows
@@ -324,14 +326,14 @@ def test_odd_values_break_no_file(tmp_path: Path) -> None:
         {"mixed": "two", "big": 2.5, "text": "\ud800"},
     ]
     columns = [*infer_columns(rows)[:1], TypedColumn("big", "number"), TypedColumn("text")]
-    file = ParquetFile(tmp_path / "odd", b"".join(write_parquet(make_table(columns, rows))))
+    file = ParquetFile(tmp_path / "odd", write_here(make_table(columns, rows), "parquet"))
     assert file.select("*") == [("1", math.inf, '{"a": [1]}'), ("two", 2.5, "?")]
 
 
 def test_a_long_table_is_never_held_as_a_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet_files, "ROWS_OF_A_PART", 20_000)
+    monkeypatch.setattr(writing_process, "ROWS_OF_A_PART", 20_000)
 
     def list_batches() -> Iterator[Batch]:
         for number in range(200):
@@ -339,7 +341,7 @@ def test_a_long_table_is_never_held_as_a_whole(
 
     columns = [TypedColumn("run"), TypedColumn("step", "whole"), TypedColumn("value", "number")]
     with (tmp_path / "sent").open("wb") as sent:
-        for piece in write_parquet(TypedTable(columns, list_batches())):
+        for piece in write_table(TypedTable(columns, list_batches()), "parquet"):
             sent.write(piece)
     file = ParquetFile(tmp_path / "copy", (tmp_path / "sent").read_bytes())
     assert file.select("count(*), sum(value)") == [(200_000, 100_000.0)]
@@ -347,7 +349,7 @@ def test_a_long_table_is_never_held_as_a_whole(
 
 
 def test_the_first_part_is_sent_before_the_second_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_files, "ROWS_OF_A_PART", 10)
+    monkeypatch.setattr(writing_process, "ROWS_OF_A_PART", 10)
     taken: list[int] = []
 
     def list_batches() -> Iterator[Batch]:
@@ -355,6 +357,9 @@ def test_the_first_part_is_sent_before_the_second_is_read(monkeypatch: pytest.Mo
             taken.append(number)
             yield [[number] * 5]
 
-    pieces = write_parquet(TypedTable([TypedColumn("number", "whole")], list_batches()))
+    monkeypatch.setattr(writing_process, "ASKED_AFTER", 1)
+    table = TypedTable([TypedColumn("number", "whole")], list_batches())
+    pieces = write_table(table, "parquet")
     assert next(pieces).startswith(b"PAR1")
     assert taken == [0, 1]
+    pieces.close()

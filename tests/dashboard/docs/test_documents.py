@@ -246,6 +246,20 @@ def test_pictures_are_sent_with_their_type() -> None:
         assert b"".join(answer.streaming_content)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_document_read_in_parts_is_the_same(name: str) -> None:
+    """What reads across a heading, such as an address below all text, would be lost."""
+    tokens, headings = documents.parse_document(name)
+    parts = list(documents.parse_parts(name))
+    assert tuple(heading for _, found in parts for heading in found) == headings
+    described = [(each.type, each.content, each.attrs, str(each.children)) for each in tokens]
+    assert [
+        (each.type, each.content, each.attrs, str(each.children))
+        for found, _ in parts
+        for each in found
+    ] == described
+
+
 def test_a_heading_that_stands_twice_has_two_anchors() -> None:
     taken: dict[str, int] = {}
     assert documents.make_anchor("A `b` (c), d!", taken) == "a-b-c-d"

@@ -41,6 +41,7 @@ from experiments.models import (
     Run,
     User,
     Workload,
+    kept_comparison,
 )
 from experiments.models.database_time import database_now
 from experiments.statistics import Verdict
@@ -426,6 +427,26 @@ def test_odd_numbers_of_verdicts_are_left_out(odd: Any) -> None:
     assert read_kept_verdicts([fresh(experiment)]) == {experiment.pk: {"SLOWER": 1}}
     KeptComparison.objects.update(verdicts=odd)
     assert read_kept_verdicts([fresh(experiment)]) == {}
+
+
+@pytest.mark.parametrize("size", [0, 1, 99, 100, 101, 1234])
+def test_contents_come_in_pieces_and_are_whole(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One without any is a row as well: it says that computing failed."""
+    monkeypatch.setattr(kept_comparison, "BYTES_OF_A_PIECE", 100)
+    contents = {
+        ExperimentFactory().pk: random.Random(size + number).randbytes(size * number)
+        for number in range(3)
+    }
+    for pk, content in contents.items():
+        KeptComparison.objects.create(
+            pk=pk, key="k", content=content, seconds=1, kept_at=database_now()
+        )
+    rows = KeptComparison.objects.filter(pk__in=contents)
+    with CaptureQueriesContext(connection) as asked:
+        found = rows.read_in_pieces()
+        assert {pk: row.content for pk, row in found.items()} == contents
+    assert len(asked) == 1
+    assert all(row.key == "k" for row in found.values())
 
 
 def test_reading_does_not_touch_the_search_for_garbage_of_all_threads(
