@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.db.models import Q, prefetch_related_objects
-from django.http import FileResponse, Http404, HttpResponse
+from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
@@ -109,7 +109,7 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
 
 @by_link
 @require_safe
-def run_figure(request: OpenRequest, uid: str, ending: Ending, name: str) -> HttpResponse:
+def run_figure(request: OpenRequest, uid: str, ending: Ending, name: str) -> HttpResponseBase:
     """Send a figure of a run that has ended."""
     row = _visible(request, uid)
 
