@@ -1,8 +1,8 @@
-"""Whether somebody may view one row that has been read; most rows say so themselves.
+"""Whether somebody may view one row that has been read, mostly without a query.
 
 The rules are those of the models, `visible_to`. They hold for lists, and PostgreSQL takes up to
-20 ms to plan the longest of them, which no page that asks every few seconds can spend. What is said
-here follows from them, and is never more than they say (tests/experiments/access/test_viewing.py).
+20 ms to plan the longest of them, which no page that asks every few seconds can spend. What the
+columns of a row show follows from them, and never more (tests/experiments/access/test_viewing.py).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ SHOWN_ALONE = (Experiment, Study, Image, DataSet)
 
 
 def may_view(user: User | AnonymousUser, row: models.Model) -> bool:
-    """Return whether `user` may view `row`; no query where the rows that were read say so."""
-    if shows_itself(user, row):
+    """Return whether `user` may view `row`; no query where its columns show it."""
+    if is_plainly_visible(user, row):
         return True
     rows: Any = type(row)._default_manager
     return bool(rows.visible_to(user).filter(pk=row.pk).exists())
@@ -43,9 +43,9 @@ def may_view(user: User | AnonymousUser, row: models.Model) -> bool:
 def list_shown(user: User | AnonymousUser, rows: Sequence[Row]) -> list[Row]:
     """Return those of `rows`, all of one model, that `user` may view, in their order.
 
-    One query for those that do not say so themselves.
+    One query for those whose columns do not show it.
     """
-    others = {row.pk for row in rows if not shows_itself(user, row)}
+    others = {row.pk for row in rows if not is_plainly_visible(user, row)}
     shown = set[int]()
     if others:
         model: Any = type(rows[0])._default_manager
@@ -54,10 +54,10 @@ def list_shown(user: User | AnonymousUser, rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row.pk in shown or row.pk not in others]
 
 
-def shows_itself(user: User | AnonymousUser, row: models.Model) -> bool:
-    """Return whether a row, with those that it names, is seen to be open to `user`; no query.
+def is_plainly_visible(user: User | AnonymousUser, row: models.Model) -> bool:
+    """Return whether the columns of a row, and of those that it names, open it to `user`; no query.
 
-    False is no answer: of groups, of links and of imported logs only the rule knows.
+    False says nothing: of groups, of links and of imported logs only the rule knows.
     """
     if not isinstance(user, User):
         return False
@@ -69,10 +69,10 @@ def shows_itself(user: User | AnonymousUser, row: models.Model) -> bool:
         return row.owner_id == user.pk if row.recorded else _is_open(user, row)
     if isinstance(row, Environment):
         is_original = row.copy_of_id is None
-        return is_original and _is_open(user, row) and shows_itself(user, row.cluster)
+        return is_original and _is_open(user, row) and is_plainly_visible(user, row.cluster)
     if isinstance(row, Operation):
         is_own = row.owner_id == user.pk
-        return is_own or (shows_itself(user, row.cluster) and _shows_its_subject(user, row))
+        return is_own or (is_plainly_visible(user, row.cluster) and _is_subject_visible(user, row))
     return False
 
 
@@ -80,16 +80,16 @@ def _is_open(user: User, row: Any) -> bool:
     return row.visibility in OPEN or row.owner_id == user.pk
 
 
-def _shows_its_subject(user: User, row: Operation) -> bool:
-    """Return whether what an operation works on is seen to be open to `user`."""
+def _is_subject_visible(user: User, row: Operation) -> bool:
+    """Return whether columns open what an operation works on to `user`."""
     if row.kind == Operation.Kind.CLEAN_UP:
         return True
     if row.data_copy is not None:
-        return shows_itself(user, row.data_copy.data_set)
+        return is_plainly_visible(user, row.data_copy.data_set)
     image = row.image_of()
-    has_open_image = image is not None and shows_itself(user, image)
+    has_open_image = image is not None and is_plainly_visible(user, image)
     if row.environment is None:
         return has_open_image
     images = (row.image_id, row.staged_image_id, row.image_import_id)
     names_no_image = all(key is None for key in images)
-    return (names_no_image or has_open_image) and shows_itself(user, row.environment)
+    return (names_no_image or has_open_image) and is_plainly_visible(user, row.environment)

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from dashboard.access.visitors import Visitor
 from experiments.access.permissions import filter_changeable, may_change
-from experiments.access.viewing import list_shown, may_view, shows_itself
+from experiments.access.viewing import is_plainly_visible, list_shown, may_view
 from experiments.models import Cluster, Credential, Operation, Role
 from experiments.models.visibility import Visibility
 from tests.factories import (
@@ -130,8 +130,8 @@ def test_a_row_says_of_itself_what_its_rule_says() -> None:
                 rule = type(row)._default_manager.visible_to(reader)
                 is_shown = rule.filter(pk=row.pk).exists()
                 assert may_view(reader, fresh) == is_shown, (row, reader)
-                assert is_shown or not shows_itself(reader, fresh), (row, reader)
-                answers.add((type(row), is_shown, shows_itself(reader, fresh)))
+                assert is_shown or not is_plainly_visible(reader, fresh), (row, reader)
+                answers.add((type(row), is_shown, is_plainly_visible(reader, fresh)))
     of_operations = {answer[1:] for answer in answers if answer[0] is Operation}
     assert of_operations == {(True, True), (True, False), (False, False)}, "all cases were met"
 
@@ -153,7 +153,7 @@ def test_a_link_opens_its_experiment_and_no_other() -> None:
     visitor = Visitor([shared.links.get().pk])
     assert may_view(visitor, shared)
     assert not may_view(visitor, other)
-    assert not shows_itself(visitor, shared), "links end: they are looked up each time"
+    assert not is_plainly_visible(visitor, shared), "links end: they are looked up each time"
     shared.links.update(withdrawn_at="2026-01-01T00:00Z")
     assert not may_view(visitor, shared)
 
