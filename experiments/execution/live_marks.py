@@ -23,6 +23,8 @@ WRITTEN_BY_EVERY_VISIT = (
     *("lease_token", "lease_until", "visitor", "wanted_at", "changed_at", "last_seen_at"),
     *("last_tick_at", "last_tick_seconds", "last_interval_seconds", "removal_checked_at"),
 )
+DJANGO_TABLES = {"experiment": "experiments_experiment", "cluster": "experiments_cluster"}
+"""For `fill_mark`: the names in statements that Django writes."""
 
 
 def write_cluster(table: str = "cluster") -> str:
@@ -52,8 +54,9 @@ def write_pauses(table: str = "cluster") -> str:
 def fill_mark(
     template: str, *, experiment: str = "experiment", cluster: str = "cluster", **rules: str
 ) -> str:
-    """Return a statement or an expression with the parts that it names: {cluster}, {events} and
-    {pauses}, of the tables with these names, and its `rules`.
+    """Return a statement or an expression with its parts filled in.
+
+    These are {cluster}, {events} and {pauses}, of the tables with these names, and its `rules`.
     """
     return template.format(
         cluster=write_cluster(cluster),

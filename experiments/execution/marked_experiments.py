@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import models
 
 from experiments.access.viewing import may_view
-from experiments.execution.live_marks import fill_mark
+from experiments.execution.live_marks import DJANGO_TABLES, fill_mark
 from experiments.execution.progress import Progress, measure_progress
 from experiments.models import Experiment
 from experiments.models.compiled_rows import KEY, CompiledRows, select_json, select_sql
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from experiments.models import User
 
-TABLES = {"experiment": "experiments_experiment", "cluster": "experiments_cluster"}
-"""The names that Django gives to what is read with a row."""
 VERSIONS_OF_EXPERIMENT = """
 md5(jsonb_build_array(
     (experiments_experiment.ctid, experiments_experiment.xmin)::text,
@@ -99,7 +97,7 @@ def _select_experiment(pk: int) -> models.QuerySet[Experiment]:
         .select_related(*RELATED)
         .defer(*NOT_IN_LIVE_PART)
         .annotate(
-            versions=select_sql(fill_mark(VERSIONS_OF_EXPERIMENT, **TABLES)),
+            versions=select_sql(fill_mark(VERSIONS_OF_EXPERIMENT, **DJANGO_TABLES)),
             run_counts=select_json(RUN_COUNTS),
             job_counts=select_json(JOB_COUNTS),
             finished_runs=select_sql(FINISHED_RUNS),

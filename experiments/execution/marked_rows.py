@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from django.db import models
 
 from experiments.access.viewing import may_view
-from experiments.execution.live_marks import fill_mark
+from experiments.execution.live_marks import DJANGO_TABLES, fill_mark
 from experiments.execution.live_readings import AFTER_PROBLEM, LEAST_INTERVAL
 from experiments.models import Operation, Run
 from experiments.models.compiled_rows import KEY, TEXT, CompiledRows, select_json, select_sql
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from experiments.models import User
 
-TABLES = {"experiment": "experiments_experiment", "cluster": "experiments_cluster"}
-"""The names that Django gives to what is read with a row."""
 MARK_OF_OPERATION = """
 md5(jsonb_build_array(
     (experiments_operation.ctid, experiments_operation.xmin)::text,
@@ -103,7 +101,7 @@ def _select_operation(pk: int) -> models.QuerySet[Operation]:
         Operation.objects.filter(pk=pk)
         .select_related(*related)
         .only(*own, *OF_OPERATION)
-        .annotate(mark=select_sql(fill_mark(MARK_OF_OPERATION, **TABLES)))
+        .annotate(mark=select_sql(fill_mark(MARK_OF_OPERATION, **DJANGO_TABLES)))
         .order_by()
     )
 
@@ -115,7 +113,7 @@ def _select_run(uid: str) -> models.QuerySet[Run]:
         .select_related(*related)
         .defer(*NOT_IN_LIVE_PART)
         .annotate(
-            mark=select_sql(fill_mark(MARK_OF_RUN, **TABLES)),
+            mark=select_sql(fill_mark(MARK_OF_RUN, **DJANGO_TABLES)),
             is_to_be_read=select_sql(IS_TO_BE_READ, LEAST_INTERVAL, AFTER_PROBLEM),
             numbered_environments=select_json(NUMBERED_ENVIRONMENTS),
             last_event_at=select_sql(LAST_EVENT_AT),
