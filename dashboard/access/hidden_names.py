@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from django.http import HttpRequest, HttpResponseBase, HttpResponseNotFound
@@ -51,6 +52,12 @@ def mark_as_hidden(response: Response) -> Response:
     """Let an answer pass from which its view has hidden all names: a picture, for example."""
     response.names_are_hidden = True  # type: ignore[attr-defined]
     return response
+
+
+def find_hiding(user: Any) -> Callable[[str], str]:
+    """Return what hides names in a text from this reader; `str` where none are to be hidden."""
+    anonymity = find_anonymity(user)
+    return anonymity.hide if anonymity else str
 
 
 def find_anonymity(user: Any) -> Anonymity | None:

@@ -14,7 +14,7 @@ from pydantic import Field
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
 from dashboard.api.tokens import READ
-from dashboard.arrow.arrow_files import Ending
+from dashboard.arrow.arrow_files import CONTENT_TYPES, Ending
 from dashboard.arrow.writing_process import write_table
 from dashboard.comparisons.export_limit import RETRY_SECONDS, send_within_limit
 from experiments.comparisons.copied_runs import (
@@ -30,17 +30,12 @@ from experiments.models.states import RunState
 router = Router(tags=["Exports"])
 MOST_METRICS = 100
 MOST_PROBLEMS = 20
-KINDS = {
-    "csv": "text/csv; charset=utf-8",
-    "parquet": "application/vnd.apache.parquet",
-    "arrow": "application/vnd.apache.arrow.stream",
-}
 What = Literal["runs", "measurements", "series"]
 PathWhat = Annotated[What, Path(description="What has a row each.")]
 PathEnding = Annotated[Ending, Path(description="The format.")]
 FILES: dict[str, Any] = {
     "description": "The file.",
-    "content": {kind: {"schema": {}} for kind in KINDS.values()},
+    "content": {kind: {"schema": {}} for kind in CONTENT_TYPES.values()},
 }
 Key = Annotated[int | None, Field(ge=1, lt=2**63, description="The number in its address.")]
 
@@ -121,7 +116,7 @@ def export(
 
     def make_response() -> StreamingHttpResponse:
         pieces = write_table(_make_table(request.user, runs, what, chosen.metrics), ending)
-        response = StreamingHttpResponse(pieces, content_type=KINDS[ending])
+        response = StreamingHttpResponse(pieces, content_type=CONTENT_TYPES[ending])
         name = content_disposition_header(True, f"tare-{what}.{ending}")
         response["Content-Disposition"] = name
         if ending != "csv":

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Ending = Literal["csv", "parquet", "arrow"]
+CONTENT_TYPES: dict[Ending, str] = {
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+    "arrow": "application/vnd.apache.arrow.stream",
+}
 HELD_BACK = 16
 """Bytes of an Arrow stream that wait for the next piece: a cut always falls inside a message."""
 LONGEST_PIECE = 1 << 20

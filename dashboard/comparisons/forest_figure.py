@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
-from dashboard.access.hidden_names import find_anonymity
+from dashboard.access.hidden_names import find_hiding
 from dashboard.comparisons.figures import Plot
 from dashboard.comparisons.metric_words import say_words
 from dashboard.drawings.forest import ComparedPair, Forest, describe_forest
@@ -25,6 +25,8 @@ WIDTHS = {180: "Two columns, 180 mm", 88: "One column, 88 mm"}
 TALL = 150
 """Millimetres: about a screen where a page is as wide as it gets."""
 THEMES = {"light": "", "grey": ", grey", "dark": ", dark"}
+PAGE_THEMES = (("light", "for-light"), ("dark", "for-dark"))
+"""For pages, with their classes: of the two pictures the one that is shown is fetched."""
 CAPTION = (
     "Symbols: ratio of geometric means. Thick and thin lines: {thick} and {thin} confidence "
     "intervals."
@@ -53,8 +55,7 @@ class PrintedForest:
     not_pooled: tuple[str, ...] = ()
     """Sentences on environments without a diamond: why a mean would not be honest."""
 
-    themes = (("light", "for-light"), ("dark", "for-dark"))
-    """For the page, with their classes: of the two pictures the one that is shown is fetched."""
+    themes = PAGE_THEMES
 
     @cached_property
     def pages(self) -> list[tuple[int, int, int]]:
@@ -205,8 +206,7 @@ def _list_node_ratios(group: Group, pair: Pair) -> tuple[float, ...]:
 
 def describe_for(comparison: Comparison, request: OpenRequest) -> Forest | None:
     """Return the forest plot as it is drawn for this reader, so that both have the same pages."""
-    anonymity = find_anonymity(request.user)
-    return describe_comparison(comparison, anonymity.hide if anonymity else str)
+    return describe_comparison(comparison, find_hiding(request.user))
 
 
 def count_pages(comparison: Comparison, request: OpenRequest) -> int:

@@ -1,4 +1,4 @@
-"""What answers a file of a list whose address is not understood: 400, with the page's sentences."""
+"""Refusals of files of lists whose address is not understood: 400, in the page's sentences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TYPES = ("text/plain", "text/html", CONTENT_TYPE, "application/json")
 
 
 def refuse_file(request: HttpRequest, sentences: Sequence[str]) -> HttpResponse:
-    """Return 400 with the sentences: a page for browsers, JSON for who accepts it, or text."""
+    """Return 400 with the sentences: a page for browsers, JSON where that is accepted, or text."""
     status = HTTPStatus.BAD_REQUEST
     accepted = request.get_preferred_type(TYPES)
     if accepted == "text/html":

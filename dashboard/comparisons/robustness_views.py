@@ -9,7 +9,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from dashboard.access.hidden_names import find_anonymity
+from dashboard.access.hidden_names import find_hiding
 from dashboard.access.rights import by_link, get_readable, get_readable_table
 from dashboard.charts import Figure, draw_quantiles
 from dashboard.comparisons.comparison_addresses import make_page_address
@@ -80,9 +80,8 @@ def _show_figure(
     request: OpenRequest, comparison: Comparison, items: list[Item]
 ) -> ShownFigure | None:
     """Return the printed figure of all pairs that have runs enough."""
-    anonymity = find_anonymity(request.user)
-    hide = anonymity.hide if anonymity else str
-    described = describe_companions([item.companions for item in items], comparison.marks, hide)
+    companions = [item.companions for item in items]
+    described = describe_companions(companions, comparison.marks, find_hiding(request.user))
     if described is None:
         return None
     return ShownFigure(described, make_figure_address(comparison, "robustness"))

@@ -8,9 +8,9 @@ from itertools import zip_longest
 from typing import Any
 from urllib.parse import urlencode
 
-from dashboard.access.hidden_names import find_anonymity
+from dashboard.access.hidden_names import find_hiding
 from dashboard.comparisons.comparison_addresses import make_page_address
-from dashboard.comparisons.forest_figure import PrintedForest
+from dashboard.comparisons.forest_figure import PAGE_THEMES
 from dashboard.comparisons.panel_base import Panel
 from dashboard.comparisons.printed_figures import (
     FIGURES,
@@ -35,7 +35,7 @@ class ShownFigure:
     """Of its files, with ENDING where that of the file stands."""
     query: dict[str, str] = field(default_factory=dict)
 
-    themes = PrintedForest.themes
+    themes = PAGE_THEMES
 
     @property
     def picture(self) -> str:
@@ -73,8 +73,7 @@ def show_figure(
     if not kind.is_offered(comparison):
         return None
     number = panel.read_configuration(comparison, request)
-    anonymity = find_anonymity(request.user)
-    hide = anonymity.hide if anonymity else str
+    hide = find_hiding(request.user)
     scaling = request.GET.get("scaling", "")
     described = panel.describe(comparison, content, hide)
     if described is None and not kind.is_of_content:
@@ -90,7 +89,11 @@ def show_figure(
 
 def make_figure_address(comparison: Comparison, name: str) -> str:
     """Return the address of a figure's files, with ENDING where that of the file stands."""
-    address = make_page_address(comparison, "figure_svg", "table_figure_svg", name)
+    return leave_ending_open(make_page_address(comparison, "figure_svg", "table_figure_svg", name))
+
+
+def leave_ending_open(address: str) -> str:
+    """Return the address of an SVG with ENDING in place of its ending."""
     return address.removesuffix("svg") + "ENDING"
 
 

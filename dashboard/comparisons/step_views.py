@@ -8,11 +8,11 @@ from django.urls import reverse
 from django.utils.text import slugify
 from django.views.decorators.http import require_safe
 
-from dashboard.access.hidden_names import find_anonymity
+from dashboard.access.hidden_names import find_hiding
 from dashboard.access.rights import by_link, get_readable
 from dashboard.comparisons.figures import describe_losses, describe_quantiles, draw_steps
 from dashboard.comparisons.printed_figures import describe_inside
-from dashboard.comparisons.shown_figures import ShownFigure
+from dashboard.comparisons.shown_figures import ShownFigure, leave_ending_open
 from dashboard.environment_symbols import assign_symbols
 from dashboard.typed_requests import OpenRequest, parse_whole_number
 from experiments.comparisons.series import Inside, read_series
@@ -60,11 +60,10 @@ def _show_figure(
     symbols: dict[str, int],
     number: int,
 ) -> ShownFigure | None:
-    """Return the printed figure of the steps; None where a link does not say of which number."""
+    """Return the printed figure of the steps; None without the number of their configuration."""
     if not number:
         return None
-    anonymity = find_anonymity(request.user)
-    described = describe_inside("", series, symbols, anonymity.hide if anonymity else str)
-    address = reverse("figure_svg", args=[experiment.pk, "steps"]).removesuffix("svg") + "ENDING"
+    described = describe_inside("", series, symbols, find_hiding(request.user))
+    address = leave_ending_open(reverse("figure_svg", args=[experiment.pk, "steps"]))
     query = {"configuration": str(number)}
     return ShownFigure(described, address, query) if described else None

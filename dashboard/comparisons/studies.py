@@ -346,8 +346,8 @@ def _list_unknown_names(
     sentences = []
     known = list(labels)
     if choice.label and known and choice.label not in known:
-        there = ", ".join(known)
-        sentences.append(f"No container is called “{_shorten(choice.label)}” here, but: {there}.")
+        others = ", ".join(known)
+        sentences.append(f"No container is called “{_shorten(choice.label)}” here, but: {others}.")
     for row in rows:
         name = choice.environments.get(row.key, "")
         if name and name not in row.labels:

@@ -10,6 +10,7 @@ from django.http import StreamingHttpResponse
 from django.utils.http import content_disposition_header
 
 from dashboard.access.hidden_names import find_anonymity, mark_as_hidden
+from dashboard.arrow.arrow_files import CONTENT_TYPES
 from dashboard.arrow.safe_cells import make_safe_cell
 from dashboard.arrow.writing_process import write_table
 from dashboard.comparisons.safe_files import Echo, make_file_name
@@ -18,7 +19,6 @@ from experiments.comparisons.typed_tables import Batch, Repeated, TypedTable, ch
 from experiments.models import Experiment, PublishedTable
 
 Ending = Literal["csv", "parquet"]
-KINDS = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 
 
 def send_table(
@@ -38,7 +38,7 @@ def send_table(
         table = table.change_texts(anonymity.hide)
     pieces: Iterator[Any]
     pieces = write_table(table, "parquet") if ending == "parquet" else _write_csv(table)
-    response = StreamingHttpResponse(pieces, content_type=KINDS[ending])
+    response = StreamingHttpResponse(pieces, content_type=CONTENT_TYPES[ending])
     # A slug respells names, so that they could not be hidden in it: "mullers" for "Müller's".
     name = (
         make_file_name(subject, what, f".{ending}", has_question=not anonymity)

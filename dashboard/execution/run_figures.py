@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from django.urls import reverse
 
-from dashboard.access.hidden_names import find_anonymity
+from dashboard.access.hidden_names import find_hiding
 from dashboard.comparisons.metric_words import say_words
 from dashboard.comparisons.printed_figures import RUN_FIGURES
-from dashboard.comparisons.shown_figures import ShownFigure
+from dashboard.comparisons.shown_figures import ShownFigure, leave_ending_open
 from dashboard.drawings.axes_figure import AxesFigure
 from dashboard.drawings.run_series import RunSeries, Track, describe_node, describe_run_series
-from dashboard.execution.node_samples import DRAWN, FULL
+from dashboard.execution.node_samples import DRAWN
 from dashboard.execution.run_facts import choose_fixed_warm_up, list_series
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons.accuracies import get_target
@@ -35,7 +35,7 @@ class RunFileName:
 def show_run_figure(run: Run, name: str, mark: int, request: OpenRequest) -> ShownFigure | None:
     """Return a figure of a run that has ended as its page shows it; None where there is none."""
     described = describe_run_figure(run, name, mark, request)
-    address = reverse(f"run_{name}_svg", args=[run.uid]).removesuffix("svg") + "ENDING"
+    address = leave_ending_open(reverse(f"run_{name}_svg", args=[run.uid]))
     return ShownFigure(described, address) if described else None
 
 
@@ -43,8 +43,7 @@ def describe_run_figure(run: Run, name: str, mark: int, request: OpenRequest) ->
     """Return a figure of a run that has ended; None where it has none of this name."""
     if not run.is_final:
         return None
-    anonymity = find_anonymity(request.user)
-    hide = anonymity.hide if anonymity else str
+    hide = find_hiding(request.user)
     title = f"{run.workload} in {run.environment}, run {run.uid[:8]}"
     if name == SERIES:
         return describe_run_series(title, _list_series(run), mark=mark, hide=hide)
@@ -84,7 +83,7 @@ def _describe_node(run: Run, title: str, hide: Callable[[str], str]) -> AxesFigu
             name[:1].upper() + name[1:],
             UNITS[name],
             [point[1] if isinstance(point, list) else point for point in track["points"]],
-            has_limit=UNITS[name] == "%" and FULL == 100,
+            has_limit=UNITS[name] == "%",
         )
         for name in DRAWN
         for track in row.content["tracks"]

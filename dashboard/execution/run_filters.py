@@ -21,8 +21,8 @@ def has_own_table(column: Column) -> bool:
     return column.kind in ("metric", "parameter")
 
 
-def relation_of(column: Column) -> tuple[str, str]:
-    """Return the relation from runs to the values of a column, and the field with its name."""
+def name_relation(column: Column) -> tuple[str, str]:
+    """Return the relation from runs to the values of a column, and its field of columns' names."""
     return ("measurements", "metric") if column.kind == "metric" else ("parameters", "name")
 
 

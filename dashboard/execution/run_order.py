@@ -18,7 +18,7 @@ from dashboard.execution.run_filters import (
     apply_conditions,
     compare_values,
     has_own_table,
-    relation_of,
+    name_relation,
     select_values,
 )
 from dashboard.lists import RowGone, list_keys_after, order_rows
@@ -153,7 +153,7 @@ class RunsInOrder:
 
         Conditions on the same column say where in the index to begin.
         """
-        relation, name = relation_of(self.sort)
+        relation, name = name_relation(self.sort)
         of_column = Q(**{f"{relation}__{name}": self.sort.name})
         others = [row for row in self.conditions if row not in self._limits]
         runs = apply_conditions(self.visible, others)
@@ -214,7 +214,7 @@ def read_rows(keys: Sequence[int], columns: Sequence[Column]) -> list[Row]:
     paths = {column.key: column.path for column in others if column.path}
     names = dict.fromkeys(("pk", *OF_EVERY_ROW, *paths.values()))
     selected = Run.objects.filter(pk__in=keys).order_by().values_list(*names, *computed.values())
-    found = {row[0]: dict(zip((*names, *computed), row, strict=True)) for row in selected}
+    rows_by_key = {row[0]: dict(zip((*names, *computed), row, strict=True)) for row in selected}
     metrics = {column.name: column.key for column in columns if column.kind == "metric"}
     measured: dict[int, dict[str, Value]] = {}
     if metrics:
@@ -228,5 +228,5 @@ def read_rows(keys: Sequence[int], columns: Sequence[Column]) -> list[Row]:
             measured.get(key, {}) | {name: row[place] for name, place in places},
         )
         for key in keys
-        if (row := found.get(key))  # unless it was deleted in between
+        if (row := rows_by_key.get(key))  # unless it was deleted in between
     ]
