@@ -1,4 +1,4 @@
-"""Memory that a process gives back to the system as soon as it needs it no longer."""
+"""Freed memory, given back to the system as soon as a process needs it no longer."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 """Names of glibc's malloc.h."""
 LARGE = 128 * 1024
 """Bytes: glibc's own thresholds, before it raises them."""
-WORTH_IT = 4 << 20
-"""Bytes that are free between blocks in use; glibc counts them also after they were given back."""
+LEAST_FREE = 4 << 20
+"""Bytes between blocks in use, from which on they are given back; glibc counts given ones, too."""
 SECONDS_BETWEEN = 10
 
 
@@ -61,7 +61,7 @@ class FreeMemory:
             return False
         self._due_at = now + SECONDS_BETWEEN
         library = _find_library()
-        if library is None or library.mallinfo2().fordblks < WORTH_IT:
+        if library is None or library.mallinfo2().fordblks < LEAST_FREE:
             return False
         return bool(library.malloc_trim(0))
 

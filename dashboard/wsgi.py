@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.signals import request_finished
 from django.core.wsgi import get_wsgi_application
 
-from dashboard.early_returns import free_memory, give_back_early
+from dashboard.freed_memory import free_memory, give_back_early
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 

@@ -253,7 +253,7 @@ ROOMS = {
         "typed_requests": "",
         "uploads": "",
         "late_addresses": "",
-        "early_returns": "",
+        "freed_memory": "",
         "arrow": "",
         "form_styles": "form_problems form_widgets",
         "lists": "typed_requests",
@@ -298,7 +298,7 @@ ROOMS = {
         "urls": "access catalogue clusters code_copies comparisons data_sets docs execution "
         "glossary_views health images imports late_addresses notifications overview_views planning "
         "presets provenance publishing recurring reproductions search software studies",
-        "wsgi": "early_returns",
+        "wsgi": "freed_memory",
     },
     "standalone": {
         "children": "",

@@ -123,8 +123,8 @@ def read_document(name: str) -> Document:
     parser = _make_parser()
     headings: list[Heading] = []
     html = ""
-    for tokens, found in parse_parts(name):
-        headings += found
+    for tokens, own_headings in parse_parts(name):
+        headings += own_headings
         _empty_corners(tokens)
         for token in tokens:
             token.children = list(_lead_links(token.children or [], name))

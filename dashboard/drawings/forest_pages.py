@@ -1,4 +1,4 @@
-"""Pages of a forest plot: the same ones in each width, and known before anything is drawn."""
+"""Pages of a forest plot, known before anything is drawn; each width has its own."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ BLOCK_PITCH, LEAST_BLOCKS, MOST_OF_BLOCKS = 1.25, 4.0, 16.0
 """Millimetres from one block to the next above a row that is alone, and of all of them."""
 AROUND_ROWS = {180: 14.0, 88: 28.5}
 """What usually stands above and below the rows, without notes, in each width."""
-
-
 MATRIX_ROW, MATRIX_BETWEEN = 3.4, 1.5
 LEAST_OF_ONE = 2
 """Configurations with one environment, from which on each takes a line on two columns."""

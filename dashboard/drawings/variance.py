@@ -69,21 +69,19 @@ def describe_variance(
 
 def _list_rows(spread: Spread, marks: Mapping[str, int]) -> list[_Row]:
     """Return what has a standard deviation above 0, in per cent, with its interval."""
-    rows = [("", INK, component) for component in spread.runs]
-    named = [
-        _make_row(component.name, mark, component.sd, component.sd_ci95)
-        for _, mark, component in rows
+    rows = [
+        _make_row(component.name, INK, component.sd, component.sd_ci95) for component in spread.runs
     ]
     if spread.steps:
-        named.append(_make_row("steps within runs", INK, spread.steps.sd, spread.steps.sd_ci95))
-    named += [
+        rows.append(_make_row("steps within runs", INK, spread.steps.sd, spread.steps.sd_ci95))
+    rows += [
         _make_row(
             f"ratio of {name}: {component.name}", marks[name], component.sd, component.sd_ci95
         )
         for name, components in spread.ratios
         for component in components
     ]
-    return [row for row in named if row is not None]
+    return [row for row in rows if row is not None]
 
 
 def _make_row(

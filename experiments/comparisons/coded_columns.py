@@ -70,6 +70,7 @@ class Floats:
             raise ValueError("These are no numbers.")
 
     def decode(self) -> list[float | None]:
+        """Return the column."""
         values: list[float | None] = _read_array("d", self.content).tolist()
         for place in self.missing:
             values[place] = None
@@ -89,7 +90,7 @@ class Texts:
         return self.length
 
     def check(self) -> None:
-        """Raise ValueError for lengths that are none."""
+        """Raise ValueError for a length or a width that is no count."""
         if not all(type(number) is int and number > 0 for number in (self.length, self.width)):
             raise ValueError("These are no texts.")
 
@@ -127,9 +128,9 @@ def code_column(values: list[Any]) -> list[Any] | Coded:
     different: dict[str, int] = {}  # by their spelling: 1 is not 1.0, and NaN is NaN
     codes = [different.setdefault(repr(value), len(different)) for value in values]
     if len(different) <= min(MOST_DIFFERENT, len(values) // FEWEST_EACH):
-        first = dict(zip(reversed(codes), reversed(values), strict=True))
+        by_code = dict(zip(codes, values, strict=True))  # in the order of the codes
         kind = "B" if len(different) <= 256 else "H"
-        return FewValues([first[code] for code in range(len(different))], _write_array(kind, codes))
+        return FewValues([*by_code.values()], _write_array(kind, codes))
     if all(value is None or type(value) is float for value in values):
         missing = [place for place, value in enumerate(values) if value is None]
         known = [0.0 if value is None else value for value in values]

@@ -79,7 +79,7 @@ PARTS_OF_RUNS = """
 SELECT experiment_id, 'runs', count(*), state::text
 FROM experiments_run WHERE experiment_id = ANY(%(pks)s) GROUP BY experiment_id, state
 """
-"""With the names above."""
+"""As `Part`, behind the key of the experiment; PARTS_OF_RUNS counts runs, which takes longest."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ MOST_BYTES = 2**28
 """What one text may unpack to; a comparison of 20,000 runs has some megabytes."""
 DIGEST_BYTES = 32
 
-
 CODED, AT, SIZE, OF = "coded", "at", "size", "of"
 """What stands in the JSON for a column: its kind, where its bytes are, and the rest of it."""
 FEW, FLOATS, TEXTS = "few values", "floats", "texts"

@@ -46,16 +46,16 @@ LONGEST_BACK_OFF = timedelta(minutes=5)
 """After failed visits the next one is as soon as that, however many have failed."""
 
 # UNION, not UNION ALL: a machine that was reached already is not gone on from, so circles end.
-WAY = """
-WITH RECURSIVE way(id, jump_host_id) AS (
+JUMP_HOSTS = """
+WITH RECURSIVE hop(id, jump_host_id) AS (
     SELECT id, jump_host_id FROM experiments_cluster WHERE id = %s
     UNION
     SELECT further.id, further.jump_host_id
-    FROM experiments_cluster further JOIN way ON further.id = way.jump_host_id
+    FROM experiments_cluster further JOIN hop ON further.id = hop.jump_host_id
 )
-SELECT id FROM way
+SELECT id FROM hop
 """
-"""The keys of a cluster and of all jump hosts before it."""
+"""The keys of a jump host and of all those before it."""
 MOST_POLL_SECONDS = 24 * 3600
 MOST_RETENTION_DAYS = 3650
 
@@ -249,8 +249,8 @@ class Cluster(SharedInside):
         """
         if self.jump_host_id is None:
             return [self]
-        way = Cluster.objects.filter(pk__in=RawSQL(WAY, [self.jump_host_id]))  # noqa: S611
-        rows = way.select_related("credential").in_bulk()
+        keys = RawSQL(JUMP_HOSTS, [self.jump_host_id])  # noqa: S611
+        rows = Cluster.objects.filter(pk__in=keys).select_related("credential").in_bulk()
         hops, passed = [self], {self.pk}
         key: int | None = self.jump_host_id
         while key is not None and key in rows and key not in passed:

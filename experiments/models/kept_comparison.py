@@ -13,8 +13,6 @@ from experiments.models.experiment import Experiment
 
 SLOW_SECONDS = 0.5
 """Where computing took longer, pages that follow an experiment show the last comparison."""
-
-
 BYTES_OF_A_PIECE = 128 * 1024
 """Of contents. A connection keeps up to four times the bytes of the longest row it ever read."""
 
@@ -23,7 +21,7 @@ class KeptComparisonQuerySet(models.QuerySet["KeptComparison"]):
     """Rows of kept comparisons."""
 
     def read_in_pieces(self) -> dict[int, KeptComparison]:
-        """Return the rows by their keys, whose contents come in pieces, by one statement.
+        """Return the rows by their keys, with contents that come in pieces, by one statement.
 
         Of 20,000 runs a content has 1.3 MB, and each thread of a web server a connection.
         """

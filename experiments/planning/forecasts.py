@@ -109,6 +109,7 @@ def forecast(
 
 
 def read_scale(text: str) -> Scale | None:
+    """Return the scale that a text writes; None where it writes none."""
     try:
         return Scale.parse(text)
     except ValueError:

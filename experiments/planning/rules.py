@@ -96,21 +96,15 @@ def _check_software(
     environments: Sequence[Environment],
 ) -> None:
     """Add which workloads nothing here starts, and which environments lack what they need."""
-    messages_by_field: dict[str, list[str]] = {
-        "workloads": [
-            f"{row} is only known from imported logs."
-            for row in workloads
-            if row.kind not in WORKLOADS
-        ]
-    }
     known = [row for row in workloads if row.kind in WORKLOADS]
-    messages_by_field["environments"] = [
+    for row in workloads:
+        if row.kind not in WORKLOADS:
+            messages["workloads"].append(f"{row} is only known from imported logs.")
+    for sentence in (
         *list_without_python(known, environments),
         *_list_unprepared(known, environments),
-    ]
-    for name, sentences in messages_by_field.items():
-        if sentences:
-            messages[name] += sentences
+    ):
+        messages["environments"].append(sentence)
 
 
 def _check_time_limits(

@@ -43,11 +43,11 @@ def follow_parameters(name: str, before: Mapping[str, Any], after: Mapping[str, 
 
 def _find(parameters: Mapping[str, Any], name: str, option: re.Pattern[str]) -> str:
     """Return the value of a parameter, or of the option of a command; "" if there is none."""
-    if value := parameters.get(name):
-        return str(value)
+    if parameter := parameters.get(name):
+        return str(parameter)
     words = [str(word) for word in parameters.get("argv") or []]
-    found = ""
+    value = ""
     for word, following in zip(words, [*words, ""][1:], strict=True):
         if match := option.fullmatch(word):
-            found = match[1] or following
-    return found if re.fullmatch(r"[\w.+-]{1,60}", found) else ""
+            value = match[1] or following
+    return value if re.fullmatch(r"[\w.+-]{1,60}", value) else ""

@@ -118,7 +118,7 @@ def has_trees(image: Image) -> bool:
 def list_trees(image: Image, clusters: Iterable[Cluster]) -> list[Twin]:
     """Return the image's own tree on each of these clusters, made or not.
 
-    None where it cannot be made anywhere: no copy is at hand.
+    None of them where it cannot be made anywhere: no copy is at hand.
     """
     if not has_trees(image):
         return []

@@ -83,9 +83,8 @@ def test_an_address_of_the_api_may_be_the_first_that_is_written() -> None:
     assert ask(f"{source}print(reverse('api:read_me'), reverse('overview'))") == "/api/v1/me /"
 
 
-FETCH = """
+WRITE_FILE = """
 import sys
-from django.test import Client
 import dashboard.wsgi
 from dashboard.arrow import writing_process
 from experiments.comparisons.typed_tables import TypedColumn, TypedTable
@@ -95,16 +94,17 @@ print(*sorted(sys.modules.keys() & {"pyarrow", "pandas", "numpy"}))
 
 
 def test_a_parquet_file_brings_no_library_into_it() -> None:
-    assert ask(FETCH) == ""
+    assert ask(WRITE_FILE) == ""
 
 
 GIVE_BACK = """
-from dashboard.early_returns import give_back_early
+import sys
+from dashboard.freed_memory import give_back_early
 
 def read_memory():
     return int(open("/proc/self/statm").read().split()[1]) * 4096
 
-if {early}:
+if sys.argv[1:]:
     assert give_back_early()
 before = read_memory()
 for _ in range(2):
@@ -119,11 +119,12 @@ print((read_memory() - before) // 2**20)
 
 
 def test_large_blocks_are_given_back_to_the_system() -> None:
-    assert int(ask(GIVE_BACK.replace("{early}", "True"))) <= 1
+    assert int(ask(GIVE_BACK, "early")) <= 1
+    assert int(ask(GIVE_BACK)) >= 10, "glibc alone keeps them"
 
 
 GIVE_BACK_FREE = """
-from dashboard.early_returns import free_memory, give_back_early
+from dashboard.freed_memory import free_memory, give_back_early
 
 def read_memory():
     return int(open("/proc/self/statm").read().split()[1]) * 4096 // 2**20

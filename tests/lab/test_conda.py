@@ -22,7 +22,7 @@ from tests.lab.bare_lab import lab, registered
 from tests.lab.building import cluster, finish
 from tests.lab.small_images import make_python2_image, make_sysbench_image
 
-__all__ = ["cluster", "lab", "registered"]  # a fixture
+__all__ = ["cluster", "lab", "registered"]  # fixtures
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db]
 

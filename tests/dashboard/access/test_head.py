@@ -133,11 +133,11 @@ def test_a_secret_that_is_shown_once_is_there_after_head(
     as_owner: Client, people: People, handler: WSGIHandler
 ) -> None:
     made = as_owner.post(reverse("webhook_new"), {"address": "https://example.org/", "topics": []})
-    if made.status_code == 200:
-        raise AssertionError(made.content.decode())
+    assert made.status_code == 302, made.content.decode()
     address = made["Location"]
     assert send_head(handler, as_owner, address).status_code == 200
     assert as_owner.get(address).status_code == 200
+    assert as_owner.get(address).status_code != 200, "GET has shown it"
 
 
 def test_no_piece_of_a_streamed_file_is_made(

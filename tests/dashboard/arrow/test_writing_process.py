@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import math
 import os
 import re
@@ -65,12 +64,12 @@ def make_long_table(count: int = 1000, rows: int = 1000) -> TypedTable:
 
 def find_programs() -> list[int]:
     """Return the processes that write files for this one; of one that has ended nothing is left."""
-    found = []
+    programs = []
     for task in Path(f"/proc/{os.getpid()}/task").iterdir():
         with suppress(OSError):  # other threads and processes of the tests end meanwhile
             pids = map(int, (task / "children").read_text().split())
-            found += [pid for pid in pids if _is_program(pid)]
-    return found
+            programs += [pid for pid in pids if _is_program(pid)]
+    return programs
 
 
 def _is_program(pid: int) -> bool:
@@ -109,8 +108,8 @@ def test_the_process_writes_what_the_same_code_writes_here(ending: Ending) -> No
 def test_a_table_without_rows_is_a_file_with_its_columns(ending: Ending) -> None:
     for table in (TypedTable(COLUMNS, [], {"question": "é"}), CopiedTable(COLUMNS, [])):
         content = b"".join(write_table(table, ending))
-        found = read(content, ending)
-        assert (found.column_names, len(found)) == (["run", "value"], 0)
+        file = read(content, ending)
+        assert (file.column_names, len(file)) == (["run", "value"], 0)
     empty = write_here(TypedTable(COLUMNS, [[[], []]]), ending)
     assert len(read(empty, ending)) == 0
 
@@ -271,7 +270,7 @@ def test_an_error_while_rows_are_read_ends_the_process() -> None:
     assert not find_programs()
 
 
-def test_it_is_told_no_secret(replace_program: Callable[[str], None]) -> None:
+def test_it_knows_no_secret() -> None:
     made = writing_process._make_environment()
     assert not set(made) & {"SECRET_KEY", "DATABASE_URL", "CREDENTIAL_KEYS", "REDIS_URL"}
     pieces = write_table(make_long_table(), "arrow")
@@ -328,4 +327,3 @@ def test_described_batches_are_json_that_the_program_reads() -> None:
     ]
     with pytest.raises(TypeError, match="complex cannot stand"):
         write_here(TypedTable(columns[:1], [[[3j]]]), "arrow")
-    assert json.loads("NaN") != json.loads("NaN")
