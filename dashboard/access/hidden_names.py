@@ -54,12 +54,6 @@ def mark_as_hidden(response: Response) -> Response:
     return response
 
 
-def find_hiding(user: Any) -> Callable[[str], str]:
-    """Return what hides names in a text from this reader; `str` where none are to be hidden."""
-    anonymity = find_anonymity(user)
-    return anonymity.hide if anonymity else str
-
-
 def find_anonymity(user: Any) -> Anonymity | None:
     """Return what is to be hidden from this reader; None where no link of theirs asks for it."""
     links = _list_links(user)
@@ -67,6 +61,12 @@ def find_anonymity(user: Any) -> Anonymity | None:
         return None
     experiments = [link.experiment for link in links if link.experiment]
     return build_anonymity(experiments, [link.table for link in links if link.table])
+
+
+def find_hiding(user: Any) -> Callable[[str], str]:
+    """Return the function that returns a text without the names that this reader may not see."""
+    anonymity = find_anonymity(user)
+    return anonymity.hide if anonymity else str
 
 
 def are_names_hidden(user: Any) -> bool:

@@ -60,8 +60,8 @@ def write_table(table: TypedTable | CopiedTable, ending: Ending) -> Iterator[byt
         try:
             yield from program.write(table, ending)
         except (EOFError, BrokenPipeError) as error:
-            errors = program.read_errors()
-            log.warning("Writing a file ended with %s: %s", program.wait(), errors)
+            said = program.read_errors()
+            log.warning("Writing a file ended with %s: %s", program.wait(), said)
             raise NotWritten(
                 "The program that writes the file ended before it was done."
             ) from error

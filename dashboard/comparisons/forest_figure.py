@@ -25,8 +25,6 @@ WIDTHS = {180: "Two columns, 180 mm", 88: "One column, 88 mm"}
 TALL = 150
 """Millimetres: about a screen where a page is as wide as it gets."""
 THEMES = {"light": "", "grey": ", grey", "dark": ", dark"}
-PAGE_THEMES = (("light", "for-light"), ("dark", "for-dark"))
-"""For pages, with their classes: of the two pictures the one that is shown is fetched."""
 CAPTION = (
     "Symbols: ratio of geometric means. Thick and thin lines: {thick} and {thin} confidence "
     "intervals."
@@ -55,7 +53,8 @@ class PrintedForest:
     not_pooled: tuple[str, ...] = ()
     """Sentences on environments without a diamond: why a mean would not be honest."""
 
-    themes = PAGE_THEMES
+    themes = (("light", "for-light"), ("dark", "for-dark"))
+    """For the page, with their classes: of the two pictures the one that is shown is fetched."""
 
     @cached_property
     def pages(self) -> list[tuple[int, int, int]]:

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from dashboard.access.hidden_names import find_hiding
 from dashboard.comparisons.comparison_addresses import make_page_address
-from dashboard.comparisons.forest_figure import PAGE_THEMES
+from dashboard.comparisons.forest_figure import PrintedForest
 from dashboard.comparisons.panel_base import Panel
 from dashboard.comparisons.printed_figures import (
     FIGURES,
@@ -35,7 +35,7 @@ class ShownFigure:
     """Of its files, with ENDING where that of the file stands."""
     query: dict[str, str] = field(default_factory=dict)
 
-    themes = PAGE_THEMES
+    themes = PrintedForest.themes
 
     @property
     def picture(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dashboard.comparisons.forest_figure import PAGE_THEMES
 from dashboard.comparisons.metric_words import say_words
 from dashboard.comparisons.studies import Studies, StudyRow
 from dashboard.drawings.forest import ComparedPair, Forest, describe_forest
@@ -28,7 +27,7 @@ class StudiesFigure:
     pages: list[tuple[int, int, int]]
     """The number of each page, and about how tall it is in two columns and in one."""
 
-    themes = PAGE_THEMES
+    themes = (("light", "for-light"), ("dark", "for-dark"))
 
     @property
     def caption(self) -> str:
