@@ -42,6 +42,7 @@ from dashboard.data_sets import data_set_views
 from dashboard.docs import client_views, doc_views
 from dashboard.execution import (
     by_hand_views,
+    experiment_action_views,
     experiment_list_views,
     experiment_views,
     label_views,
@@ -155,14 +156,16 @@ urlpatterns = [
     path("experiments/<int:pk>/delete/", draft_views.delete, name="experiment_delete"),
     path("experiments/<int:pk>/launch/", draft_views.launch, name="experiment_launch"),
     path("experiments/<int:pk>/clone/", draft_views.clone, name="experiment_clone"),
-    path("experiments/<int:pk>/cancel/", experiment_views.cancel, name="experiment_cancel"),
-    path("experiments/<int:pk>/pause/", experiment_views.pause, name="experiment_pause"),
-    path("experiments/<int:pk>/continue/", experiment_views.resume, name="experiment_continue"),
-    path("experiments/<int:pk>/pin/", experiment_views.pin, name="experiment_pin"),
+    path("experiments/<int:pk>/cancel/", experiment_action_views.cancel, name="experiment_cancel"),
+    path("experiments/<int:pk>/pause/", experiment_action_views.pause, name="experiment_pause"),
+    path(
+        "experiments/<int:pk>/continue/", experiment_action_views.resume, name="experiment_continue"
+    ),
+    path("experiments/<int:pk>/pin/", experiment_action_views.pin, name="experiment_pin"),
     path("experiments/<int:pk>/extend/", extension_views.extend, name="experiment_extend"),
     path("experiments/<int:pk>/jobs.tar.gz", by_hand_views.jobs, name="experiment_jobs"),
     path("experiments/<int:pk>/results/", by_hand_views.results, name="experiment_results"),
-    path("experiments/<int:pk>/stop/", experiment_views.stop, name="experiment_stop"),
+    path("experiments/<int:pk>/stop/", experiment_action_views.stop, name="experiment_stop"),
     path("experiments/<int:pk>/software/", parity_views.software, name="experiment_software"),
     path(
         "experiments/<int:pk>/software/inspect/",
@@ -310,12 +313,14 @@ urlpatterns = [
     path("compare/tables/<int:pk>/comparison.tex", export_views.table_tex, name="table_tex"),
     path("compare/tables/<int:pk>/table.csv", export_views.table_text, name="table_text"),
     path(
-        "experiments/<int:pk>/retry/", experiment_views.retry_unsent, name="experiment_retry_unsent"
+        "experiments/<int:pk>/retry/",
+        experiment_action_views.retry_unsent,
+        name="experiment_retry_unsent",
     ),
-    path("jobs/<slug:uid>/retry/", experiment_views.retry, name="job_retry"),
-    path("jobs/<slug:uid>/collect/", experiment_views.collect_again, name="job_collect"),
-    path("jobs/<slug:uid>/any-node/", experiment_views.allow_any_node, name="job_any_node"),
-    path("jobs/<slug:uid>/repair/", experiment_views.repair, name="job_repair"),
+    path("jobs/<slug:uid>/retry/", experiment_action_views.retry, name="job_retry"),
+    path("jobs/<slug:uid>/collect/", experiment_action_views.collect_again, name="job_collect"),
+    path("jobs/<slug:uid>/any-node/", experiment_action_views.allow_any_node, name="job_any_node"),
+    path("jobs/<slug:uid>/repair/", experiment_action_views.repair, name="job_repair"),
     path("runs/", run_list_views.runs, name="runs"),
     path("runs.csv", run_list_views.runs_file, name="runs_file"),
     path("runs.parquet", run_list_views.runs_parquet, name="runs_file_parquet"),
