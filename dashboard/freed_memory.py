@@ -46,7 +46,7 @@ def give_back_early() -> bool:
 
 
 class FreeMemory:
-    """What is free between blocks in use, given back now and then."""
+    """Gives back what is free between blocks in use, now and then."""
 
     def __init__(self) -> None:
         self._due_at = 0.0

@@ -1,4 +1,4 @@
-"""What stands against a request, as the JSON document of RFC 9457."""
+"""Problems of requests, as the JSON document of RFC 9457."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ HELD_BACK = 16
 LONGEST_PIECE = 1 << 20
 """Bytes of a piece of an Arrow stream: who forwards it holds one at a time."""
 ROWS_OF_A_PIECE = 2_500
-"""Of CSV."""
+"""Rows of a piece of CSV."""
 
 
 class Pieces(io.RawIOBase):

@@ -1,4 +1,4 @@
-"""What the web server and the program that writes files send each other: frames, each of one kind.
+"""Frames by which the web server and the program that writes files talk, each of one kind.
 
 The program reads until it is asked for an answer, and writes nothing before. So both never write at
 the same time, and neither waits for a pipe that nobody empties.
@@ -22,7 +22,7 @@ ASK = b"?"
 END_OF_TABLE = b"Z"
 """Asks for the rest of the file. A program that reads no such frame leaves the file unfinished."""
 PIECE, ANSWERED = b"P", b"."
-"""What answers consist of: pieces of the file, and the end of the answer."""
+"""Pieces of the file in an answer, and the end of the answer."""
 HEAD = struct.Struct("<cQ")
 
 

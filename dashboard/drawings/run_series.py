@@ -1,4 +1,4 @@
-"""What one run recorded step by step, and what its node did: a panel for each quantity."""
+"""Series of one run, and samples of its node: a panel for each quantity."""
 
 from __future__ import annotations
 

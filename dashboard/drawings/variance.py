@@ -26,7 +26,7 @@ from experiments.statistics.variance_components import Component
 ROW = 5.4
 """Millimetres of a source."""
 SMALLEST = 0.5
-"""Of the smallest standard deviation that is drawn: where the axis begins at the latest."""
+"""The axis begins at this part of the smallest standard deviation, or further left."""
 NOTE = "Standard deviations of logarithms with 95 % intervals; an arrow: the interval reaches 0."
 
 

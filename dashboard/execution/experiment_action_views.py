@@ -1,4 +1,4 @@
-"""What people do with an experiment or a job by the buttons of its page."""
+"""The buttons by which people change an experiment that was launched, or one of its jobs."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ SERIES, NODE = RUN_FIGURES
 
 
 class RunFileName:
-    """What the files of a run are named after."""
+    """The key and the question after which files of a run are named."""
 
     def __init__(self, run: Run) -> None:
         self.key = f"run-{run.uid}"

@@ -1,4 +1,4 @@
-"""What a run's page shows of its state, and its live part while the run has not ended.
+"""The state of a run for its page, and the live part of that page while the run has not ended.
 
 The live part is asked for every few seconds, so it reads no more than it shows.
 """

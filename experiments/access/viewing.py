@@ -1,4 +1,4 @@
-"""Whether somebody may view one row that has been read, mostly without a query.
+"""The right to view one row that has been read, found without a query in most cases.
 
 The rules are those of the models, `visible_to`. They hold for lists, and PostgreSQL takes up to
 20 ms to plan the longest of them, which no page that asks every few seconds can spend. What the

@@ -1,4 +1,4 @@
-"""What nobody goes on with: transfers that fell silent, and visits that nobody has begun."""
+"""Requests that nobody goes on with: transfers that fell silent, visits that nobody has begun."""
 
 from __future__ import annotations
 

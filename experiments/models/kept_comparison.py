@@ -14,7 +14,7 @@ from experiments.models.experiment import Experiment
 SLOW_SECONDS = 0.5
 """Where computing took longer, pages that follow an experiment show the last comparison."""
 BYTES_OF_A_PIECE = 128 * 1024
-"""Of contents. A connection keeps up to four times the bytes of the longest row it ever read."""
+"""A connection keeps up to four times the bytes of the longest row that it has ever read."""
 
 
 class KeptComparisonQuerySet(models.QuerySet["KeptComparison"]):

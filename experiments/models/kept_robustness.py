@@ -8,7 +8,7 @@ from experiments.models.experiment import Experiment
 
 
 class KeptRobustness(models.Model):
-    """What other tests say of the runs of a kept comparison, for the page *Robustness*.
+    """Results of other tests of the runs of a kept comparison, for the page *Robustness*.
 
     It may be deleted at any time: the page computes it anew then. In a table of its own, as other
     pages read the comparison without it.

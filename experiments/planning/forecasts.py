@@ -1,4 +1,4 @@
-"""What an experiment will use of its cluster at most: counted before anything is sent."""
+"""The most that an experiment will use of its cluster, counted before anything is sent."""
 
 from __future__ import annotations
 
