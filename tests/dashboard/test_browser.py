@@ -284,10 +284,12 @@ def test_charts_that_could_not_be_fetched_are_fetched_again_and_stop_no_print(
     assert complaints.lines == [], "paper has pictures: the library is not asked for"
     page.keyboard.press("Escape")  # the menu lies over what follows it
     expect(page.locator("#export")).not_to_have_attribute("open", "")
-    with page.expect_event("requestfailed"):
+    with (
+        page.expect_event("pageerror"),
+        page.expect_console_message(lambda message: "ERR_FAILED" in message.text),
+    ):
         page.get_by_text("Interactive chart").first.click()
     expect(page.locator("[data-chart] .main-svg")).to_have_count(0)
-    page.wait_for_timeout(200)
     complaints.lines.clear()  # of the browser itself, about the file
     page.unroute("**/plotly.min.js")
     page.get_by_text("Interactive chart").nth(1).click()

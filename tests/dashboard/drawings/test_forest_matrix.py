@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dashboard.drawings.elements import Drawing, Line, Polygon
+from dashboard.drawings.elements import Drawing, Element, Line, Polygon
 from dashboard.drawings.forest import Forest, change_names
 from dashboard.drawings.forest_figures import lay_out_forest
 from dashboard.drawings.forest_matrix import MatrixLayout
@@ -93,12 +94,17 @@ def test_every_comparison_has_its_ratio_a_sign_and_a_count_in_the_key() -> None:
 
 
 def test_themes_change_colours_alone() -> None:
-    shapes = [
-        [(type(element), getattr(element, "place", None)) for element in page.elements]
-        for theme in (LIGHT, DARK, GREY)
-        for page in lay_out(make_forest(), theme)
-    ]
+    forest = make_forest()
+    pages = [page for theme in (LIGHT, DARK, GREY) for page in lay_out(forest, theme)]
+    shapes = [[describe_shape(element) for element in page.elements] for page in pages]
     assert shapes[0] == shapes[1] == shapes[2]
+    assert pages[0].elements != pages[1].elements
+
+
+def describe_shape(element: Element) -> dict[str, Any]:
+    """Return all of an element but its colours."""
+    colours = ("colour", "fill", "edge")
+    return {name: value for name, value in asdict(element).items() if name not in colours}
 
 
 def test_a_missing_comparison_leaves_its_place_empty() -> None:
