@@ -97,7 +97,7 @@ class Check:
     def describe_plan(self) -> str:
         """Return the plan as a phrase: "20 runs, 10 blocks, 10 jobs, at most 3.5 GPU-hours".
 
-        Without GPUs it has node-hours instead, which a site of before does not say.
+        Without GPUs it has node-hours instead, where the site sends them.
         """
         names = ("runs", "blocks", "jobs")
         parts = [

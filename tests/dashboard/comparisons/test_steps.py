@@ -222,7 +222,7 @@ def test_series_of_any_name_and_unit_are_drawn(
         "step time (ms)": [1, 2, 3],
         "Loss (nat)": [1, 2, 3],
     }
-    assert "<h3>Images per second by step</h3>" in page
+    assert "<h3>Images per second, step by step</h3>" in page
 
 
 def test_of_very_many_series_those_that_are_not_drawn_are_named(
