@@ -280,7 +280,8 @@ def test_charts_that_could_not_be_fetched_are_fetched_again_and_stop_no_print(
     open_page(show_all_sections(f"/experiments/{results.pk}/comparison/"))
     page.locator("#export > summary").click()
     page.get_by_role("button", name="This page").click()
-    expect(page.locator("html")).to_have_attribute("data-printed", "1")
+    # Print waits for pictures, for a minute at most.
+    expect(page.locator("html")).to_have_attribute("data-printed", "1", timeout=70_000)
     assert complaints.lines == [], "paper has pictures: the library is not asked for"
     page.keyboard.press("Escape")  # the menu lies over what follows it
     expect(page.locator("#export")).not_to_have_attribute("open", "")
