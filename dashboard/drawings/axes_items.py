@@ -237,9 +237,7 @@ def _draw_band(band: Band, box: Box, theme: Theme) -> Iterator[Element]:
             stretch = []
             stretches.append(stretch)
             continue
-        bottom, top = (
-            min(max(box.find_y(value), box.top), box.bottom) for value in (low, high)
-        )
+        bottom, top = (min(max(box.find_y(value), box.top), box.bottom) for value in (low, high))
         if box.left - 1e-6 <= box.find_x(x) <= box.right + 1e-6:
             stretch.append((box.find_x(x), bottom, top))
     for places in stretches:

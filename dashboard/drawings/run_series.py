@@ -100,7 +100,8 @@ def describe_node(
 ) -> AxesFigure | None:
     """Describe a panel for each quantity of a node, a line for each GPU; None without samples.
 
-    `is_first_of` is how many nodes the run had: the first alone is sampled, and the caption says so.
+    `is_first_of` is how many nodes the run had: where the first alone is sampled, the caption says
+    so.
     """
     by_name: dict[str, list[Track]] = {}
     for track in tracks:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from dashboard.charts.style import log_range
 from dashboard.charts.thinning import spread_evenly
-from dashboard.drawings.step_traces import describe_traces
 from dashboard.drawings.axes_figure import (
     AxesFigure,
     Axis,
@@ -24,6 +23,7 @@ from dashboard.drawings.axes_figure import (
     make_linear_axis,
     take_axis,
 )
+from dashboard.drawings.step_traces import describe_traces
 from experiments.statistics import numbers
 from experiments.statistics.run_bands import RunBand, StepTrace
 from experiments.statistics.steps import Curve, Tail
@@ -36,7 +36,9 @@ TAILS = (
     "tested on them."
 )
 CURVES = "Thick lines: medians of the runs of an environment."
-BANDS = "Shaded: 10 to 90 % of the runs of an environment, step by step, where it has three or more."
+BANDS = (
+    "Shaded: 10 to 90 % of the runs of an environment, step by step, where it has three or more."
+)
 SINGLE = "Thin lines: runs."
 
 

@@ -35,9 +35,7 @@ def take(panel: Panel, kind: type) -> list[Path | Band | Area | Points]:
 
 def make_trace(name: str, level: float = 0.02, warm_up: int = 10) -> StepTrace:
     runs = [
-        TimedRun(
-            f"{name} {run}", [0.3] * 5 + [level + run / 1000] * 95, None, warm_up + (run == 4)
-        )
+        TimedRun(f"{name} {run}", [0.3] * 5 + [level + run / 1000] * 95, None, warm_up + (run == 4))
         for run in range(5)
     ]
     trace = trace_steps(name, runs)
