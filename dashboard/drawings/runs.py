@@ -165,7 +165,8 @@ def _describe_order(runs: Runs, marks: Mapping[str, int], most: int) -> list[Pan
         }
         across, down = zip(*places, strict=True) if places else ((), ())
         points.append(Points(marks[name], across, down, is_small=True))
-    below = Panel("", x, turn_down(name_axis(names)), tuple(points), LANE * len(names) + 1.6)
+    by_node = replace(turn_down(name_axis(names)), title="Node")
+    below = Panel("", x, by_node, tuple(points), LANE * len(names) + 1.6)
     return [replace(values, x=replace(x, title="")), below]
 
 

@@ -54,8 +54,8 @@ def describe_traces(
         above = [value for value in above if value > y.high]
         if above:
             notes.append(
-                f"{trace.band.environment}: {numbers.count(len(above), 'place')} above the axis, "
-                f"up to {max(above):.4g} {unit}."
+                f"{trace.band.environment}: {numbers.count(len(above), 'bin')} reach"
+                f"{'es' * (len(above) == 1)} above the axis, up to {max(above):.4g} {unit}."
             )
     return [_describe_trace(trace, marks, x, y, factor) for trace in shown], notes
 

@@ -36,9 +36,7 @@ TAILS = (
     "tested on them."
 )
 CURVES = "Thick lines: medians of the runs of an environment."
-BANDS = (
-    "Shaded: 10 to 90 % of the runs of an environment, step by step, where it has three or more."
-)
+BANDS = "Bands: 10 to 90 % of the runs of an environment at each step, from three runs on."
 SINGLE = "Thin lines: runs."
 
 

@@ -69,7 +69,7 @@ def test_the_warm_up_is_shaded_with_a_tick_for_the_end_in_each_run() -> None:
     assert (area.left, area.right) == (0.5, 10.5)
     assert ticks.x[::3] == (10.5,) * 4 + (11.5,)
     assert panel.y.high < 40, "in ms: the first steps took 300"
-    assert f"{NAMES[0]}: 1 place above the axis, up to 300 ms." in figure.notes
+    assert f"{NAMES[0]}: 1 bin reaches above the axis, up to 300 ms." in figure.notes
 
 
 def test_runs_in_a_band_are_no_lines_and_others_are() -> None:
