@@ -220,6 +220,10 @@ def test_eighteen_configurations_fit_on_two_screens(
     assert page.evaluate(REACHING_OUT) == []
     name = rows.first.locator("th > .anywhere")
     assert name.get_attribute("title") == name.text_content()
+    ends = page.locator(".verdict-matrix tbody th .end")
+    shown = "all => all.filter((one) => one.scrollWidth <= one.clientWidth + 1).length"
+    assert ends.evaluate_all(shown) == 18, "the scales tell the rows apart"
+    assert len(set(ends.all_text_contents())) == 18
     assert page.evaluate(WIDER) == []
 
 
