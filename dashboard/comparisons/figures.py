@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -290,6 +291,28 @@ def describe_quantiles(series: Inside) -> list[tuple[str, list[str]]]:
         )
         for tail in series.tails
     ]
+
+
+def describe_traces(series: Inside) -> list[tuple[str, int, list[list[str]]]]:
+    """Return the table behind the step times over the run: of each environment, a row for each bin.
+
+    A row has the steps, the median of the runs, and the ends of the band; one unit for all.
+    """
+    medians = [v for trace in series.traces for v in trace.band.median if math.isfinite(v)]
+    factor, unit = numbers.si([statistics.median(medians)] if medians else [], "s")
+    tables = []
+    for trace in series.traces:
+        band, size = trace.band, trace.steps_a_bin
+        rows = [
+            [
+                f"{place * size + 1:,}\N{EN DASH}{min((place + 1) * size, trace.last):,}",
+                *(f"{value * factor:.4g} {unit}" for value in values),
+            ]
+            for place, values in enumerate(zip(band.median, band.low, band.high, strict=True))
+            if all(map(math.isfinite, values))
+        ]
+        tables.append((band.environment, len(band.runs), rows))
+    return tables
 
 
 def draw_runs(comparison: Comparison, group: Group, index: int) -> Iterator[Plot]:

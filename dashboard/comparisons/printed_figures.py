@@ -236,12 +236,21 @@ def describe_inside(
     title: str, inside: Inside, marks: Mapping[str, int], hide: Hide
 ) -> AxesFigure | None:
     """Return the figure of the steps inside the runs of one configuration, which were read."""
-    losses = Series("Loss", "1", inside.losses.curves, inside.losses.medians, is_log=True)
+    read = inside.losses
+    losses = Series("Loss", "1", read.curves, read.medians, is_log=True, bands=read.bands)
     others = [
-        Series(say_words(other.metric), other.unit, other.drawn.curves, other.drawn.medians)
+        Series(
+            say_words(other.metric),
+            other.unit,
+            other.drawn.curves,
+            other.drawn.medians,
+            bands=other.drawn.bands,
+        )
         for other in inside.others
     ]
-    steps = Steps(title, inside.tails, [losses, *others], inside.accuracies, inside.target)
+    steps = Steps(
+        title, inside.tails, [losses, *others], inside.accuracies, inside.target, inside.traces
+    )
     return describe_steps(steps, marks=marks, hide=hide)
 
 

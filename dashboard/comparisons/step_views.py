@@ -10,7 +10,12 @@ from django.views.decorators.http import require_safe
 
 from dashboard.access.hidden_names import find_hiding
 from dashboard.access.rights import by_link, get_readable
-from dashboard.comparisons.figures import describe_losses, describe_quantiles, draw_steps
+from dashboard.comparisons.figures import (
+    describe_losses,
+    describe_quantiles,
+    describe_traces,
+    draw_steps,
+)
 from dashboard.comparisons.printed_figures import describe_inside
 from dashboard.comparisons.shown_figures import ShownFigure, leave_ending_open
 from dashboard.environment_symbols import assign_symbols
@@ -46,6 +51,7 @@ def steps(request: OpenRequest, pk: int) -> HttpResponse:
         "figure": _show_figure(request, experiment, series, symbols, number) if plots else None,
         "left_out": series.left_out,
         "quantiles": describe_quantiles(series),
+        "traces": describe_traces(series),
         "agreements": describe_losses(series, experiment.baseline.name),
         "trained": compare_all_trainings(experiment, list(symbols)).get((workload.pk, scale)),
     }

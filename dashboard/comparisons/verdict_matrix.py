@@ -111,6 +111,16 @@ class Row:
     problem: str
     cells: list[Cell]
 
+    @property
+    def name_start(self) -> str:
+        """Return the name up to what tells rows of one workload apart: its last part."""
+        return self.name.rpartition(", ")[0] or self.name
+
+    @property
+    def name_end(self) -> str:
+        """Return the rest of the name: ", 2x4"; "" where it has one part."""
+        return self.name.removeprefix(self.name_start)
+
 
 @dataclass(frozen=True)
 class VerdictMatrix:

@@ -79,6 +79,16 @@ class Area:
 
 
 @dataclass(frozen=True)
+class Band:
+    """What lies between two lines over x, in a pale shade; a gap where a coordinate is None."""
+
+    mark: int
+    x: tuple[float, ...]
+    low: tuple[float | None, ...]
+    high: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
 class Rule:
     """A line across the panel at a value of x or y, the other being None, with its name."""
 
@@ -101,7 +111,7 @@ class Note:
     """"paper" or "band": what covers the lines behind it; "" where there are none."""
 
 
-Item = Points | Path | Area | Rule | Note
+Item = Points | Path | Area | Band | Rule | Note
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from dashboard.drawings.axes_figure import (
     INK,
     MUTED,
     Area,
+    Band,
     Item,
     Note,
     Panel,
@@ -44,7 +45,7 @@ DASHES: tuple[tuple[float, ...], ...] = (
     (8.0, 1.4, 1.2, 1.4),
 )
 """Of the lines of environments, in points; in the order of `dashboard.charts.style.DASHES`."""
-PALE = 0.45
+PALE, BAND = 0.45, 0.22
 PADDING = 0.6
 EDGE, HATCH, HATCH_LINE = 0.35, 1.3, 0.45
 """Of phases: the edge in points; the hatching in millimetres from line to line, and in points."""
@@ -91,6 +92,8 @@ def draw_item(item: Item, box: Box, theme: Theme, type_: Typeface) -> Iterator[E
             yield from _draw_path(item, box, theme)
         case Area():
             yield from _draw_area(item, box, theme, type_)
+        case Band():
+            yield from _draw_band(item, box, theme)
         case Rule():
             yield from _draw_rule(item, box, theme, type_)
         case Note():
@@ -223,6 +226,26 @@ def draw_phase(
                 ends = (start, level - start), (end, level - end)
                 yield Line(*ends, HATCH_LINE, hatching, name="hatch")
             level += HATCH
+
+
+def _draw_band(band: Band, box: Box, theme: Theme) -> Iterator[Element]:
+    """Draw a shape for each stretch without a gap; it ends at the edges of the box."""
+    stretch: list[tuple[float, float, float]] = []
+    stretches = [stretch]
+    for x, low, high in zip(band.x, band.low, band.high, strict=True):
+        if low is None or high is None:
+            stretch = []
+            stretches.append(stretch)
+            continue
+        bottom, top = (min(max(box.find_y(value), box.top), box.bottom) for value in (low, high))
+        if box.left - 1e-6 <= box.find_x(x) <= box.right + 1e-6:
+            stretch.append((box.find_x(x), bottom, top))
+    for places in stretches:
+        if len(places) > 1:
+            above = tuple((x, top) for x, _, top in places)
+            below = tuple((x, bottom) for x, bottom, _ in reversed(places))
+            colour = find_colour(band.mark, theme)
+            yield Polygon((*above, *below), colour, name="band of runs", opacity=BAND)
 
 
 def _draw_rule(rule: Rule, box: Box, theme: Theme, type_: Typeface) -> Iterator[Element]:

@@ -10,6 +10,7 @@ from dashboard.drawings.axes_figure import (
     Area,
     AxesFigure,
     Axis,
+    Band,
     Key,
     Note,
     Panel,
@@ -19,7 +20,8 @@ from dashboard.drawings.axes_figure import (
 )
 
 KINDS: dict[str, Any] = {
-    kind.__name__: kind for kind in (Area, AxesFigure, Axis, Key, Note, Panel, Path, Points, Rule)
+    kind.__name__: kind
+    for kind in (Area, AxesFigure, Axis, Band, Key, Note, Panel, Path, Points, Rule)
 }
 KIND = "kind of thing"
 """The key under which the name of a class stands."""

@@ -53,6 +53,7 @@ class Polygon:
     edge: str = ""
     width: float = 0.0
     name: str = ""
+    opacity: float = 1.0
 
 
 @dataclass(frozen=True)

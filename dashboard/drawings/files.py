@@ -94,6 +94,7 @@ def make_figure(drawing: Drawing) -> Figure:
                         facecolor=element.fill or "none",
                         edgecolor=element.edge or "none",
                         linewidth=element.width,
+                        alpha=element.opacity if element.opacity < 1 else None,
                         zorder=layer,
                     )
                 )

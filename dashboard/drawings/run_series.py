@@ -32,6 +32,8 @@ MOST_POINTS, MOST_LEVELS = 1200, 400
 FAR = 3.0
 """Warm-up steps this many times above the slowest steady one are cut off and counted in words."""
 SHADED = "Shaded: the warm-up. Thin: steps; thick: medians of stretches of them."
+OF_ALL = "Of all that ran on the node; a line for each GPU. Shown, and never compared."
+OF_ONE = "Of the first of {nodes} nodes of the run: the others were not sampled."
 STEADY = "Dashed: the mean of the steady steps."
 
 
@@ -89,9 +91,18 @@ def describe_run_series(
 
 
 def describe_node(
-    title: str, tracks: Sequence[Track], seconds: float, *, hide: Callable[[str], str] = str
+    title: str,
+    tracks: Sequence[Track],
+    seconds: float,
+    *,
+    is_first_of: int = 1,
+    hide: Callable[[str], str] = str,
 ) -> AxesFigure | None:
-    """Describe a panel for each quantity of a node, a line for each GPU; None without samples."""
+    """Describe a panel for each quantity of a node, a line for each GPU; None without samples.
+
+    `is_first_of` is how many nodes the run had: where the first alone is sampled, the caption says
+    so.
+    """
     by_name: dict[str, list[Track]] = {}
     for track in tracks:
         if any(mean is not None for mean in track.means):
@@ -105,7 +116,7 @@ def describe_node(
             panels=tuple(
                 _describe_quantity(name, shown, seconds) for name, shown in by_name.items()
             ),
-            notes=("Of all that ran on the node; a line for each GPU. Shown, and never compared.",),
+            notes=(OF_ONE.format(nodes=is_first_of),) * (is_first_of > 1) + (OF_ALL,),
         ),
         hide,
     )

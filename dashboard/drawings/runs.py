@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from dashboard.charts.run_places import find_block, find_heights, find_time_scale, list_environments
@@ -33,6 +34,9 @@ ALL_POINTS = 3000
 """Of a figure: more of them would take longer to draw than a reader waits."""
 TICK_HEIGHT = 0.36
 """Of a row: half of the tick at the median."""
+LANE, MOST_LANES = 4.0, 16
+"""Millimetres of a node's lane; of more nodes those with the most runs have one of their own."""
+LANES = "Lanes: the nodes of each run."
 MEDIANS = "Each symbol is a run; ticks: medians. In brackets: runs."
 
 
@@ -110,25 +114,29 @@ def describe_run_order(
         return None
     share = find_share(len(shown))
     names = list_environments([s for runs in shown for s in runs.samples], marks)
+    panels = [panel for runs in shown for panel in _describe_order(runs, marks, share)]
+    has_lanes = len(panels) > len(shown)
     return finish(
         AxesFigure(
             title="Runs in the order in which they began",
             description=f"{count_runs(shown)} in {numbers.count(len(shown), 'configuration')}.",
-            panels=tuple(_describe_order(runs, marks, share) for runs in shown),
+            panels=tuple(panels),
             keys=tuple(Key("symbol", marks[name], name) for name in names),
-            notes=tuple(say_left_out(timed, share)),
+            notes=(*[LANES] * has_lanes, *say_left_out(timed, share)),
+            columns=1 if has_lanes else 2,  # so that lanes stand below their runs
         ),
         hide,
     )
 
 
-def _describe_order(runs: Runs, marks: Mapping[str, int], most: int) -> Panel:
+def _describe_order(runs: Runs, marks: Mapping[str, int], most: int) -> list[Panel]:
+    """Return the values by start and, where there are several nodes, a panel of their lanes."""
     samples = keep_positive(runs.samples)
     factor, unit = numbers.si([sample.value for sample in samples], runs.unit)
     starts = [sample.started for sample in samples if sample.started is not None]
     first, size, word, since = find_time_scale(starts)
     drawn = thin_samples(samples, most)
-    items = []
+    items: list[Item] = []
     for name in list_environments(samples, marks):
         mine = [s for s in drawn if s.environment == name and s.started is not None]
         items.append(
@@ -139,12 +147,43 @@ def _describe_order(runs: Runs, marks: Mapping[str, int], most: int) -> Panel:
                 is_small=len(drawn) > 150,
             )
         )
-    return Panel(
-        runs.title,
-        make_linear_axis(f"{word} since {since}", [(start - first) / size for start in starts]),
-        make_value_axis(runs.metric, unit, [sample.value * factor for sample in samples]),
-        tuple(items),
-    )
+    x = make_linear_axis(f"{word} since {since}", [(start - first) / size for start in starts])
+    y = make_value_axis(runs.metric, unit, [sample.value * factor for sample in samples])
+    values = Panel(runs.title, x, y, tuple(items))
+    lanes = _name_lanes(samples)
+    if len(set(lanes.values())) < 2:
+        return [values]
+    names = list(dict.fromkeys(lanes.values()))
+    rows = {node: float(names.index(lane)) for node, lane in lanes.items()}
+    points: list[Item] = []
+    for name in list_environments(samples, marks):
+        places = {
+            ((s.started - first) / size, rows[node]): None
+            for s in drawn
+            if s.environment == name and s.started is not None
+            for node in _list_nodes(s)
+        }
+        across, down = zip(*places, strict=True) if places else ((), ())
+        points.append(Points(marks[name], across, down, is_small=True))
+    by_node = replace(turn_down(name_axis(names)), title="Node")
+    below = Panel("", x, by_node, tuple(points), LANE * len(names) + 1.6)
+    return [replace(values, x=replace(x, title="")), below]
+
+
+def _list_nodes(sample: Sample) -> tuple[str, ...]:
+    return sample.nodes or (sample.node,)
+
+
+def _name_lanes(samples: Sequence[Sample]) -> dict[str, str]:
+    """Return each node with its lane: its name, or "other nodes" where there are very many."""
+    counts = Counter(node for sample in samples for node in _list_nodes(sample))
+    kept = counts
+    if len(counts) > MOST_LANES:
+        by_runs = sorted(counts, key=lambda node: (-counts[node], node))
+        kept = Counter({node: counts[node] for node in by_runs[: MOST_LANES - 1]})
+    rest = numbers.count(len(counts) - len(kept), "other node")
+    lanes = {node: node or "unknown node" for node in sorted(kept)}
+    return {**lanes, **{node: rest for node in counts if node not in kept}}
 
 
 def make_value_axis(metric: str, unit: str, values: Sequence[float]) -> Axis:

@@ -12,6 +12,7 @@ from dashboard.charts.thinning import spread_evenly
 from dashboard.drawings.axes_figure import (
     AxesFigure,
     Axis,
+    Band,
     Item,
     Key,
     Panel,
@@ -22,7 +23,9 @@ from dashboard.drawings.axes_figure import (
     make_linear_axis,
     take_axis,
 )
+from dashboard.drawings.step_traces import describe_traces
 from experiments.statistics import numbers
+from experiments.statistics.run_bands import RunBand, StepTrace
 from experiments.statistics.steps import Curve, Tail
 
 RUN, MEDIAN, TAIL = 0.4, 1.4, 1.2
@@ -32,7 +35,9 @@ TAILS = (
     "Step times: the share of all steps, pooled over runs, that took at least so long; nothing is "
     "tested on them."
 )
-CURVES = "Thin lines: runs; thick lines: medians of environments."
+CURVES = "Thick lines: medians of the runs of an environment."
+BANDS = "Bands: 10 to 90 % of the runs of an environment at each step, from three runs on."
+SINGLE = "Thin lines: runs."
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,14 @@ class Series:
     curves: Sequence[Curve]
     medians: Sequence[Curve]
     is_log: bool = False
+    bands: Sequence[RunBand] = ()
+    """Of environments whose runs are drawn together, not each by itself."""
+
+    @property
+    def single(self) -> list[Curve]:
+        """Return the curves of runs that are in no band."""
+        banded = {run for band in self.bands for run in band.runs}
+        return [curve for curve in self.curves if curve.run not in banded]
 
 
 @dataclass(frozen=True)
@@ -55,6 +68,7 @@ class Steps:
     series: Sequence[Series]
     accuracies: Sequence[Curve]
     target: float = 0.0
+    traces: Sequence[StepTrace] = ()
 
 
 def describe_steps(
@@ -66,10 +80,15 @@ def describe_steps(
     if steps.tails:
         panels.append(_describe_tails(steps.tails, marks))
         notes.append(TAILS)
+    traced, sentences = describe_traces(steps.traces, marks)
+    panels += traced
+    notes += sentences
     drawn = [series for series in steps.series if _list_values(series.curves)]
     panels += [_describe_series(series, marks) for series in drawn]
     if drawn:
         notes.append(CURVES)
+        notes += [BANDS] * any(series.bands for series in drawn)
+        notes += [SINGLE] * any(series.single for series in drawn)
     if _list_values(steps.accuracies):
         panels.append(_describe_accuracies(steps, marks))
     if not panels:
@@ -78,7 +97,7 @@ def describe_steps(
     missing = sum(not math.isfinite(value) for curve in curves for value in curve.y)
     if missing:
         notes.append(f"{numbers.count(missing, 'value')} not a number: gaps in the lines.")
-    if any(len({c.run for c in series.curves}) > MOST_LINES for series in drawn):
+    if any(len({c.run for c in series.single}) > MOST_LINES for series in drawn):
         notes.append(f"Of all runs {MOST_LINES} are drawn; medians are of all.")
     names = {curve.environment for curve in curves} | {tail.environment for tail in steps.tails}
     ordered = sorted(names, key=lambda name: marks[name])
@@ -130,31 +149,43 @@ def _describe_tails(tails: Sequence[Tail], marks: Mapping[str, int]) -> Panel:
 
 
 def _describe_series(series: Series, marks: Mapping[str, int]) -> Panel:
-    values = _list_values(series.curves)
+    values = _list_values([*series.single, *series.medians])
+    for band in series.bands:
+        values += [value for value in (*band.low, *band.high) if math.isfinite(value)]
+    values = values or _list_values(series.curves)
     factor, unit = numbers.si([statistics.median(values)], series.unit)
     scaled = [value * factor for value in values]
     is_log = series.is_log and min(scaled) > 0
     title = series.title + (f" ({unit})" if unit not in ("", "1") else "")
-    lines = [(curve, RUN, True) for curve in spread_evenly(series.curves, MOST_LINES)]
+    items: list[Item] = [
+        Band(
+            marks[band.environment],
+            tuple(band.x),
+            tuple(_scale(value, factor) for value in band.low),
+            tuple(_scale(value, factor) for value in band.high),
+        )
+        for band in series.bands
+    ]
+    lines = [(curve, RUN, True) for curve in spread_evenly(series.single, MOST_LINES)]
     lines += [(curve, MEDIAN, False) for curve in series.medians]
-    steps = [x for curve in series.curves for x in curve.x]
+    items += [
+        Path(
+            marks[curve.environment],
+            tuple(curve.x),
+            tuple(_scale(value, factor) for value in curve.y),
+            width,
+            is_dashed=not is_pale,
+            is_pale=is_pale,
+        )
+        for curve, width, is_pale in lines
+    ]
     return Panel(
         "",
-        make_linear_axis("Step", steps),
+        make_linear_axis("Step", [x for curve in series.curves for x in curve.x]),
         take_axis(f"{title}, log", log_range(min(scaled), max(scaled)))
         if is_log
         else make_linear_axis(title, scaled),
-        tuple(
-            Path(
-                marks[curve.environment],
-                tuple(curve.x),
-                tuple(_scale(value, factor) for value in curve.y),
-                width,
-                is_dashed=not is_pale,
-                is_pale=is_pale,
-            )
-            for curve, width, is_pale in lines
-        ),
+        tuple(items),
     )
 
 

@@ -18,6 +18,7 @@ from dashboard.typed_requests import OpenRequest
 from experiments.comparisons.accuracies import get_target
 from experiments.comparisons.series import ACCURACY
 from experiments.comparisons.step_summaries import read_steady_state
+from experiments.design import Scale
 from experiments.models import NodeSamples, Run
 from runners.node_samples import UNITS
 
@@ -89,4 +90,5 @@ def _describe_node(run: Run, title: str, hide: Callable[[str], str]) -> AxesFigu
         for track in row.content["tracks"]
         if track["name"] == name
     ]
-    return describe_node(title, tracks, row.content["seconds"], hide=hide)
+    nodes = Scale.parse(run.scale).nodes
+    return describe_node(title, tracks, row.content["seconds"], is_first_of=nodes, hide=hide)

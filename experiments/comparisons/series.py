@@ -13,6 +13,7 @@ from django.db.models import BinaryField, Case, F, Func, Q, QuerySet, Value, Whe
 from experiments.comparisons.accuracies import get_target
 from experiments.comparisons.rows_by_key import iterate_values
 from experiments.models import Experiment, Run, Series, Workload
+from experiments.statistics.run_bands import StepTrace, TimedRun, trace_steps
 from experiments.statistics.steps import (
     Curve,
     Losses,
@@ -64,6 +65,8 @@ class Inside:
     """Metrics of further series that are not drawn because there are too many."""
     further_shares: Mapping[str, list[Curve]] = field(default_factory=dict)
     """By metric, as `accuracies`: what else the evaluations measured."""
+    traces: list[StepTrace] = field(default_factory=list)
+    """The step times of each environment that has three runs or more."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +114,10 @@ def read_series(experiment: Experiment, workload: Workload, scale: str) -> Insid
     ]
     has_times = any(series.metric == ACCURACY_TIME for series in recorded)
     curves = _read_evaluations(rows, evaluated) if has_times else {}
+    pooled = list(_pool_steps(experiment, rows, keys[STEP_TIME, "s"]))
     return Inside(
-        tails=list(_pool_tails(experiment, rows, keys[STEP_TIME, "s"])),
+        tails=[tail for tail, _ in pooled if tail],
+        traces=[trace for _, trace in pooled if trace],
         losses=_read_losses(experiment, rows, keys[LOSS, "1"], sizes[LOSS, "1"][1])
         if (LOSS, "1") in sizes
         else Losses(),
@@ -145,10 +150,10 @@ def _list_recorded(experiment: Experiment, rows: QuerySet[Series]) -> list[Recor
     ]
 
 
-def _pool_tails(
+def _pool_steps(
     experiment: Experiment, rows: QuerySet[Series], keys: Sequence[int]
-) -> Iterator[Tail]:
-    """Pool the steps after each run's start-up, environment by environment.
+) -> Iterator[tuple[Tail | None, StepTrace | None]]:
+    """Yield each environment's steps, pooled after each run's start-up, and over the whole run.
 
     The start-up is the detected warm-up where the experiment uses that, else the fixed warm-up:
     the one that the program reported, as on the run's page, else the requested one.
@@ -156,26 +161,25 @@ def _pool_tails(
     uses_detected_warm_up = experiment.warm_up == Experiment.WarmUp.FOUND
     fields = (
         "run__environment__name",
+        "run__uid",
         BINARY,
+        "steps",
         "burn_in",
         f"{PARAMETERS}__burn_in",
         "warm_up",
     )
     steps = iterate_values(rows, keys, fields, CHUNK)
     for name, runs in groupby(steps, key=itemgetter(0)):
-        environment_tail = pool_steps(
-            name,
-            (
-                read_array(array)[
-                    warm_up
-                    if uses_detected_warm_up and warm_up is not None
-                    else int((requested if reported is None else reported) or 0) :
-                ]
-                for _, array, reported, requested, warm_up in runs
-            ),
+        cuts, timed = [], []
+        for _, uid, array, ends, reported, requested, warm_up in runs:
+            detected = warm_up if uses_detected_warm_up else None
+            fixed = requested if reported is None else reported
+            cuts.append(int((fixed if detected is None else detected) or 0))
+            timed.append(TimedRun(uid, read_array(array), ends, cuts[-1]))
+        yield (
+            pool_steps(name, (run.values[cut:] for run, cut in zip(timed, cuts, strict=True))),
+            trace_steps(name, timed),
         )
-        if environment_tail:
-            yield environment_tail
 
 
 def _read_losses(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from experiments.statistics import numbers
+from experiments.statistics.run_bands import RunBand, make_band
 
 MOST_RANKS = 240
 """Points of a tail: evenly spread on the log axis of shares, the longest steps all among them."""
@@ -127,6 +128,8 @@ class Losses:
     """The baseline's first: its own runs against one of them. Empty without known seeds."""
     drawn_steps: int = 0
     steps: int = 0
+    bands: list[RunBand] = field(default_factory=list)
+    """Of environments with three runs or more of the same steps."""
 
 
 def compare_losses(
@@ -147,6 +150,7 @@ def compare_losses(
     references: dict[Any, Any] = {}
     agreement_by_name: dict[str, Agreement] = {}
     curves_by_environment: dict[str, list[Any]] = {}
+    runs_by_environment: dict[str, list[str]] = {}
     curves = []
     first: Any = None
     for row in rows:
@@ -169,19 +173,22 @@ def compare_losses(
             padded = np.full(len(drawn), np.nan)
             padded[: len(drawn_of_run)] = values[drawn_of_run]
             curves_by_environment.setdefault(row.environment, []).append(padded)
-    medians = []
+            runs_by_environment.setdefault(row.environment, []).append(row.run)
+    medians, bands = [], []
     for name in sorted(curves_by_environment, key=list(environments).index):
         table = np.array(curves_by_environment[name])
         has_value = ~np.isnan(table).all(axis=0)
         middle = np.nanmedian(table[:, has_value], axis=0)
         x = first[drawn[has_value]].tolist()
         medians.append(Curve(name, x, [_rounded(value) for value in middle]))
+        band = make_band(name, runs_by_environment[name], x, table[:, has_value])
+        bands += [band] if band else []
     agreements = (
         [agreement_by_name[name] for name in environments if name in agreement_by_name]
         if references
         else []
     )
-    return Losses(curves, medians, agreements, len(drawn), steps)
+    return Losses(curves, medians, agreements, len(drawn), steps, bands)
 
 
 def describe_agreements(agreements: Sequence[Agreement], *, baseline: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,21 +108,33 @@ def site(people: People) -> Site:
     )
 
 
-def measured(site: Site, owner: User, *, blocks: int = 5, **kwargs: Any) -> Experiment:
-    """Return an experiment whose blocks have all ended: the container costs about 10 %."""
+def measured(
+    site: Site,
+    owner: User,
+    *,
+    blocks: int = 5,
+    others: Sequence[Environment] = (),
+    **kwargs: Any,
+) -> Experiment:
+    """Return an experiment whose blocks have all ended: the container costs about 10 %.
+
+    `others` are further environments, which cost 1 % each more than the one before.
+    """
     experiment: Experiment = LaunchedFactory(
         owner=owner,
         cluster=site.cluster,
         partition=site.partition,
         baseline=site.bare,
         workloads=[site.workload],
-        environments=[site.bare, site.container],
+        environments=[site.bare, site.container, *others],
         **kwargs,
     )
     for scale in experiment.scales:
         for repeat in range(1, blocks + 1):
             drift = 1 + repeat / 1000
             values = {site.bare: 0.020 * drift, site.container: 0.022 * drift + repeat * 1e-6}
+            for number, other in enumerate(others, start=1):
+                values[other] = 0.020 * drift * (1 + number / 100) + number * repeat * 1e-5
             block(experiment, repeat, values, scale=scale)
     return experiment
 

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
+from experiments.models import Experiment, User
 from tests.dashboard.conftest import Open, People, Site, measured
 from tests.factories import ContainerFactory
 
@@ -174,19 +175,68 @@ def test_a_page_has_three_sizes_of_type(
         assert set(page.evaluate(SIZES)) <= {"13px", "15px", "24px"}, address
 
 
-def test_eighteen_configurations_fit_on_two_screens(
-    page: Page, open_page: Open, site: Site, people: People
-) -> None:
+# Texts of verdicts that end in an ellipsis, and parts of cells that reach out of them.
+CUT_OFF = """() => [...document.querySelectorAll('.verdict-matrix *')].filter((one) =>
+  one.checkVisibility() && one.scrollWidth > one.clientWidth + 1 && one.clientWidth
+  && getComputedStyle(one).overflowX === 'hidden').map((one) => one.textContent.trim())"""
+REACHING_OUT = """() => [...document.querySelectorAll('.verdict-matrix :is(th, td) *')]
+  .filter((one) => {
+    if (!one.checkVisibility() || one.closest('svg svg, details:not([open]) > p')) return false;
+    const [part, cell] = [one, one.closest('th, td')].map((each) => each.getBoundingClientRect());
+    const isHidden = one.parentElement.closest('.anywhere, summary');
+    return !isHidden && (part.right > cell.right + 1 || part.bottom > cell.bottom + 1);
+  }).map((one) => `${one.className.baseVal ?? one.className}: ${one.textContent.trim()}`)"""
+
+
+def measured_at_eighteen_scales(site: Site, owner: User, environments: int) -> Experiment:
+    """Return an experiment with so many environments beside the baseline, all with long names."""
+    names = ("Podman rootless of 2026", "udocker P1", "Charliecloud 0.41")
+    others = [
+        ContainerFactory(name=name, cluster=site.cluster) for name in names[: environments - 1]
+    ]
+    site.workload.name = "ResNet-50, mixed precision, batch 256 per GPU, channels last"
+    site.workload.save()
     scales = [f"{nodes}x{gpus}" for nodes in (1, 2, 4) for gpus in range(1, 7)]
-    made = measured(site, people.owner, blocks=2, scales=scales)
+    return measured(site, owner, blocks=2, scales=scales, others=others)
+
+
+@pytest.mark.parametrize("environments", [1, 3, 4])
+def test_eighteen_configurations_fit_on_two_screens(
+    environments: int, page: Page, open_page: Open, site: Site, people: People
+) -> None:
+    made = measured_at_eighteen_scales(site, people.owner, environments)
     page.set_viewport_size({"width": 1440, "height": 900})
     open_page(f"/experiments/{made.pk}/comparison/")
-    expect(page.locator(".verdict-matrix tbody tr")).to_have_count(18)
-    picture = page.locator("figure.printed").first.locator("picture.for-light img")
+    rows = page.locator(".verdict-matrix tbody tr")
+    expect(rows).to_have_count(18)
+    figure = page.locator("figure.printed").first
+    picture = figure.locator("picture.for-light img:visible").last
     picture.scroll_into_view_if_needed()
     picture.evaluate("picture => picture.decode()")
+    heights = rows.evaluate_all("all => all.map((one) => one.getBoundingClientRect().height)")
+    assert max(heights) <= (48 if environments > 1 else 34), "two lines, or one"
     box = picture.evaluate("one => one.getBoundingClientRect().bottom + scrollY")
     assert box <= 1800
+    assert page.evaluate(REACHING_OUT) == []
+    name = rows.first.locator("th > .anywhere")
+    assert name.get_attribute("title") == name.text_content()
+    ends = page.locator(".verdict-matrix tbody th .end")
+    shown = "all => all.filter((one) => one.scrollWidth <= one.clientWidth + 1).length"
+    assert ends.evaluate_all(shown) == 18, "the scales tell the rows apart"
+    assert len(set(ends.all_text_contents())) == 18
+    assert page.evaluate(WIDER) == []
+
+
+@pytest.mark.parametrize("width", [390, 1024])
+def test_nothing_of_a_verdict_is_cut_on_smaller_screens(
+    width: int, page: Page, open_page: Open, site: Site, people: People
+) -> None:
+    made = measured_at_eighteen_scales(site, people.owner, 4)
+    page.set_viewport_size({"width": width, "height": 844})
+    open_page(f"/experiments/{made.pk}/comparison/")
+    expect(page.locator(".verdict-matrix tbody tr")).to_have_count(18)
+    assert page.evaluate(CUT_OFF) == []
+    assert page.evaluate(REACHING_OUT) == []
 
 
 def test_nothing_selected_leaves_nothing_to_press(

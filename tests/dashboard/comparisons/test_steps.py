@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from experiments.comparisons import compare_experiment
 from experiments.comparisons.scales import compute_scalings
-from experiments.comparisons.series import BINARY
+from experiments.comparisons.series import BINARY, read_series
 from experiments.models import Experiment, Run, Series, Snapshot, Workload
 from experiments.statistics.steps import read_array
 from tests.dashboard.conftest import People, Site, read_report
@@ -143,6 +143,26 @@ def test_the_tail_leaves_out_the_burn_in_and_keeps_the_longest_step(
     assert bare["x"][-1] == pytest.approx(1000 * 0.02 * 1.003 * 2)
     assert bare["y"][-1] == pytest.approx(100 / 9)
     assert container["x"][-1] == pytest.approx(1.1 * bare["x"][-1])
+
+
+def test_three_runs_of_an_environment_are_one_band_with_a_table(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = trained(site, people, scales=("1x1",))
+    inside = read_series(made, made.workloads.get(), "1x1")
+    bare, container = inside.traces
+    assert [trace.band.environment for trace in inside.traces] == ["bare metal", "Apptainer"]
+    assert set(bare.band.runs) == set(
+        made.runs.filter(environment=site.bare).values_list("uid", flat=True)
+    )
+    assert container.band.median == pytest.approx([1.1 * value for value in bare.band.median])
+    assert {len(band.runs) for band in inside.losses.bands} == {3}
+    page = fragment(as_owner, made)
+    assert "Step times over the run, 3 runs of bare metal: table" in page
+    made.runs.filter(environment=site.bare).last().series.all().delete()
+    assert "3 runs of bare metal" not in fragment(as_owner, made)
+    two = read_series(made, made.workloads.get(), "1x1")
+    assert [trace.band.environment for trace in two.traces] == ["Apptainer"]
 
 
 def test_the_warm_up_that_was_found_is_left_out_where_it_decides(

@@ -53,8 +53,9 @@ from dashboard.drawings.variance import Spread, describe_variance
 from experiments.statistics import Sample, compare
 from experiments.statistics.normality import check_normality
 from experiments.statistics.repetitions import Steps as StepVariance
+from experiments.statistics.run_bands import TimedRun, trace_steps
 from experiments.statistics.scaling import compute_gains, make_level_from_runs
-from experiments.statistics.steps import Curve, pool_steps
+from experiments.statistics.steps import Curve, Trained, compare_losses, pool_steps
 from experiments.statistics.training.loss_curves import CurvePair
 from experiments.statistics.values import InterimAnalysis
 from experiments.statistics.variance_components import Component
@@ -179,6 +180,39 @@ def make_tracks(gpus: int = 4) -> list[Track]:
     return [*use, Track("GPU power", "W", [350.0] * 40), Track("GPU clock", "Hz", [1.4e9] * 40)]
 
 
+def make_traced_steps() -> Steps:
+    """Return the steps of five runs of each environment, with bands instead of lines."""
+    chance = random.Random(5)
+    names = NAMES[:4]
+    traces = []
+    for name in names:
+        runs = [
+            TimedRun(
+                f"{name} {run}",
+                [0.3] * 8 + [0.02 + abs(chance.gauss(0, 0.001)) for _ in range(400)],
+                warm_up=20 + run,
+            )
+            for run in range(5)
+        ]
+        traces.append(trace_steps(name, runs))
+    steps = list(range(1, 41))
+    rows = [
+        Trained(f"{name} {run}", name, None, [(3 + run / 10) / step for step in steps])
+        for name in names
+        for run in range(5)
+    ]
+    drawn = compare_losses(rows, environments=names, runs=len(rows), steps=len(steps))
+    losses = Series("Loss", "1", drawn.curves, drawn.medians, is_log=True, bands=drawn.bands)
+    return Steps("ResNet-50", [], [losses], [], traces=[trace for trace in traces if trace])
+
+
+def make_runs_on_nodes(groups: int) -> list[Runs]:
+    return [
+        replace(runs, samples=[replace(s, node=f"node{s.block[-1:]}") for s in runs.samples])
+        for runs in make_runs(groups)
+    ]
+
+
 PHASES = {"container start": 1.3, "import": 9.8, "first step": 7.4, "steady state": 60.0}
 
 
@@ -189,12 +223,14 @@ def make_figures(groups: int = 2) -> dict[str, AxesFigure | None]:
     return {
         "runs": describe_runs(make_runs(groups), marks=MARKS),
         "run order": describe_run_order(make_runs(groups), marks=MARKS),
+        "run order by node": describe_run_order(make_runs_on_nodes(groups), marks=MARKS),
         "slopes": describe_slopes(make_runs(groups), marks=MARKS),
         "equivalence": describe_equivalence(make_pairs(groups), margin=0.02, marks=MARKS),
         "bars": describe_bars(make_pairs(groups), marks=MARKS),
         "phases": describe_phases([phases] * groups),
         "scaling": describe_scaling([make_scaled()], marks=MARKS),
         "steps": describe_steps(make_steps(), marks=MARKS),
+        "bands of steps": describe_steps(make_traced_steps(), marks=MARKS),
         "training": describe_training([("ResNet-50", make_curve_pairs())] * groups, marks=MARKS),
         "variance": describe_variance([make_spread()] * groups, marks=MARKS),
         "run": describe_run_series("ResNet-50 in Apptainer", make_run_series(), mark=1),
