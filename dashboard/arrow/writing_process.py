@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import os
+import select
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from io import BufferedWriter, RawIOBase
+from io import BufferedReader, BufferedWriter, RawIOBase
 from typing import IO, Any
 
 from django.conf import settings
@@ -39,6 +40,8 @@ of a copied table each part is one, whose statement decides how many rows it has
 ASKED_AFTER = 1 << 20
 """Bytes after which the program is asked for what it has written meanwhile."""
 COPIED_AT_ONCE = 1 << 18
+SECONDS_OF_SILENCE = 60
+"""How long the program may neither read nor write while it is waited for; a part takes one."""
 SECONDS_TO_END = 10
 """How long the program may take to end after its last answer."""
 SHOWN_OF_ERRORS = 2000
@@ -53,15 +56,15 @@ def write_table(table: TypedTable | CopiedTable, ending: Ending) -> Iterator[byt
     """Yield the file of a table piece by piece.
 
     The process starts with the first piece and ends with the last one, with an error, and when the
-    caller closes this generator. NotWritten where it ends before; the file so far has no end then,
-    and no program reads it.
+    caller closes this generator. NotWritten where it ends before, or hangs; the file so far has no
+    end then, and no program reads it.
     """
     with _start_program() as program:
         try:
             yield from program.write(table, ending)
-        except (EOFError, BrokenPipeError) as error:
+        except (EOFError, BrokenPipeError, TimeoutError) as error:
             said = program.read_errors()
-            log.warning("Writing a file ended with %s: %s", program.wait(), said)
+            log.warning("Writing a file ended with %s: %s %s", program.wait(), error, said)
             raise NotWritten(
                 "The program that writes the file ended before it was done."
             ) from error
@@ -74,6 +77,7 @@ def _start_program() -> Iterator[_Program]:
         try:
             process = subprocess.Popen(
                 [sys.executable, "-m", PROGRAM],
+                bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -98,8 +102,8 @@ class _Program:
 
     def __init__(self, process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
         self._process, self._errors = process, errors
-        self._input: Any = _CountingFile(process.stdin)
-        self._output: Any = process.stdout
+        self._input: Any = _CountingFile(BufferedWriter(_Pipe(process, process.stdin)))
+        self._output: Any = BufferedReader(_Pipe(process, process.stdout))
 
     def write(self, table: TypedTable | CopiedTable, ending: Ending) -> Iterator[bytes]:
         send_head(table, ending, self._input)
@@ -158,6 +162,45 @@ def send_rows(table: TypedTable | CopiedTable, file: Writable) -> Iterator[None]
             copy(copied)
         write_frame(file, END_OF_COPY)
         yield
+
+
+class _Pipe(RawIOBase):
+    """A pipe to or from the program, which is killed where it hangs: nobody waits for it for ever.
+
+    How long the reader of the file takes is not counted: nothing is asked of the program meanwhile.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], pipe: Any) -> None:
+        self._process, self._pipe = process, pipe
+        self._problem = ""
+        os.set_blocking(pipe.fileno(), False)
+
+    def readable(self) -> bool:
+        return bool(self._pipe.readable())
+
+    def writable(self) -> bool:
+        return bool(self._pipe.writable())
+
+    def readinto(self, buffer: Any) -> int:
+        while (count := self._pipe.readinto(buffer)) is None:
+            self._wait(select.POLLIN)
+        return int(count)
+
+    def write(self, content: Any) -> int:
+        if self._problem:  # what was kept of it is written when a buffer is closed
+            raise TimeoutError(self._problem)
+        while (count := self._pipe.write(content)) is None:
+            self._wait(select.POLLOUT)
+        return int(count)
+
+    def _wait(self, event: int) -> None:
+        """Wait until the program reads or writes. TimeoutError, and its end, where it hangs."""
+        poll = select.poll()
+        poll.register(self._pipe.fileno(), event)
+        if not poll.poll(SECONDS_OF_SILENCE * 1000):
+            self._process.kill()
+            self._problem = f"It did nothing for {SECONDS_OF_SILENCE} s."
+            raise TimeoutError(self._problem)
 
 
 class _CountingFile:

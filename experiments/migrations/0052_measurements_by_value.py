@@ -12,6 +12,10 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        # One whose making was interrupted has the name, and serves nothing.
+        migrations.RunSQL(
+            "DROP INDEX CONCURRENTLY IF EXISTS measurement_by_value", migrations.RunSQL.noop
+        ),
         AddIndexConcurrently(
             model_name="measurement",
             index=models.Index(

@@ -34,7 +34,8 @@ CREATE FUNCTION replace_run_parameters() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM experiments_runparameter WHERE run_id = NEW.id;
     INSERT INTO experiments_runparameter (run_id, name, value)
-    SELECT NEW.id, parameter.name, parameter.value FROM list_run_parameters(NEW.spec) AS parameter;
+    SELECT NEW.id, parameter.name, parameter.value FROM list_run_parameters(NEW.spec) AS parameter
+    ON CONFLICT (run_id, name) DO UPDATE SET value = EXCLUDED.value;
     RETURN NULL;
 END $$;
 CREATE TRIGGER parameters_of_new_runs AFTER INSERT ON experiments_run

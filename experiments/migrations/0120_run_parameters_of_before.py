@@ -9,6 +9,8 @@ SELECT run.id, parameter.name, parameter.value
 FROM experiments_run AS run, list_run_parameters(run.spec) AS parameter
 ON CONFLICT DO NOTHING
 """
+FORGET_UNFINISHED = "DROP INDEX CONCURRENTLY IF EXISTS run_parameter_by_value"
+"""An index whose making was interrupted has the name, and serves nothing."""
 
 
 class Migration(migrations.Migration):
@@ -18,6 +20,7 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.RunSQL(FILL, migrations.RunSQL.noop),
+        migrations.RunSQL(FORGET_UNFINISHED, migrations.RunSQL.noop),
         AddIndexConcurrently(
             model_name="runparameter",
             index=models.Index(fields=["name", "value", "run"], name="run_parameter_by_value"),

@@ -223,6 +223,46 @@ def test_a_file_whose_process_is_killed_is_refused_by_its_readers(
         read(content + b"".join(kept), ending)
 
 
+@pytest.mark.parametrize(
+    "source",
+    ["import signal; signal.pause()", "import sys; sys.stdin.buffer.read()"],
+    ids=["does not read", "does not answer"],
+)
+@pytest.mark.parametrize("kind", ["batches", "copied"])
+def test_one_that_hangs_keeps_no_thread(
+    kind: str,
+    source: str,
+    replace_program: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    replace_program(source)
+    monkeypatch.setattr(writing_process, "SECONDS_OF_SILENCE", 0.2)
+
+    def copy(file: Any) -> None:
+        for _ in range(200):
+            file.write(b"0,a,1\n" * 10_000)
+
+    table = make_long_table() if kind == "batches" else CopiedTable(COLUMNS, [copy])
+    with pytest.raises(NotWritten):
+        b"".join(write_table(table, "arrow"))
+    assert "It did nothing for 0.2 s." in caplog.text
+    assert not find_programs()
+
+
+def test_one_that_is_stopped_in_the_middle_is_ended(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pieces = write_table(make_long_table(), "arrow")
+    next(pieces)
+    monkeypatch.setattr(writing_process, "SECONDS_OF_SILENCE", 0.2)
+    os.kill(find_programs()[0], signal.SIGSTOP)
+    with pytest.raises(NotWritten):
+        b"".join(pieces)
+    assert "It did nothing" in caplog.text
+    assert not find_programs()
+
+
 def test_an_error_of_the_process_stands_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     """A whole number of more than 64 bits has no place in such a column."""
     table = TypedTable([TypedColumn("number", "whole")], [[[2**70]]])

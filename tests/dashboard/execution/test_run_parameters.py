@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from decimal import Decimal
 from functools import wraps
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -29,6 +33,7 @@ from tests.many_runs import add_runs, refresh_statistics
 pytestmark = pytest.mark.django_db
 
 BEFORE = "0118_code_paths"
+FILLING = "0120_run_parameters_of_before"
 SEED = Column("parameter.seed", "Seed", "parameter")
 MISSING = object()
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=320)
@@ -258,3 +263,55 @@ def test_runs_from_before_have_rows_of_their_parameters() -> None:
     finally:
         call_command("migrate", "experiments", verbosity=0)
     assert list_stored(run) == {"seed": 4}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_index_is_made_anew_where_its_migration_was_interrupted() -> None:
+    """PostgreSQL leaves an index without its rows then, which has the name and serves nothing."""
+    try:
+        go_back_to("0120_run_parameters")
+        with connection.cursor() as cursor:
+            cursor.execute("CREATE INDEX run_parameter_by_value ON experiments_runparameter (name)")
+    finally:
+        with connection.cursor() as cursor:  # where it fails others need it
+            call_command("migrate", "experiments", verbosity=0)
+            cursor.execute(
+                "SELECT pg_get_indexdef('run_parameter_by_value'::regclass), indisvalid "
+                "FROM pg_index WHERE indexrelid = 'run_parameter_by_value'::regclass"
+            )
+            definition, is_valid = cursor.fetchone()
+    assert definition.endswith("(name, value, run_id)")
+    assert is_valid
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_may_change_while_runs_from_before_are_filled_in() -> None:
+    """Whichever is done first, what the run says now stays."""
+    run: Run = RunFactory(spec=make_spec(3))
+    RunParameter.objects.filter(run=run).delete()
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(import_module(f"experiments.migrations.{FILLING}").FILL)
+            changed = pool.submit(_change_spec, run, make_spec(4))
+            _wait_for_another(cursor, changed)
+        changed.result()
+    assert list_stored(run) == {"seed": 4}
+
+
+def _wait_for_another(cursor: Any, changed: Future[None]) -> None:
+    """Wait until another process of PostgreSQL waits for this one, or is done."""
+    for end in itertools.repeat(time.monotonic() + 30):
+        cursor.execute(
+            "SELECT FROM pg_locks WHERE NOT granted "
+            "AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+        )
+        if cursor.rowcount or changed.done():
+            return
+        assert time.monotonic() < end
+
+
+def _change_spec(run: Run, spec: Any) -> None:
+    try:
+        Run.objects.filter(pk=run.pk).update(spec=spec)
+    finally:
+        connection.close()
