@@ -5,12 +5,14 @@ Of each experiment those runs count that succeeded and that nobody has excluded.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.core.cache import cache
 from django.db import connection
 from django.db.models import Exists, OuterRef
 
@@ -19,6 +21,8 @@ from dashboard.execution.run_conditions import Condition
 from dashboard.execution.run_filters import apply_conditions, select_values
 from experiments.models import Measurement, Run, RunParameter, Snapshot
 
+MANY, RANK_SECONDS = 300, 20
+"""So many experiments are ranked only now and then: that reads the values of all their runs."""
 MOST_SHOWN = 3
 """Values of a parameter or a fact that a cell shows; of the others it says how many there are."""
 RUN, MEASUREMENT = Run._meta.db_table, Measurement._meta.db_table
@@ -157,6 +161,19 @@ def _read_distinct(
         yield experiment, name, DistinctValues(tuple(values), counts[experiment, name])
 
 
+def recall_ranks(keys: Collection[int], column: Column) -> dict[int, float]:
+    """Return the places of experiments by a column; of many, what they were some seconds ago."""
+    if len(keys) < MANY:
+        return rank_experiments(keys, column)
+    text = f"{column.key} {sorted(keys)}"
+    name = f"experiment-ranks-{hashlib.sha256(text.encode()).hexdigest()}"
+    ranks: dict[int, float] | None = cache.get(name)
+    if ranks is None:
+        ranks = rank_experiments(keys, column)
+        cache.set(name, ranks, RANK_SECONDS)
+    return ranks
+
+
 def rank_experiments(keys: Collection[int], column: Column) -> dict[int, float]:
     """Return the places of experiments by a column, equal ones the same; others have no value.
 
@@ -185,7 +202,7 @@ def rank_experiments(keys: Collection[int], column: Column) -> dict[int, float]:
 
 def sort_keys(keys: Collection[int], column: Column, *, descending: bool) -> list[int]:
     """Return the keys of experiments in the order of a column; those without a value come last."""
-    places = rank_experiments(keys, column)
+    places = recall_ranks(keys, column)
     way = -1 if descending else 1
 
     def place(key: int) -> tuple[bool, float, int]:
