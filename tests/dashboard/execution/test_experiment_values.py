@@ -196,7 +196,7 @@ def test_values_are_what_python_computes_from_the_rows(
     rows: list[tuple[float, str, str, int]],
 ) -> None:
     with suppress(_Undone), transaction.atomic():
-        experiment = LaunchedFactory()
+        experiment: Any = LaunchedFactory()
         experiment.workloads.add(WorkloadFactory())
         workload = experiment.workloads.first()
         for value, state, scale, steps in rows:
@@ -208,7 +208,7 @@ def test_values_are_what_python_computes_from_the_rows(
         assert (others.count if others else 0) == len(steps_shown)
         assert list(others.shown if others else ()) == steps_shown[:3]
         finite = [row for row in counted if math.isfinite(row[0])]
-        summary = values.metrics.get(STEP_TIME.key)
+        summary: Any = values.metrics.get(STEP_TIME.key)
         assert (summary.count if summary else 0) == len(finite)
         if summary and summary.median is not None:
             by_scale = [
@@ -227,7 +227,7 @@ def test_values_are_what_python_computes_from_the_rows(
 def test_files_and_the_api_have_the_same_values_in_the_same_order(
     as_owner: Client, four: list[Experiment]
 ) -> None:
-    query = {
+    query: dict[str, Any] = {
         "column": ["metric.step_time", "parameter.steps", "owner"],
         "sort": "-metric.step_time",
         "where": "metric.step_time<1",
@@ -255,7 +255,7 @@ def test_files_and_the_api_have_the_same_values_in_the_same_order(
 def test_the_api_goes_on_after_an_experiment_that_the_filter_no_longer_finds(
     as_owner: Client, four: list[Experiment]
 ) -> None:
-    query = {"sort": "-metric.step_time", "limit": 1}
+    query: dict[str, Any] = {"sort": "-metric.step_time", "limit": 1}
     found = as_owner.get("/api/v1/experiments", query).json()
     Experiment.objects.filter(pk=four[0].pk).update(question="gone?")
     assert as_owner.get(found["next"] + "&q=b").json()["items"][0]["id"] == four[1].pk
