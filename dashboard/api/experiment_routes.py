@@ -7,8 +7,7 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
-from django.db.models import F
-from django.http import HttpResponse, QueryDict
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from ninja import Field, Path, Query, Router, Schema
 
@@ -20,10 +19,9 @@ from dashboard.execution.experiment_columns import (
     COLUMNS,
     SORTS,
     ExperimentColumn,
-    choose_columns,
+    find_column,
 )
-from dashboard.execution.experiment_list_views import read_experiments, select_experiments
-from dashboard.lists import ExperimentFilter, list_keys_after
+from dashboard.execution.experiment_listing import read_experiment_list, read_experiments
 from experiments.comparisons import read_kept_verdicts
 from experiments.execution.progress import measure_progress
 from experiments.models import Event, Experiment, User
@@ -111,7 +109,14 @@ class ExperimentFilters(Schema):
         examples=["-launched"],
     )
     column: list[str] = Field(
-        [], description="A column of the page, such as workloads.", examples=[["workloads"]]
+        [],
+        description="A column of the page, such as workloads or metric.step_time.",
+        examples=[["workloads"]],
+    )
+    where: list[str] = Field(
+        [],
+        description="What one of its runs that count fulfils, such as metric.step_time<0.2.",
+        examples=[["metric.step_time<0.2"]],
     )
 
 
@@ -167,45 +172,39 @@ def list_experiments(
     fields: str = "",
 ) -> HttpResponse:
     """List the experiments that one may view, the newest first."""
-    asked = ExperimentFilter(request)  # type: ignore[arg-type]
+    asked = read_experiment_list(request)  # type: ignore[arg-type]
     problems = [
         FieldProblem(f"query.{name}", str(message))
-        for name, messages in asked.errors.items()
+        for name, messages in asked.filters.errors.items()
         for message in messages
     ]
-    path = SORTS.get(filters.sort.removeprefix("-"), "")
-    if filters.sort and not path:
+    problems += [FieldProblem("query.where", message) for message in asked.where_problems]
+    if filters.sort and asked.sort != filters.sort:
         message = f"There is no column “{filters.sort[:60]}” to sort by; there are: "
-        problems.append(FieldProblem("query.sort", message + ", ".join(SORTS)))
+        known = ", ".join(SORTS)
+        problems.append(
+            FieldProblem("query.sort", f"{message}{known}, and those of runs that have a dot.")
+        )
     if problems:
         detail = "Filters or an order that make no sense."
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, problems)
-    refuse_columns((key for key in filters.column if key not in COLUMNS), list(COLUMNS))
-    columns = choose_columns(filters.column)[0] if filters.column else []
-    rows = select_experiments(request, asked)  # type: ignore[arg-type]
+    unknown = (key for key in filters.column if not find_column(key, asked.offered))
+    refuse_columns(unknown, [*COLUMNS, *asked.offered.keys])
+    columns = asked.columns if filters.column else []
 
     def describe(shown: Sequence[Experiment]) -> Iterable[Schema]:
         described = describe_experiments(shown, request.user)
         return _add_columns(described, columns) if columns else described
 
-    def take_keys(after: int | None, count: int) -> list[int]:
-        query = QueryDict("archived=all")
-        everything = ExperimentFilter(request, query=query)  # type: ignore[arg-type]
-        visible = select_experiments(request, everything)  # type: ignore[arg-type]
-        is_descending = filters.sort.startswith("-")
-        return list_keys_after(
-            rows, visible, F(path), path, descending=is_descending, after=after, count=count
-        )
-
     return send_list(
         request,
-        rows.select_related("cluster", "partition", "owner"),
+        asked.rows.select_related("cluster", "partition", "owner"),
         ListedExperimentSchema,
         describe,
         limit=limit,
         cursor=cursor,
         fields=fields,
-        take_keys=take_keys if path else None,
+        take_keys=asked.list_keys_after if filters.sort else None,
     )
 
 
@@ -218,10 +217,11 @@ def _add_columns(
     all_progress = measure_progress(list(rows.values()))
     for item in items:
         row = rows.get(item.id)
-        values = {
-            column.key: column.read(row, all_progress[row.pk]) if row else None
-            for column in columns
-        }
+        values: dict[str, Any] = {}
+        for column in columns:
+            names = [name for name, _ in column.heads]
+            written = column.write(row, all_progress[row.pk]) if row else [None] * len(names)
+            values |= zip(names, written, strict=True)
         yield ListedExperimentSchema(**item.model_dump(), columns=values)
 
 

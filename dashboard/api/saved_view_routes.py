@@ -1,10 +1,10 @@
-"""A person's own saved views of the list of runs."""
+"""A person's own saved views of the lists of runs and of experiments."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Literal
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
@@ -24,7 +24,7 @@ router = Router(tags=["Saved views"])
 
 
 class SavedViewSchema(Schema):
-    """A state of the list of runs under a name."""
+    """A state of a list under a name."""
 
     id: int
     name: str
@@ -48,6 +48,7 @@ class NewSavedView(StrictBody):
         description="What stands behind the question mark of the list's address.",
         examples=["where=state=succeeded&sort=-metric.step_time"],
     )
+    of: Literal["runs", "experiments"] = Field("runs", description="The list.")
 
 
 def _describe(rows: Sequence[SavedView]) -> Iterable[SavedViewSchema]:
@@ -79,9 +80,9 @@ def list_saved_views(
 )
 @idempotent
 def save_own_view(request: ApiRequest, view: NewSavedView) -> HttpResponse:
-    """Save a state of the list of runs."""
+    """Save a state of the list of runs, or of that of experiments."""
     try:
-        row = save_view(request.user, view.name, view.query)
+        row = save_view(request.user, view.name, view.query, SavedView.Page(view.of))
     except ViewNotSaved as why:
         detail = f"Not saved: {why}"
         if not why.field:
@@ -96,6 +97,6 @@ def save_own_view(request: ApiRequest, view: NewSavedView) -> HttpResponse:
 
 @router.delete("views/{pk}", auth=EXPERIMENTS, response={204: None, **REFUSED})
 def delete_saved_view(request: ApiRequest, pk: Key) -> HttpResponse:
-    """Delete one of one's own saved views. The runs stay as they are."""
+    """Delete one of one's own saved views. What it lists stays as it is."""
     get_object_or_404(SavedView, pk=pk, owner=request.user).delete()
     return HttpResponse(status=HTTPStatus.NO_CONTENT)

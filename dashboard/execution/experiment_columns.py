@@ -11,7 +11,13 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from dashboard.execution.run_columns import shorten
+from dashboard.execution.experiment_value_cells import (
+    VALUE_KINDS,
+    draw_value,
+    make_help,
+    write_value,
+)
+from dashboard.execution.run_columns import MOST_COLUMNS, Column, Columns, shorten
 from dashboard.templatetags.tare import state, verdict, when
 from experiments.comparisons.typed_tables import Kind
 from experiments.execution.progress import Progress
@@ -35,6 +41,23 @@ class ExperimentColumn:
     css: str = ""
     kind: Kind = "text"
     """What its values are in files with types."""
+    of_runs: Column | None = None
+    """The metric, parameter or fact of its runs that it shows; None for what it says itself."""
+    help: str = ""
+
+    @property
+    def heads(self) -> list[tuple[str, Kind]]:
+        """Return the names and kinds of its columns in files: metrics have one for their unit."""
+        heads = [(self.key, self.kind)]
+        if self.of_runs and self.of_runs.kind == "metric":
+            heads.append((f"{self.key} unit", "text"))
+        return heads
+
+    def write(self, row: Experiment, progress: Progress) -> list[Any]:
+        """Return the values under these heads."""
+        if self.of_runs:
+            return write_value(row.run_values, self.of_runs)  # type: ignore[attr-defined]
+        return [self.read(row, progress)]
 
 
 def _read_runs(row: Experiment, progress: Progress) -> str:
@@ -105,19 +128,51 @@ COLUMNS = {
         ExperimentColumn("visibility", "Visibility", lambda row, _: row.visibility, "visibility"),
     )
 }
+MOST_PROBLEMS = 9
 USUAL = ("state", "runs", "verdicts", "cluster", "owner", "launched", "created")
 SORTS = {"question": "question"} | {key: row.sort for key, row in COLUMNS.items() if row.sort}
 
 
-def choose_columns(keys: Iterable[str]) -> tuple[list[ExperimentColumn], list[str]]:
-    """Return the columns of these keys in their order, and a sentence for each unknown one."""
-    asked = list(dict.fromkeys(key for key in keys if key))
-    problems = [
-        f"There is no column “{shorten(key)}”; it is left out."
-        for key in asked[:9]
-        if key not in COLUMNS
-    ]
-    chosen = [COLUMNS[key] for key in asked if key in COLUMNS]
+NO_COLUMNS = Columns(())
+
+
+def find_column(key: str, offered: Columns) -> ExperimentColumn | None:
+    """Return the column of a key, its own or one `offered` of its runs; None if there is none."""
+    if key in COLUMNS:
+        return COLUMNS[key]
+    column = offered.get(key)
+    if column is None:
+        return None
+    css = "num" if column.is_number else ""
+    kind = VALUE_KINDS.get(column.kind, "text")
+    return ExperimentColumn(
+        key,
+        column.label,
+        lambda row, _: write_value(row.run_values, column)[0],  # type: ignore[attr-defined]
+        css=css,
+        kind=kind,
+        of_runs=column,
+        help=make_help(column),
+    )
+
+
+def choose_columns(
+    keys: Iterable[str], offered: Columns = NO_COLUMNS
+) -> tuple[list[ExperimentColumn], list[str]]:
+    """Return the columns of these keys in their order, and a sentence for each unknown one.
+
+    `offered` are those of runs that they may name.
+    """
+    chosen: list[ExperimentColumn] = []
+    problems = []
+    for key in dict.fromkeys(key for key in keys if key):
+        if len(chosen) == MOST_COLUMNS:
+            problems.append(f"A list has at most {MOST_COLUMNS} columns; the others are left out.")
+            break
+        if column := find_column(key, offered):
+            chosen.append(column)
+        elif len(problems) < MOST_PROBLEMS:
+            problems.append(f"There is no column “{shorten(key)}”; it is left out.")
     return chosen or [COLUMNS[key] for key in USUAL], problems
 
 
@@ -125,7 +180,12 @@ def draw_cells(
     row: Experiment, progress: Progress, columns: Sequence[ExperimentColumn]
 ) -> SafeString:
     """Return the cells of an experiment, as HTML."""
-    cells = [_draw(column, row, progress) for column in columns]
+    cells = [
+        draw_value(row.run_values, column.of_runs)  # type: ignore[attr-defined]
+        if column.of_runs
+        else _draw(column, row, progress)
+        for column in columns
+    ]
     return SafeString("".join(cells))
 
 

@@ -13,22 +13,19 @@ from dashboard.comparisons.refused_files import refuse_file
 from dashboard.comparisons.safe_files import stream_table
 from dashboard.comparisons.table_files import send_table
 from dashboard.execution.column_menus import draw_menus
+from dashboard.execution.list_forms import OPERATORS, read_typed
 from dashboard.execution.run_cells import draw_table, write_cells, write_heads
-from dashboard.execution.run_columns import FACT
-from dashboard.execution.run_conditions import SIGNS
 from dashboard.execution.run_list_tables import make_list_table
 from dashboard.execution.run_listing import RunList, keep_state, read_run_list
 from dashboard.lists import Listing
 from dashboard.typed_requests import Request
 from experiments.models import SavedView
 
-OPERATORS = ("=", "!=", "~", "<", "<=", ">", ">=")
-
 
 @require_safe
 def runs(request: Request) -> HttpResponse:
     """List the runs of the experiments that the reader may see."""
-    if typed := _read_typed(request.GET):
+    if typed := read_typed(request.GET, keep_state(request.GET)):
         return redirect(f"{request.path}?{typed.urlencode()}")
     run_list = read_run_list(request)
     page = run_list.get_page()
@@ -47,8 +44,10 @@ def runs(request: Request) -> HttpResponse:
             for value in values
             if value
         ],
+        "saved_page": SavedView.Page.RUNS,
+        "state": keep_state(request.GET).urlencode(),
         "views": list(SavedView.objects.filter(owner=request.user, page=SavedView.Page.RUNS)),
-        "operators": [(sign, SIGNS.get(sign, sign)) for sign in OPERATORS],
+        "operators": OPERATORS,
         "column_groups": column_groups,
         "other_options": other_options,
         "shown": keep_state(request.GET).urlencode(),
@@ -95,20 +94,6 @@ def send_runs(run_list: RunList) -> StreamingHttpResponse:
         for row in rows
     )
     return stream_table(["run", *heads], table, "tare-runs.csv")
-
-
-def _read_typed(query: QueryDict) -> QueryDict | None:
-    """Return the address for what was typed into the page's forms; None if nothing was."""
-    fields = ("add_column", "add_operator", "add_value", "add_fact")
-    if not any(name in query for name in fields):
-        return None
-    kept = keep_state(query)
-    if column := query.get("add_column", ""):
-        text = f"{column}{query.get('add_operator', '=')}{query.get('add_value', '').strip()}"
-        kept.setlist("where", [*dict.fromkeys([*kept.getlist("where"), text])])
-    if fact := query.get("add_fact", "").strip():
-        kept.appendlist("column", FACT + fact)
-    return kept
 
 
 def _list_chips(run_list: RunList) -> list[tuple[str, str, str]]:

@@ -14,13 +14,15 @@ from experiments.models import SavedView
 
 @require_POST
 def save(request: Request) -> HttpResponse:
-    """Save the list of runs as it is shown; a view of the same name is replaced."""
+    """Save a list as it is shown; a view of the same name is replaced."""
     name, query = (read_posted_text(request, field) for field in ("name", "query"))
+    is_of_experiments = request.POST.get("page") == SavedView.Page.EXPERIMENTS
+    page = SavedView.Page.EXPERIMENTS if is_of_experiments else SavedView.Page.RUNS
     try:
-        view = save_view(request.user, name, query)
+        view = save_view(request.user, name, query, page)
     except ViewNotSaved as why:
         messages.error(request, f"Not saved: {why}")
-        return redirect(why.shown or "runs")
+        return redirect(why.shown or page)
     messages.success(request, f"Saved as {view}.")
     return redirect(view)
 
@@ -30,5 +32,5 @@ def delete(request: Request, pk: int) -> HttpResponse:
     """Delete a view of one's own."""
     view = get_object_or_404(SavedView, pk=pk, owner=request.user)
     view.delete()
-    messages.success(request, f"{view} is deleted. The runs are as they were.")
+    messages.success(request, f"{view} is deleted. The {view.page} are as they were.")
     return redirect(view.page)

@@ -1,10 +1,10 @@
-"""What a saved view of the list of runs may be, for its page and for the API."""
+"""What a saved view of a list may be, for its page and for the API."""
 
 from __future__ import annotations
 
 from django.http import QueryDict
 
-from dashboard.execution.run_listing import keep_state
+from dashboard.execution import experiment_listing, run_listing
 from experiments.models import SavedView, User
 
 LONGEST_QUERY = 4000
@@ -12,6 +12,10 @@ LONGEST_QUERY = 4000
 LONGEST_NAME = 60
 NUL = "%00"
 """Refused in every address: a view with it could neither be opened nor deleted."""
+KEEP_STATE = {
+    SavedView.Page.RUNS: run_listing.keep_state,
+    SavedView.Page.EXPERIMENTS: experiment_listing.keep_state,
+}
 
 
 class ViewNotSaved(Exception):
@@ -22,14 +26,15 @@ class ViewNotSaved(Exception):
         self.field, self.shown = field, shown
 
 
-def save_view(person: User, name: str, query: str) -> SavedView:
-    """Save a state of the list of runs under a name; one of the same name is replaced.
+def save_view(
+    person: User, name: str, query: str, page: SavedView.Page = SavedView.Page.RUNS
+) -> SavedView:
+    """Save a state of a list under a name; one of the same name is replaced.
 
     Raises ViewNotSaved.
     """
-    page = SavedView.Page.RUNS
     name = " ".join(name.split())[:LONGEST_NAME]
-    query = keep_state(QueryDict(query)).urlencode()
+    query = KEEP_STATE[page](QueryDict(query)).urlencode()
     if why := _find_problem(query):
         raise ViewNotSaved(f"{why}.", "query")
     shown = SavedView(page=page, query=query)

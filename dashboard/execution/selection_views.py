@@ -15,15 +15,11 @@ from django.views.decorators.http import require_POST
 from dashboard.access.rights import changeable_row
 from dashboard.comparisons.export_limit import send_within_limit
 from dashboard.comparisons.refused_files import refuse_file
-from dashboard.execution.experiment_list_views import (
-    list_left_out,
-    list_matching_keys,
-    list_other_problems,
-    send_experiments,
-)
+from dashboard.execution.experiment_list_views import send_experiments
+from dashboard.execution.experiment_listing import read_experiment_list
 from dashboard.execution.run_list_views import send_runs
 from dashboard.execution.run_listing import RunList, read_run_list
-from dashboard.lists import MOST_COMPARED, PICKED, ExperimentFilter
+from dashboard.lists import MOST_COMPARED, PICKED
 from dashboard.typed_requests import Request, parse_whole_number, read_posted_text
 from experiments.execution import bulk_changes, labels
 from experiments.execution.bulk_changes import Outcome
@@ -40,16 +36,17 @@ def selected_experiments(request: Request) -> HttpResponseBase:
     """Do what was chosen with the selected experiments, or with all that the list shows."""
     query = _read_query(request)
     takes_all, is_export = "all" in request.POST, request.POST.get("action") == "export"
-    left_out = list_left_out(ExperimentFilter(request, query=query)) if takes_all else []
-    if is_export and (problems := [*left_out, *list_other_problems(query)]):
+    asked = read_experiment_list(request, query)
+    left_out = asked.left_out if takes_all else []
+    if is_export and (problems := [*left_out, *asked.other_problems]):
         return refuse_file(request, problems)
     if left_out:
         return _refuse_all(request, left_out, "experiments", query)
-    keys = list_matching_keys(request, query) if takes_all else _read_keys(request)
+    keys = asked.list_keys() if takes_all else _read_keys(request)
     if request.POST.get("action") in ("export", "compare"):
         keys = _keep_visible(request, keys)
         if keys and is_export:
-            return send_within_limit(request, lambda: send_experiments(keys, query))
+            return send_within_limit(request, lambda: send_experiments(keys, asked))
     return _act(request, keys, f"{reverse('experiments')}?{query.urlencode()}")
 
 

@@ -15,6 +15,7 @@ class SavedView(models.Model):
 
     class Page(models.TextChoices):
         RUNS = "runs", "runs"
+        EXPERIMENTS = "experiments", "experiments"
 
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="saved_views"

@@ -29,6 +29,11 @@ pytestmark = pytest.mark.django_db
 FILE = Path(__file__).with_name("query_counts.json")
 WRITES = os.environ.get("QUERY_COUNTS") == "write"
 OTHER_STATES = (
+    (
+        "experiments",
+        "?sort=-metric.step_time&column=metric.step_time&column=fact.kernel&column=parameter.steps"
+        "&where=metric.step_time>0",
+    ),
     ("runs", "?sort=-metric.step_time&column=metric.step_time&column=fact.kernel"),
     ("runs", "?where=metric.step_time>0&where=state=succeeded"),
     ("catalogue", "?tab=workloads"),
@@ -86,7 +91,9 @@ def test_no_page_asks_the_database_more_often_than_it_did(
 LISTS = (
     "/experiments/",
     "/experiments/?column=workloads&column=environments&column=changed&column=state",
+    "/experiments/?sort=-metric.step_time&column=metric.step_time&column=fact.kernel",
     "/experiments.csv",
+    "/experiments.csv?column=metric.step_time&column=parameter.steps&sort=fact.kernel",
     "/runs/",
     "/runs/?sort=-metric.step_time&column=metric.step_time&column=fact.kernel&column=owner",
     "/runs/?where=metric.step_time>0&where=state=succeeded",
