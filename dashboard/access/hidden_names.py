@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from django.http import HttpRequest, HttpResponseBase, HttpResponseNotFound
@@ -60,6 +61,12 @@ def find_anonymity(user: Any) -> Anonymity | None:
         return None
     experiments = [link.experiment for link in links if link.experiment]
     return build_anonymity(experiments, [link.table for link in links if link.table])
+
+
+def find_hiding(user: Any) -> Callable[[str], str]:
+    """Return the function that returns a text without the names that this reader may not see."""
+    anonymity = find_anonymity(user)
+    return anonymity.hide if anonymity else str
 
 
 def are_names_hidden(user: Any) -> bool:
