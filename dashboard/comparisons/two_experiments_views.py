@@ -84,7 +84,7 @@ def _address_files(name: str, left: int, right: int) -> str:
 def two_experiments_figure(
     request: OpenRequest, left: int, right: int, ending: Ending, name: str
 ) -> HttpResponseBase:
-    """Send a figure of two experiments: their ratios, or the steps of the configuration `?curves=`."""
+    """Send a figure of two experiments: ratios, or the steps of the configuration `?curves=`."""
     rows = get_readable(request, left), get_readable(request, right)
 
     def describe() -> Forest | AxesFigure:

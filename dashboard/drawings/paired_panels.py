@@ -45,7 +45,7 @@ def pair_figures(
 
 
 def _identify(panel: Panel) -> tuple[str, ...]:
-    """Return what a panel is of: its titles without units, and how often they came before."""
+    """Return what a panel is of: its titles without units."""
     return tuple(
         text.partition(LEFT_OUT)[0] for text in (panel.title, panel.x.title, panel.y.title)
     )
@@ -66,22 +66,23 @@ def _share_axes(
     pair: tuple[Panel | None, Panel | None], names: tuple[str, str]
 ) -> tuple[Panel, Panel]:
     """Return both panels with the axes of both; without one of them, an empty one beside it."""
-    left, right = (
-        panel or replace(other, items=(), title=NOTHING)
-        for panel, other in (pair, pair[::-1])
-        if panel or other
-    )
+    left = pair[0] or _empty(pair[1])
+    right = pair[1] or _empty(pair[0])
     x, y = _join_axes(left.x, right.x), _join_axes(left.y, right.y)
-    left, right = (
-        replace(
-            panel,
-            title=": ".join(filter(None, (name, panel.title))),
-            x=x or panel.x,
-            y=y or panel.y,
-        )
-        for panel, name in zip((left, right), names, strict=True)
+    return (
+        replace(left, title=_write_title(names[0], left), x=x or left.x, y=y or left.y),
+        replace(right, title=_write_title(names[1], right), x=x or right.x, y=y or right.y),
     )
-    return left, right
+
+
+def _empty(panel: Panel | None) -> Panel:
+    """Return a panel without contents that is as large as another one."""
+    assert panel is not None, "one of both sides has a panel"
+    return replace(panel, items=(), title=NOTHING)
+
+
+def _write_title(name: str, panel: Panel) -> str:
+    return ": ".join(filter(None, (name, panel.title)))
 
 
 def _join_axes(left: Axis, right: Axis) -> Axis | None:
@@ -92,7 +93,6 @@ def _join_axes(left: Axis, right: Axis) -> Axis | None:
         return None
     low, high = min(left.low, right.low), max(left.high, right.high)
     if left.is_log:
-        # Both have ticks at the same round places: those of the wider one, and the other's beyond.
         ticks = tuple(sorted({**dict(left.ticks), **dict(right.ticks)}.items()))
         return replace(left, low=low, high=high, ticks=ticks)
     if not math.isfinite(high - low):

@@ -80,11 +80,8 @@ def _describe(series: PairedCurves, marks: Mapping[str, int]) -> tuple[Panel, st
     elif extent.ends:
         axis = make_linear_axis(title, [end * factor for end in extent.ends])
         above = numbers.count(sum(value > axis.high for value in scaled), "value")
-        sentence = (
-            f"{series.title}: {above} above the axis, up to {max(scaled):.4g} {unit}.".replace(
-                " .", "."
-            )
-        )
+        furthest = f"{max(scaled):.4g} {unit}".strip()
+        sentence = f"{series.title}: {above} above the axis, up to {furthest}."
     else:
         axis = make_linear_axis(title, scaled)
     items: list[Item] = []

@@ -110,13 +110,13 @@ def _read_keys(keys: list[tuple[str, str]], sides: Mapping[int, Side]) -> list[P
         else:
             recorded.setdefault((row.metric, row.unit), {})[name] = row
     in_order = [side.name for side in sides.values()]
-    return [
-        _pair(
-            *key, {name: recorded[key][name] for name in in_order if name in recorded[key]}, times
-        )
-        for key in keys
-        if key in recorded
-    ]
+    paired = []
+    for key in keys:
+        by_name = recorded.get(key, {})
+        rows = {name: by_name[name] for name in in_order if name in by_name}
+        if rows:
+            paired.append(_pair(*key, rows, times))
+    return paired
 
 
 def _pair(

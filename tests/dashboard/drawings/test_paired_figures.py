@@ -36,10 +36,8 @@ def make_panel(y_title: str, most: float) -> Panel:
     )
 
 
-def make_figure(
-    *panels: Panel, text: str = "Apptainer", note: str = "thick: medians"
-) -> AxesFigure:
-    return AxesFigure("t", "d", panels, (Key("line", 1, text),), (note,))
+def make_figure(*panels: Panel, text: str = "Apptainer") -> AxesFigure:
+    return AxesFigure("t", "d", panels, (Key("line", 1, text),), ("thick: medians",))
 
 
 def test_both_runs_are_lines_of_one_panel_with_their_own_marks() -> None:
@@ -91,14 +89,9 @@ def test_panels_of_one_quantity_stand_beside_each_other_on_equal_axes() -> None:
 
 
 def test_axes_in_other_units_stay() -> None:
-    figure = pair_figures(
-        (
-            make_figure(make_panel("Step time (ms)", 10)),
-            make_figure(make_panel("Step time (s)", 2)),
-        ),
-        SIDES,
-        "t",
-    )
+    left = make_figure(make_panel("Step time (ms)", 10))
+    right = make_figure(make_panel("Step time (s)", 2))
+    figure = pair_figures((left, right), SIDES, "t")
     assert figure
     assert figure.panels[0].y.high > 5 > figure.panels[1].y.high
     assert figure.panels[0].x == figure.panels[1].x
@@ -116,9 +109,8 @@ def test_what_one_side_lacks_is_an_empty_panel_that_says_so() -> None:
 
 
 def test_a_line_that_stands_for_two_environments_says_on_which_side() -> None:
-    left, right = (
-        make_figure(make_panel("Loss", 2), text=text) for text in ("Apptainer", "Podman")
-    )
+    panel = make_panel("Loss", 2)
+    left, right = (make_figure(panel, text=text) for text in ("Apptainer", "Podman"))
     figure = pair_figures((left, right), SIDES, "t")
     assert figure
     assert [key.text for key in figure.keys] == ["Apptainer (left)", "Podman (right)"]
