@@ -52,7 +52,7 @@ def describe_ratios(two: TwoExperiments, hide: Hide = str) -> Forest | None:
     rows = list(_list_pairs(two))
     if not rows:
         return None
-    margins = {side.comparison.margins for side, _, _ in rows}
+    margins = {side.comparison.margins for side in two.both if side.comparison.has_numbers}
     metrics = {say_metric(group) for _, group, _ in rows}
     baselines = {compared.pair.baseline for _, _, compared in rows}
     forest = describe_forest(
@@ -63,26 +63,42 @@ def describe_ratios(two: TwoExperiments, hide: Hide = str) -> Forest | None:
         marks={**two.right.comparison.marks, **two.left.comparison.marks},
         hide=hide,
     )
-    forest = replace(forest, title=f"{forest.title}, {clean(hide(_name_both(two)))}")
+    forest = replace(
+        forest,
+        title=f"{forest.title}, {clean(hide(_name_both(two)))}",
+        rows=tuple(
+            replace(row, letters=",".join(filter(None, (row.letters, word[0]))))
+            for row, (word, _, _) in zip(forest.rows, rows, strict=True)
+        ),
+        notes=(*forest.notes, *_describe_sides(two, hide, has_margins=len(margins) > 1)),
+    )
     if len(margins) == 1:
         return forest
+    sides = dict(zip(SIDES, two.both, strict=True))
     return give_own_margins(
-        forest, [(side.comparison.margins, compared.pair.better) for side, _, compared in rows]
+        forest,
+        [(sides[word].comparison.margins, compared.pair.better) for word, _, compared in rows],
     )
 
 
-def _list_pairs(two: TwoExperiments) -> Iterator[tuple[ExperimentSide, Group, ComparedPair]]:
-    """Yield what is compared in each configuration, first on the left and then on the right."""
-    margins = {side.comparison.margins for side in two.both}
+def _list_pairs(two: TwoExperiments) -> Iterator[tuple[str, Group, ComparedPair]]:
+    """Yield the side of what is compared in each configuration, first left and then right."""
     for groups in two.pairs:
         for side, word, group in zip(two.both, SIDES, groups, strict=True):
             if group is None or not side.comparison.has_numbers:
                 continue
-            heading = f"{group.name} · {word.lower()}, {_name(side)}"
-            if len(margins) > 1:
-                heading += f", margin {side.comparison.margins.text}"
+            heading = " · ".join(filter(None, (group.name, word.lower())))
             for pair in group.pairs:
-                yield side, group, ComparedPair(heading, pair, pair.n_nodes)
+                yield word, group, ComparedPair(heading, pair, pair.n_nodes)
+
+
+def _describe_sides(
+    two: TwoExperiments, hide: Hide, *, has_margins: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield the letter of each side with the experiment that it is, as notes have them."""
+    for word, side in zip(SIDES, two.both, strict=True):
+        margin = f", margin {side.comparison.margins.text}" if has_margins else ""
+        yield word[0], clean(hide(f"{word.lower()}: {_name(side)}{margin}"))
 
 
 def _name(side: ExperimentSide) -> str:

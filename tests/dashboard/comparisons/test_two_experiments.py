@@ -265,15 +265,20 @@ def test_each_row_of_the_ratios_says_whose_it_is_and_has_its_own_margin(
     forest = describe_ratios(make_two_experiments(*two))
     assert forest
     assert [row.group for row in forest.rows] == [
-        "blas small, 1x1 · left, Before the upgrade?, margin 5 %",
-        "blas small, 1x1 · right, After the upgrade?, margin 20 %",
-        "blas small, 1x2 · left, Before the upgrade?, margin 5 %",
+        "blas small, 1x1 · left",
+        "blas small, 1x1 · right",
+        "blas small, 1x2 · left",
     ]
+    assert [row.letters[-1] for row in forest.rows] == ["L", "R", "L"]
+    notes = dict(forest.notes)
+    assert notes["L"] == "left: Before the upgrade?, margin 5 %"
+    assert notes["R"] == "right: After the upgrade?, margin 20 %"
     assert not forest.has_band
     assert [round(row.margin[1], 2) for row in forest.rows if row.margin] == [1.05, 1.2, 1.05]
     same = describe_ratios(make_two_experiments(two[0], two[0]))
     assert same
     assert same.has_band
+    assert dict(same.notes)["L"] == "left: Before the upgrade?"
 
 
 def test_the_answer_to_a_search_replaces_no_form_and_draws_nothing(
