@@ -148,7 +148,7 @@ def test_no_piece_of_a_streamed_file_is_made(
         yield b""
 
     monkeypatch.setattr(bundle_views, "make_bundle", write)
-    monkeypatch.setattr(table_files, "write_parquet", write)
+    monkeypatch.setattr(table_files, "write_table", write)
     for name in ("bundle_zip", "series_parquet"):
         answer = send_head(handler, as_owner, reverse(name, args=[results.pk]))
         assert answer.status_code == 200
