@@ -13,6 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from dashboard.comparisons import figure_views
 from experiments.models import Cluster, Experiment, Run, Snapshot
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import (
@@ -28,6 +29,10 @@ from tests.factories import (
 
 pytestmark = pytest.mark.django_db
 FACTS = {"Python": "3.11.2", "package numpy": "2.4.6", "CPU": "Xeon"}
+
+
+def refuse_to_draw(*_: Any) -> bytes:
+    raise AssertionError("nothing is drawn for HEAD")
 
 
 @pytest.fixture
@@ -192,14 +197,14 @@ def test_the_picture_of_both_runs_comes_first_and_its_files_are_where_all_are(
 
 
 def test_the_figure_of_two_runs_is_a_file_and_nothing_is_drawn_for_head(
-    pair: tuple[Run, Run], as_owner: Client
+    pair: tuple[Run, Run], as_owner: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = reverse("two_runs_series_svg", args=[pair[0].uid, pair[1].uid])
     assert as_owner.get(address).status_code == 404, "neither has recorded anything"
     SeriesFactory(run=pair[0], metric="step_time", values=[0.3, 0.02, 0.021])
-    head = as_owner.head(address)
-    assert head.status_code == 200
-    assert "Content-Length" not in head
+    with monkeypatch.context() as patched:
+        patched.setattr(figure_views, "draw_in_turn", refuse_to_draw)
+        assert as_owner.head(address).status_code == 200
     file = as_owner.get(address)
     assert file.content.startswith(b"<?xml")
     assert b"Inside the runs: bare metal" in file.content
