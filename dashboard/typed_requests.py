@@ -36,6 +36,8 @@ class OpenRequest(HttpRequest):
     """A request from anybody: visitors without an account may read such a page."""
 
     htmx: HtmxDetails
+    written_cells: int
+    """How many cells of tables behind charts its page has so far; absent before the first one."""
     read_with_mark: Any
     """What a live part shows, where its mark was read with it (dashboard/live_parts.py)."""
 

@@ -37,7 +37,7 @@ from dashboard.comparisons import (
     tracker_views,
     two_experiments_views,
 )
-from dashboard.comparisons.printed_figures import RUN_FIGURES
+from dashboard.comparisons.printed_figures import FOREST, RUN_FIGURES
 from dashboard.data_sets import data_set_views
 from dashboard.docs import client_views, doc_views
 from dashboard.execution import (
@@ -295,8 +295,27 @@ urlpatterns = [
         two_experiments_views.two_experiments,
         name="two_experiments",
     ),
+    *(
+        path(
+            f"compare/experiments/<int:left>/<int:right>/{name}.{ending}",
+            two_experiments_views.two_experiments_figure,
+            {"ending": ending, "name": name},
+            name=f"two_experiments_{name}_{ending}",
+        )
+        for name in (FOREST, two_experiments_views.STEPS)
+        for ending in figure_views.KINDS
+    ),
     path("compare/runs/<slug:left>/", two_runs_views.choose_second_run, name="two_runs_choose"),
     path("compare/runs/<slug:left>/<slug:right>/", two_runs_views.two_runs, name="two_runs"),
+    *(
+        path(
+            f"compare/runs/<slug:left>/<slug:right>/series.{ending}",
+            two_runs_views.two_runs_figure,
+            {"ending": ending},
+            name=f"two_runs_series_{ending}",
+        )
+        for ending in figure_views.KINDS
+    ),
     path("compare/tables/new/", table_views.new, name="table_new"),
     path("compare/tables/<int:pk>/", comparison_views.table, name="table"),
     path("compare/tables/<int:pk>/robustness/", robustness_views.of_table, name="table_robustness"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from dashboard.charts.style import (
     Figure,
@@ -26,6 +27,34 @@ FAR = 3.0
 """Values so many times above all later ones are cut off, and counted in words."""
 
 
+@dataclass(frozen=True)
+class Extent:
+    """Between which values the axis of curves goes."""
+
+    values: list[float]
+    """All of the curves that are numbers."""
+    steady: list[float]
+    """Those after the warm-up, or all of a curve that has no others."""
+    ends: tuple[float, float] | None
+    """Where the axis ends below what is far above all steady values; None where nothing is."""
+
+
+def choose_extent(curves: Sequence[Curve], warm_ups: Mapping[str, int]) -> Extent:
+    """Return the values of curves, and the ends of their axis where some are far above others."""
+    steady = [
+        value
+        for curve in curves
+        for value in (curve.y[warm_ups.get(curve.environment, 0) :] or curve.y)
+        if math.isfinite(value)
+    ]
+    values = [value for curve in curves for value in curve.y if math.isfinite(value)]
+    if not steady or not 0 < FAR * max(steady) < max(values):
+        return Extent(values, steady, None)
+    low, high = min(steady), max(steady)
+    room = max(high - low, 0.1 * high)
+    return Extent(values, steady, (low - 0.1 * room, high + 0.3 * room))
+
+
 def draw_paired_curves(
     curves: Sequence[Curve],
     *,
@@ -41,16 +70,8 @@ def draw_paired_curves(
     `warm_ups` has, by the curves' names, how many values come before the steady ones: where these
     are far above, the axis ends below them. Values that are no numbers are gaps.
     """
-    finite = {
-        curve.environment: [value for value in curve.y if math.isfinite(value)] for curve in curves
-    }
-    steady = [
-        value
-        for curve in curves
-        for value in (curve.y[warm_ups.get(curve.environment, 0) :] or curve.y)
-        if math.isfinite(value)
-    ]
-    everything = [value for values in finite.values() for value in values]
+    chosen = choose_extent(curves, warm_ups)
+    everything, steady = chosen.values, chosen.steady
     factor, unit = numbers.si(steady[:1000], unit)
     sentences = []
     missing = sum(len(curve.y) for curve in curves) - len(everything)
@@ -60,10 +81,8 @@ def draw_paired_curves(
     extent = {}
     if is_log:
         extent = {"type": "log"} | log_range(min(everything) * factor, max(everything) * factor)
-    elif steady and 0 < FAR * max(steady) < max(everything):
-        low, high = min(steady) * factor, max(steady) * factor
-        room = max(high - low, 0.1 * high)
-        extent = {"range": [low - 0.1 * room, high + 0.3 * room]}
+    elif chosen.ends:
+        extent = {"range": [end * factor for end in chosen.ends]}
         above = [value for value in everything if value * factor > extent["range"][1]]
         furthest = numbers.quantity(max(above) * factor, "", significant=3)
         sentences.append(

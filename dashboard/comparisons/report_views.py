@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
@@ -20,10 +19,8 @@ from django.views.decorators.http import require_safe
 
 from dashboard.access.hidden_names import find_anonymity, mark_as_hidden
 from dashboard.access.rights import by_link, get_readable, get_readable_table
-from dashboard.access.visitors import Visitor
 from dashboard.comparisons.diagnosis import diagnose
 from dashboard.comparisons.figure_views import RETRY_SECONDS
-from dashboard.comparisons.forest_figure import describe_for, write_caption
 from dashboard.comparisons.methods import describe_methods
 from dashboard.comparisons.report_facts import (
     describe_nodes,
@@ -31,10 +28,10 @@ from dashboard.comparisons.report_facts import (
     list_environments,
     list_versions,
 )
+from dashboard.comparisons.report_figures import PICTURE_MARK, draw_report_figures
 from dashboard.comparisons.safe_files import make_file_name
 from dashboard.comparisons.verdict_matrix import make_verdict_matrix
-from dashboard.drawings.drawing_process import Busy, NotDrawn, draw
-from dashboard.drawings.forest_pages import estimate_heights
+from dashboard.drawings.drawing_process import Busy
 from dashboard.typed_requests import OpenRequest, is_head
 from experiments.comparisons import Comparison, read_comparison
 from experiments.comparisons.published_tables import compare_published
@@ -44,38 +41,14 @@ from experiments.statistics.published.printed import TableError
 
 STYLE = "static/css/report.css"
 STYLE_MARK = "<style></style>"
-PICTURE_MARK = 'src="picture-{}"'
-"""Where the style sheet and the pictures go, after names were hidden: what a person types is
-escaped and cannot be these, and what stands in their places is left as it is."""
+"""Where the style sheet goes, as `PICTURE_MARK` says where pictures go."""
 POLICY = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src {}; '
     "img-src data:; form-action 'none'; base-uri 'none'\">"
 )
 """What the file itself allows: its own style and its own pictures."""
-WIDTH = 180
-"""Millimetres of each figure: the width between the margins of A4."""
-MOST_PAGES = 6
-"""Pages of a figure that are drawn: each may take two seconds. The PDF has all of them."""
 MOST_SENTENCES = 300
 """Comparisons that have a sentence of their own, or a matrix; the table has them all."""
-
-
-@dataclass(frozen=True)
-class ReportFigure:
-    """A figure of the report."""
-
-    title: str
-    text: str
-    caption: str
-    pages: int
-    pictures: list[bytes]
-    """Its first pages, as SVG."""
-    problem: str = ""
-    """Why there is no picture."""
-
-    @property
-    def marks(self) -> list[str]:
-        return [PICTURE_MARK.format(number) for number in range(len(self.pictures))]
 
 
 @by_link
@@ -107,12 +80,12 @@ def _send(
     context: dict[str, Any],
 ) -> HttpResponseBase:
     style, style_hash = _read_style()
-    if is_head(request):  # its length is not known: that takes drawing its figure
+    if is_head(request):  # its length is not known: that takes drawing its figures
         return _add_headers(request, comparison, StreamingHttpResponse(()), style_hash)
     is_compared = bool(comparison.pairs or comparison.decisive) and comparison.has_numbers
     try:
-        figure = _draw_forest(request, comparison) if is_compared else None
-    except Busy as error:  # a file without its figure is not what anybody wants to keep
+        figures = draw_report_figures(request, comparison) if is_compared else []
+    except Busy as error:  # a file without its figures is not what anybody wants to keep
         response = HttpResponse(
             f"The report was not made. {error}\n",
             content_type="text/plain; charset=utf-8",
@@ -124,10 +97,10 @@ def _send(
         is_compared and len(comparison.groups) > 1 and len(comparison.pairs) <= MOST_SENTENCES
     )
     experiment = subject if isinstance(subject, Experiment) else None
-    names = ("comparison", "comparison_json", "runs_parquet", "forest_pdf")
+    names = ("comparison", "comparison_json", "runs_parquet")
     if experiment is None:
-        names = ("table", "table_json", "", "table_forest_pdf")
-    page, results, runs, pdf = (
+        names = ("table", "table_json", "")
+    page, results, runs = (
         request.build_absolute_uri(reverse(name, args=[subject.pk])) if name else ""
         for name in names
     )
@@ -139,13 +112,13 @@ def _send(
             "is_compared": is_compared,
             "diagnosis": diagnose(comparison) if is_compared else None,
             "matrix": make_verdict_matrix(comparison) if has_matrix else None,
-            "figure": figure,
+            "figures": figures,
             "methods": describe_methods(comparison) if is_compared else [],
             "environments": list_environments(comparison),
             "nodes": describe_nodes(comparison),
             "runs": describe_runs(comparison),
             "versions": list_versions(experiment),
-            "addresses": {"page": page, "results": results, "runs": runs, "pdf": pdf},
+            "addresses": {"page": page, "results": results, "runs": runs},
             "made_at": timezone.now(),
             "shown_groups": _take_groups(comparison),
         },
@@ -156,7 +129,8 @@ def _send(
         text = anonymity.hide_in_page(text)
     policy = POLICY.format(style_hash)
     text = text.replace(STYLE_MARK, f"{policy}\n  <style>{style}</style>", 1)
-    for number, picture in enumerate(figure.pictures if figure else []):
+    pictures = [picture for figure in figures for picture in figure.pictures]
+    for number, picture in enumerate(pictures):
         address = f"data:image/svg+xml;base64,{base64.b64encode(picture).decode()}"
         text = text.replace(PICTURE_MARK.format(number), f'src="{address}"', 1)
     return _add_headers(request, comparison, HttpResponse(text), style_hash)
@@ -181,36 +155,6 @@ def _add_headers(
     is_download = "download" in request.GET
     response["Content-Disposition"] = content_disposition_header(is_download, name) or "inline"
     return mark_as_hidden(response) if anonymity else response
-
-
-def _draw_forest(request: OpenRequest, comparison: Comparison) -> ReportFigure | None:
-    """Return the forest plot as its own files have it; None where nothing is compared.
-
-    Where it cannot be drawn it says why; Busy where it can be later.
-    """
-    forest = describe_for(comparison, request)
-    if forest is None:
-        return None
-    pages = len(estimate_heights(forest, WIDTH))
-    pictures: list[bytes] = []
-    problem = ""
-    try:
-        for page in range(1, min(pages, MOST_PAGES) + 1):
-            picture = draw(
-                forest,
-                width=WIDTH,
-                theme="light",
-                ending="svg",
-                page=page,
-                is_visitor=isinstance(request.user, Visitor),
-            )
-            pictures.append(picture)
-    except Busy:
-        raise
-    except NotDrawn as error:
-        pictures, problem = [], str(error)
-    caption = write_caption(forest)
-    return ReportFigure(forest.title, forest.description, caption, pages, pictures, problem)
 
 
 def _take_groups(comparison: Comparison) -> list[Any]:

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from django.core.serializers.json import DjangoJSONEncoder
@@ -27,6 +28,14 @@ class Named(Protocol):
     def key(self) -> str: ...
     @property
     def question(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class FileName:
+    """What the files of two runs or two experiments are named after."""
+
+    key: str
+    question: str = ""
 
 
 class Echo:

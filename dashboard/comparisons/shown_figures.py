@@ -20,6 +20,8 @@ from dashboard.comparisons.printed_figures import (
 )
 from dashboard.drawings.axes_figure import AxesFigure
 from dashboard.drawings.axes_pages import break_rows, estimate_around
+from dashboard.drawings.forest import Forest
+from dashboard.drawings.forest_pages import list_page_heights
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import Comparison
 
@@ -58,6 +60,36 @@ class ShownFigure:
         """Return each width and theme with its files; of several pages the PDF alone has all."""
         counts = {width: len(break_rows(self.described, width)) for width in (WIDE, NARROW)}
         return list_files(self.address, self.query, counts)
+
+
+@dataclass(frozen=True)
+class ShownForest:
+    """A forest plot outside of a comparison's own page, and where its files are."""
+
+    described: Forest
+    address: str
+    """Of its files, with ENDING where that of the file stands."""
+
+    themes = PrintedForest.themes
+
+    @property
+    def picture(self) -> str:
+        """Return the address of its pictures, up to their width, theme and page."""
+        return f"{self.address.replace('ENDING', 'svg')}?"
+
+    @cached_property
+    def pages(self) -> list[tuple[int, int, int]]:
+        """Return the number of each page, and about how tall it is in two columns and in one."""
+        return list_page_heights(self.described)
+
+    @property
+    def files(self) -> list[FigureFiles]:
+        """Return each width and theme with its files; of several pages the PDF alone has all."""
+        counts = {
+            WIDE: sum(wide > 0 for _, wide, _ in self.pages),
+            NARROW: sum(narrow > 0 for _, _, narrow in self.pages),
+        }
+        return list_files(self.address, {}, counts)
 
 
 def show_figure(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dashboard.comparisons.metric_words import say_words
@@ -79,19 +80,22 @@ def describe_studies(studies: Studies) -> Forest | None:
         pooled=[summary] if summary.ratio is not None else [],
     )
     forest = replace(forest, title=f"{studies.name} across experiments: {forest.title}")
-    return forest if len(margins) == 1 else _give_own_margins(forest, studies)
+    if len(margins) == 1:
+        return forest
+    return give_own_margins(
+        forest, [(row.margins, each.pair.better) for row in studies.shown for each in row.chosen]
+    )
 
 
-def _give_own_margins(forest: Forest, studies: Studies) -> Forest:
-    """Return the plot with the margin of each study behind its rows, in place of a common one."""
-    margins = [
-        _cut_margin(row.margins, forest, each.pair.better)
-        for row in studies.shown
-        for each in row.chosen
-    ]
+def give_own_margins(forest: Forest, margins: Sequence[tuple[Margin | None, str | None]]) -> Forest:
+    """Return the plot with the margin of each row behind it, in place of a common one.
+
+    `margins` has those of the first rows, each with the better direction of its metric; later rows
+    have none.
+    """
     rows = [
-        replace(row, margin=margin)
-        for row, margin in zip(forest.rows, margins, strict=False)  # the summary has none
+        replace(row, margin=_cut_margin(margin, forest, better))
+        for row, (margin, better) in zip(forest.rows, margins, strict=False)
     ]
     return replace(
         forest,

@@ -8,8 +8,6 @@ from typing import Any
 
 from django.db.models import Q, prefetch_related_objects
 
-from dashboard.charts.paired_axes import share_axes
-from dashboard.comparisons.figures import Plot, draw_steps
 from dashboard.comparisons.paired_facts import (
     PairedFact,
     PairedFacts,
@@ -20,10 +18,8 @@ from dashboard.comparisons.paired_facts import (
 )
 from dashboard.comparisons.sides import Measured, describe_settings, measure_all
 from dashboard.comparisons.verdict_matrix import Bar, Scale, choose_scale, make_bar
-from dashboard.environment_symbols import assign_symbols
 from experiments.comparisons import ExperimentComparison, Group, Latest, read_all_latest
 from experiments.comparisons.environment_facts import read_facts_of_all
-from experiments.comparisons.series import read_series
 from experiments.execution.progress import Status, measure_progress
 from experiments.models import Experiment, Workload
 from experiments.models.experiment import ExperimentQuerySet
@@ -109,15 +105,6 @@ class TwoExperiments:
     @property
     def metrics(self) -> set[str]:
         return {group.metric.label for pair in self.pairs for group in pair if group}
-
-
-@dataclass(frozen=True)
-class PairedPlots:
-    """The plots of one kind, with equal axes; None where a side has recorded nothing."""
-
-    title: str
-    left: Plot | None
-    right: Plot | None
 
 
 def make_two_experiments(left: Experiment, right: Experiment) -> TwoExperiments:
@@ -298,27 +285,6 @@ def _pair_workloads(left: Iterable[Workload], right: Iterable[Workload]) -> list
 def _read_environments(row: Experiment, is_member: bool) -> dict[str, dict[str, str]]:
     rows = row.environments.select_related("runtime", "staged_image__image").order_by("name")
     return {each.name: dict(describe_settings(each, is_member)) for each in rows}
-
-
-def draw_paired_steps(two: TwoExperiments, number: int) -> list[PairedPlots]:
-    """Return the plots of the steps inside the runs of a configuration (from 1), by their kind."""
-    plots: list[dict[str, Plot]] = []
-    for name, side, group in zip(("left", "right"), two.both, two.pairs[number - 1], strict=True):
-        plots.append({})
-        if group is None:
-            continue
-        row = side.experiment
-        workload = row.workloads.filter(name=group.configuration["workload"]).first()
-        if workload:
-            series = read_series(row, workload, group.configuration["scale"])
-            drawn = draw_steps(series, assign_symbols(row), name)
-            plots[-1] = {plot.title: plot for plot in drawn}
-    titles = [*plots[0], *(title for title in plots[1] if title not in plots[0])]
-    paired = [PairedPlots(title, plots[0].get(title), plots[1].get(title)) for title in titles]
-    for each in paired:
-        if each.left and each.right:
-            share_axes(each.left.figure, each.right.figure)
-    return paired
 
 
 def list_candidates(user: Any, experiment: Experiment, search_text: str) -> ExperimentQuerySet:

@@ -1,13 +1,19 @@
-"""What two runs recorded step by step, on the same axes: some of it drawn, the rest by choice."""
+"""What two runs recorded step by step, on the same axes: some of it drawn, the rest by choice.
+
+First as a picture of the one renderer, then as charts that can be zoomed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dashboard.charts import draw_paired_curves
 from dashboard.comparisons.figures import Plot
+from dashboard.comparisons.metric_words import say_words
 from dashboard.comparisons.paired_facts import Side
+from dashboard.drawings.axes_figure import AxesFigure
+from dashboard.drawings.paired_series import PairedCurves, describe_paired_series
 from dashboard.execution.run_facts import EVALUATED_AT
 from experiments.comparisons.series import ACCURACY, ACCURACY_TIME, FURTHER_SHARES
 from experiments.comparisons.step_summaries import LOSS
@@ -30,6 +36,8 @@ class PairedSeries:
     chosen: str
     """The one that the reader has chosen; empty for the first ones."""
     plots: list[Plot]
+    curves: tuple[PairedCurves, ...] = ()
+    """What the plots draw."""
 
     @property
     def has_choice(self) -> bool:
@@ -53,6 +61,28 @@ def draw_paired_series(
 
     Those of both runs come first. Two statements: values are read of those alone that are drawn.
     """
+    names, chosen, read = _read(left, right, heads, chosen)
+    marks = _list_marks(heads)
+    plots = [_draw(each, marks, number) for number, each in enumerate(read)]
+    return PairedSeries(names[:MOST_NAMES], len(names), chosen, plots, tuple(read))
+
+
+def describe_series_of_two(
+    series: PairedSeries, heads: tuple[Side, Side], hide: Callable[[str], str]
+) -> AxesFigure | None:
+    """Return the printed figure of the drawn series; None where none of them has a number."""
+    names = [side.name for side in heads]
+    return describe_paired_series(series.curves, names=names, marks=_list_marks(heads), hide=hide)
+
+
+def _list_marks(heads: tuple[Side, Side]) -> dict[str, int]:
+    return {side.name: side.mark or 0 for side in heads}
+
+
+def _read(
+    left: Run, right: Run, heads: tuple[Side, Side], chosen: str
+) -> tuple[list[str], str, list[PairedCurves]]:
+    """Return the names of all series, the chosen one where it is known, and those to be drawn."""
     sides = {left.pk: heads[0], right.pk: heads[1]}
     runs_by_key: dict[tuple[str, str], set[int]] = {}
     rows = Series.objects.filter(run__in=sides).exclude(metric__in=EVALUATED_AT).order_by()
@@ -64,11 +94,10 @@ def draw_paired_series(
     names = list(dict.fromkeys(metric for metric, _ in order))
     chosen = chosen if chosen in names else ""
     keys = [key for key in order if not chosen or key[0] == chosen][:MOST_PLOTS]
-    plots = _draw_keys(keys, sides) if keys else []
-    return PairedSeries(names[:MOST_NAMES], len(names), chosen, plots)
+    return names, chosen, _read_keys(keys, sides) if keys else []
 
 
-def _draw_keys(keys: list[tuple[str, str]], sides: Mapping[int, Side]) -> list[Plot]:
+def _read_keys(keys: list[tuple[str, str]], sides: Mapping[int, Side]) -> list[PairedCurves]:
     recorded: dict[tuple[str, str], dict[str, Series]] = {}
     times: dict[str, Series] = {}
     metrics = {metric for metric, _ in keys}
@@ -80,29 +109,19 @@ def _draw_keys(keys: list[tuple[str, str]], sides: Mapping[int, Side]) -> list[P
             times[name] = row
         else:
             recorded.setdefault((row.metric, row.unit), {})[name] = row
-    marks = {side.name: side.mark or 0 for side in sides.values()}
     in_order = [side.name for side in sides.values()]
-    return [
-        _draw(
-            *key,
-            {name: recorded[key][name] for name in in_order if name in recorded[key]},
-            times,
-            marks,
-            number,
-        )
-        for number, key in enumerate(keys)
-        if key in recorded
-    ]
+    paired = []
+    for key in keys:
+        by_name = recorded.get(key, {})
+        rows = {name: by_name[name] for name in in_order if name in by_name}
+        if rows:
+            paired.append(_pair(*key, rows, times))
+    return paired
 
 
-def _draw(
-    metric: str,
-    unit: str,
-    rows: Mapping[str, Series],
-    times: Mapping[str, Series],
-    marks: Mapping[str, int],
-    number: int,
-) -> Plot:
+def _pair(
+    metric: str, unit: str, rows: Mapping[str, Series], times: Mapping[str, Series]
+) -> PairedCurves:
     by_time = metric in (ACCURACY, *FURTHER_SHARES) and all(
         name in times and len(times[name].values) == len(row.values) for name, row in rows.items()
     )
@@ -119,19 +138,28 @@ def _draw(
         for name, row in rows.items()
         if not row.steps
     }
-    name = metric.replace("_", " ")
-    figure, sentences = draw_paired_curves(
+    return PairedCurves(
+        say_words(metric),
+        "" if unit == "1" else unit,
         curves,
-        unit="" if unit == "1" else unit,
-        metric=name,
-        marks=marks,
-        warm_ups=warm_ups,
-        log=metric == LOSS,
-        x_title="time in steps (s)" if by_time else "step",
+        warm_ups,
+        "Time in steps (s)" if by_time else "Step",
+        is_log=metric == LOSS,
     )
-    title = name[:1].upper() + name[1:]
-    caption = [f"{title} inside both runs."]
-    if len(rows) == 1:
-        caption = [f"{title} inside {next(iter(rows))}; the other has none."]
+
+
+def _draw(series: PairedCurves, marks: Mapping[str, int], number: int) -> Plot:
+    figure, sentences = draw_paired_curves(
+        series.curves,
+        unit=series.unit,
+        metric=series.title.lower(),
+        marks=marks,
+        warm_ups=series.warm_ups,
+        log=series.is_log,
+        x_title=series.x_title.lower(),
+    )
+    caption = [f"{series.title} inside both runs."]
+    if len(series.curves) == 1:
+        caption = [f"{series.title} inside {series.curves[0].environment}; the other has none."]
     caption += [*sentences, "For looking, never tested."]
-    return Plot(f"curve-{number}", figure, " ".join(caption), title)
+    return Plot(f"curve-{number}", figure, " ".join(caption), series.title)

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from dashboard.access.hidden_names import find_hiding
 from dashboard.access.rights import by_link
+from dashboard.comparisons.figure_views import Subject, send_figure
+from dashboard.comparisons.safe_files import FileName
+from dashboard.comparisons.shown_figures import ShownFigure
+from dashboard.drawings.axes_figure import AxesFigure
+from dashboard.drawings.drawing_process import Ending
 from dashboard.environment_symbols import assign_symbols
-from dashboard.execution.paired_series import draw_paired_series
+from dashboard.execution.paired_series import describe_series_of_two, draw_paired_series
+from dashboard.execution.run_figures import SERIES as SERIES_FIGURE
 from dashboard.execution.two_runs import (
     list_candidates,
     list_paired_facts,
@@ -53,12 +61,37 @@ def two_runs(request: OpenRequest, left: str, right: str) -> HttpResponse:
         )
     if part != FACTS:
         chosen = request.GET.get("series", "")
-        context["series"] = draw_paired_series(*runs, heads, chosen)
+        context["series"] = series = draw_paired_series(*runs, heads, chosen)
+        described = describe_series_of_two(series, heads, find_hiding(request.user))
+        if described:
+            address = reverse("two_runs_series_svg", args=[left, right]).removesuffix("svg")
+            query = {"series": series.chosen} if series.chosen else {}
+            context["figure"] = ShownFigure(described, f"{address}ENDING", query)
         context["experiment"] = runs[0].experiment
     if not part:
         context["two"] = make_two_runs(*runs)
     fragment = f"#{part}" if part else ""
     return render(request, f"execution/runs/two.html{fragment}", context)
+
+
+@by_link
+@require_safe
+def two_runs_figure(
+    request: OpenRequest, left: str, right: str, ending: Ending
+) -> HttpResponseBase:
+    """Send the series of two runs as a figure; `?series=` chooses one, as on their page."""
+    runs = _get(request, left), _get(request, right)
+
+    def describe() -> AxesFigure:
+        heads = make_heads(*runs)
+        series = draw_paired_series(*runs, heads, request.GET.get("series", ""))
+        described = describe_series_of_two(series, heads, find_hiding(request.user))
+        if described is None:
+            raise Http404("Neither run has recorded a number step by step.")
+        return described
+
+    name = FileName(f"runs-{left}-{right}", runs[0].experiment.question)
+    return send_figure(request, Subject(name, "", describe), SERIES_FIGURE, ending)
 
 
 @by_link

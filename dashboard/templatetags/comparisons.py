@@ -13,6 +13,7 @@ from django.utils.html import format_html, format_html_join, json_script
 from django.utils.safestring import SafeString
 
 from dashboard.charts.packing import pack_figure
+from dashboard.charts.point_table import MOST_CELLS, PointTable, make_point_table
 from dashboard.charts.style import SYMBOLS, Figure
 from experiments.comparisons import Comparison, ExperimentComparison, Group
 from experiments.comparisons.aa_verdicts import Meaning, explain_aa_test
@@ -26,6 +27,8 @@ from experiments.statistics.training.sentences import describe_training
 from experiments.statistics.values import Stamp
 
 register = template.Library()
+MOST_CELLS_OF_PAGE = 1_200
+"""In all tables of charts that are written on the server: about 50 kB."""
 
 
 class CompactEncoder(DjangoJSONEncoder):
@@ -39,6 +42,17 @@ class CompactEncoder(DjangoJSONEncoder):
 def figure_script(figure: Figure, element_id: str) -> SafeString:
     """Return a figure as JSON in a script element, packed as `charts.js` unpacks it."""
     return json_script(pack_figure(figure), element_id, encoder=CompactEncoder)
+
+
+@register.simple_tag(takes_context=True)
+def point_table(context: dict[str, Any], figure: Figure) -> PointTable | None:
+    """Return the table of a chart; None where it is too large for the page, or others were."""
+    request = context.get("request")
+    written = getattr(request, "written_cells", 0)
+    table = make_point_table(figure, min(MOST_CELLS, MOST_CELLS_OF_PAGE - written))
+    if table and request:
+        request.written_cells = written + table.count
+    return table
 
 
 @register.simple_tag

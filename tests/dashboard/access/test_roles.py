@@ -237,6 +237,15 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
         for name in ("series", "node")
         for ending in ("svg", "png", "pdf")
     },
+    **{
+        f"{name}_{ending}": (GET, what, Role.VIEWER)
+        for name, what in (
+            ("two_runs_series", "two runs"),
+            ("two_experiments_forest", "two experiments"),
+            ("two_experiments_steps", "two experiments"),
+        )
+        for ending in ("svg", "png", "pdf")
+    },
     "run_exclude": (POST, "run", Role.RESEARCHER),
     "run_include": (POST, "run", Role.RESEARCHER),
     "run_file": (GET, "file", Role.RESEARCHER),

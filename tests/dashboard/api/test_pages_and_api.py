@@ -61,6 +61,7 @@ EXCEPTIONS = {
         for name in (
             *("figure", "forest", "table_figure", "table_forest"),
             *("studies_forest", "recurring_charts", "run_series", "run_node"),
+            *("two_runs_series", "two_experiments_forest", "two_experiments_steps"),
         )
     },
 }

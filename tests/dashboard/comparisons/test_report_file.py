@@ -14,7 +14,7 @@ from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 
-from dashboard.comparisons import report_views
+from dashboard.comparisons import report_figures, report_views
 from dashboard.comparisons.report_facts import VERSION
 from dashboard.drawings.drawing_process import Busy, NotDrawn
 from experiments.comparisons import compare_experiment
@@ -37,7 +37,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         asked.append({"forest": forest, **options})
         return PICTURE
 
-    monkeypatch.setattr(report_views, "draw", draw)
+    monkeypatch.setattr(report_figures, "draw", draw)
     return asked
 
 
@@ -52,9 +52,9 @@ def test_everything_stands_inside_of_the_file(results: Experiment, as_owner: Cli
     assert page.find("script") is None
     assert page.find("link") is None
     assert page.find("form") is None
-    assert [image["src"].partition(",")[0] for image in page.find_all("img")] == [
-        "data:image/svg+xml;base64"
-    ]
+    images = page.find_all("img")
+    assert len(images) == 4, "ratios, all runs, run order, equivalence"
+    assert {image["src"].partition(",")[0] for image in images} == {"data:image/svg+xml;base64"}
     assert "@import" not in page.style.text
     assert "url(" not in page.style.text
 
@@ -167,7 +167,7 @@ def test_hostile_names_are_texts(site: Site, people: People, as_owner: Client) -
     assert "<script>" not in page
     assert "<img src=x" not in page
     assert "&lt;img src=x" in page
-    assert page.count("data:image") == 1
+    assert page.count("data:image") == 4
     assert page.count("<style>") == 1
     assert page.index("<style>") < page.index("</head>")
 
@@ -178,11 +178,44 @@ def test_a_figure_that_was_not_drawn_says_why(
     def refuse(*_: Any, **__: Any) -> bytes:
         raise NotDrawn("It took more than 30 s. <b>")
 
-    monkeypatch.setattr(report_views, "draw", refuse)
+    monkeypatch.setattr(report_figures, "draw", refuse)
     page = BeautifulSoup(fetch(as_owner, results), "html.parser")
     assert "It took more than 30 s. <b>" in page.figure.text
     assert page.figure.img is None
     assert "Full results" in page.text
+
+
+def test_it_has_the_figures_that_papers_need(
+    results: Experiment, as_owner: Client, drawn: list[dict[str, Any]]
+) -> None:
+    page = BeautifulSoup(fetch(as_owner, results), "html.parser")
+    titles = [asked["forest"].title for asked in drawn]
+    headings = [figure.find_parent("section").h2.text for figure in page.select("figure")]
+    assert headings == titles
+    assert len(titles) == 4
+    assert {asked["width"] for asked in drawn} == {180}
+    assert {asked["theme"] for asked in drawn} == {"light"}
+
+
+def test_pictures_for_which_there_is_no_room_are_named_with_the_reason(
+    results: Experiment, as_owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_figures, "MOST_BYTES", 1_000_000)
+    sizes = iter([1_100_000, 10, 800_000, 20])  # the first one is drawn however large it is
+    monkeypatch.setattr(report_figures, "draw", lambda *_, **__: b"x" * next(sizes))
+    page = BeautifulSoup(fetch(as_owner, results), "html.parser")
+    assert [len(figure.select("img")) for figure in page.select("figure")] == [1, 0, 0, 0]
+    problem = page.select("figure .problem")[1]
+    reason = "With it the pictures of the file would be 2.5 MB; they may be 1.0 MB in all."
+    assert reason in " ".join(problem.text.split())
+    assert problem.a["href"].endswith("/run_order.pdf")
+
+
+def test_its_type_has_the_three_sizes_of_a_page() -> None:
+    style = (settings.BASE_DIR / report_views.STYLE).read_text()
+    screen = style.partition("@media print")[0]
+    sizes = set(re.findall(r"font(?:-size)?: ([0-9.]+px)", screen))
+    assert sizes == {"24px", "15px", "13px"}
 
 
 def test_while_too_many_figures_are_drawn_no_half_file_is_made(
@@ -191,7 +224,7 @@ def test_while_too_many_figures_are_drawn_no_half_file_is_made(
     def refuse(*_: Any, **__: Any) -> bytes:
         raise Busy("Too many figures are being drawn.")
 
-    monkeypatch.setattr(report_views, "draw", refuse)
+    monkeypatch.setattr(report_figures, "draw", refuse)
     answer = as_owner.get(reverse("report", args=[results.pk]))
     assert (answer.status_code, answer["Retry-After"]) == (503, "3")
     assert answer["Content-Type"] == "text/plain; charset=utf-8"
@@ -202,14 +235,15 @@ def test_of_very_many_comparisons_it_stays_small_and_says_what_it_leaves_out(
     site: Site, people: People, as_owner: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(report_views, "MOST_SENTENCES", 2)
-    monkeypatch.setattr(report_views, "MOST_PAGES", 2)
-    monkeypatch.setattr(report_views, "estimate_heights", lambda *_: [100] * 9)
+    monkeypatch.setattr(report_figures, "MOST_PAGES", 2)
+    monkeypatch.setattr(report_figures, "count_pages", lambda *_: 9)
     made = measured(site, people.owner, blocks=2, scales=["1x1", "1x2", "1x3"])
     page = BeautifulSoup(fetch(as_owner, made), "html.parser")
     assert len(page.select(".verdicts li")) == 2
     assert "The first 2 of 3 configurations; the table has them all." in page.get_text()
-    assert len(page.select("figure img")) == 2
-    assert "The first 2 of 9 pages" in " ".join(page.figcaption.get_text().split())
+    assert [len(figure.select("img")) for figure in page.select("figure")] == [2] * 4
+    for caption in page.select("figcaption"):
+        assert "The first 2 of 9 pages" in " ".join(caption.get_text().split())
     assert len(page.select(".results tbody tr:not(.group)")) == 3
     assert page.select_one(".matrix") is None, "more than can be seen at once"
 

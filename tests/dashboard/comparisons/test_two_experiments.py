@@ -12,7 +12,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from dashboard.comparisons import figure_views
 from dashboard.comparisons.paired_facts import MOST_OPEN
+from dashboard.comparisons.two_experiments import make_two_experiments
+from dashboard.comparisons.two_experiments_figures import describe_ratios
 from experiments.comparisons import keep_comparison
 from experiments.models import Cluster, Environment, Experiment, Run, Snapshot
 from tests.dashboard.conftest import People, Site, measured
@@ -29,6 +32,10 @@ from tests.factories import (
 )
 
 pytestmark = pytest.mark.django_db
+
+
+def refuse_to_draw(*_: Any) -> bytes:
+    raise AssertionError("nothing is drawn for HEAD")
 
 
 @pytest.fixture
@@ -215,6 +222,68 @@ def test_steps_are_drawn_on_equal_axes_when_opened(
     assert "tails-left" in part
     assert "Nothing was recorded." not in page.text
     assert "No run of either has recorded its steps." in show(as_owner, *two, "?curves=2").text
+
+
+def test_ratios_and_steps_are_pictures_first_with_their_files(
+    two: tuple[Experiment, Experiment], as_owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for row in two:
+        for run in row.runs.filter(scale="1x1"):
+            SeriesFactory(run=run, values=[0.3, 0.11, 0.1, 0.1, 0.12, 0.1])
+    keys = [row.pk for row in two]
+    forest = reverse("two_experiments_forest_svg", args=keys)
+    steps = reverse("two_experiments_steps_svg", args=keys)
+    page = show(as_owner, *two, "?curves=1")
+    addresses = [str(image["src"]).split("?") for image in page.select("figure.printed img")]
+    assert {address for address, _ in addresses} == {forest, steps}
+    assert all(query.startswith("curves=1&") for address, query in addresses if address == steps)
+    assert len(page.select(".figure-export")) == 2
+    charts = page.select("#curves [data-chart]")
+    assert charts
+    for chart in charts:
+        fold = chart.find_parent("details")
+        assert fold
+        assert not fold.has_attr("open")
+    with monkeypatch.context() as patched:
+        patched.setattr(figure_views, "draw_in_turn", refuse_to_draw)
+        for address in (forest, f"{steps}?curves=1"):
+            assert as_owner.head(address).status_code == 200
+    file = as_owner.get(forest).content.decode()
+    assert "left: Before the upgrade?, right: After the upgrade?" in file
+    assert b"on equal axes" in as_owner.get(f"{steps}?curves=1").content
+    for address in (steps, f"{steps}?curves=2", f"{steps}?curves=x", f"{forest}?theme=pink"):
+        assert as_owner.get(address).status_code == 404
+
+
+def test_two_without_verdicts_have_no_picture_of_ratios(
+    two: tuple[Experiment, Experiment], site: Site, people: People, as_owner: Client
+) -> None:
+    draft = ExperimentFactory(owner=people.owner, cluster=site.cluster)
+    assert not show(as_owner, draft, draft).select("figure.printed")
+    forest = reverse("two_experiments_forest_svg", args=[draft.pk, draft.pk])
+    assert as_owner.get(forest).status_code == 404
+
+
+def test_each_row_of_the_ratios_says_whose_it_is_and_has_its_own_margin(
+    two: tuple[Experiment, Experiment],
+) -> None:
+    forest = describe_ratios(make_two_experiments(*two))
+    assert forest
+    assert [row.group for row in forest.rows] == [
+        "blas small, 1x1 · left",
+        "blas small, 1x1 · right",
+        "blas small, 1x2 · left",
+    ]
+    assert [row.letters[-1] for row in forest.rows] == ["L", "R", "L"]
+    notes = dict(forest.notes)
+    assert notes["L"] == "left: Before the upgrade?, margin 5 %"
+    assert notes["R"] == "right: After the upgrade?, margin 20 %"
+    assert not forest.has_band
+    assert [round(row.margin[1], 2) for row in forest.rows if row.margin] == [1.05, 1.2, 1.05]
+    same = describe_ratios(make_two_experiments(two[0], two[0]))
+    assert same
+    assert same.has_band
+    assert dict(same.notes)["L"] == "left: Before the upgrade?"
 
 
 def test_the_answer_to_a_search_replaces_no_form_and_draws_nothing(

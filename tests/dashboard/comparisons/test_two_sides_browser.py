@@ -65,7 +65,11 @@ def test_a_series_is_chosen_beside_a_search_and_both_stay_in_the_address(
     page: Page, open_page: Open, site: Site, people: People
 ) -> None:
     open_page(make_two("two_runs", site, people))
-    expect(page.locator("#series [data-drawn]")).to_have_count(6)
+    expect(page.locator("#series figure.printed")).to_have_count(1)
+    expect(page.locator("#series [data-chart]")).to_have_count(6)
+    assert not page.evaluate("'Plotly' in window"), "it is fetched where a chart is opened"
+    page.get_by_text("Interactive chart: layer 0").click()
+    expect(page.locator("#series [data-drawn]")).to_have_count(1)
     page.locator("[data-chart=curve-0]").evaluate("chart => { chart.dataset.seen = 'yes' }")
     page.get_by_label("Search the facts").press_sequentially("numpy")
     expect(page.locator("#facts-found")).not_to_contain_text("package scipy")
@@ -73,7 +77,7 @@ def test_a_series_is_chosen_beside_a_search_and_both_stay_in_the_address(
     choice = page.get_by_label("Series inside the runs")
     choice.focus()
     choice.select_option("layer_7")
-    expect(page.locator("#series [data-drawn]")).to_have_count(1)
+    expect(page.locator("#series [data-chart]")).to_have_count(1)
     expect(choice).to_be_focused()
     expect(page).to_have_url(re.compile(r"series=layer_7"))
     expect(page).to_have_url(re.compile(r"find=numpy"))

@@ -13,6 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from dashboard.comparisons import figure_views
 from experiments.models import Cluster, Experiment, Run, Snapshot
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import (
@@ -28,6 +29,10 @@ from tests.factories import (
 
 pytestmark = pytest.mark.django_db
 FACTS = {"Python": "3.11.2", "package numpy": "2.4.6", "CPU": "Xeon"}
+
+
+def refuse_to_draw(*_: Any) -> bytes:
+    raise AssertionError("nothing is drawn for HEAD")
 
 
 @pytest.fixture
@@ -168,6 +173,52 @@ def test_curves_share_their_axes_and_lack_what_is_no_number(
     assert "500 values not a number" in page.text
     assert [trace["name"] for trace in loss["data"]] == [f"Apptainer, run {pair[1].uid[:8]}"]
     assert "the other has none" in page.text
+
+
+def test_the_picture_of_both_runs_comes_first_and_its_files_are_where_all_are(
+    pair: tuple[Run, Run], as_owner: Client
+) -> None:
+    for row in pair:
+        SeriesFactory(run=row, metric="step_time", values=[0.3, 0.02, 0.021])
+        SeriesFactory(run=row, metric="loss", unit="1", values=[2.0, 1.0])
+    page = show(as_owner, *pair)
+    series = page.select_one("#series")
+    assert series
+    address = reverse("two_runs_series_svg", args=[pair[0].uid, pair[1].uid])
+    assert {str(image["src"]).partition("?")[0] for image in series.select("img")} == {address}
+    assert [fold.summary.text for fold in series.select("details:has([data-chart])")] == [
+        "Interactive chart: step time",
+        "Interactive chart: loss",
+    ]
+    links = [str(link["href"]) for link in series.select(".figure-export a")]
+    assert {link.partition("?")[0].rpartition(".")[2] for link in links} == {"svg", "png", "pdf"}
+    chosen = show(as_owner, *pair, "?series=loss")
+    assert all("series=loss&" in str(image["src"]) for image in chosen.select("#series img"))
+
+
+def test_the_figure_of_two_runs_is_a_file_and_nothing_is_drawn_for_head(
+    pair: tuple[Run, Run], as_owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = reverse("two_runs_series_svg", args=[pair[0].uid, pair[1].uid])
+    assert as_owner.get(address).status_code == 404, "neither has recorded anything"
+    SeriesFactory(run=pair[0], metric="step_time", values=[0.3, 0.02, 0.021])
+    with monkeypatch.context() as patched:
+        patched.setattr(figure_views, "draw_in_turn", refuse_to_draw)
+        assert as_owner.head(address).status_code == 200
+    file = as_owner.get(address)
+    assert file.content.startswith(b"<?xml")
+    assert b"Inside the runs: bare metal" in file.content
+    assert f"tare-runs-{pair[0].uid}-{pair[1].uid}" in file["Content-Disposition"]
+    assert as_owner.get(address + "?series=nothing").status_code == 200
+    assert as_owner.get(address + "?page=2").status_code == 404
+
+
+def test_series_without_any_number_have_no_picture(pair: tuple[Run, Run], as_owner: Client) -> None:
+    SeriesFactory(run=pair[0], metric="loss", unit="1", values=[float("nan")] * 3)
+    series = show(as_owner, *pair).select_one("#series")
+    assert series
+    assert not series.select("img")
+    assert series.select("[data-chart]")
 
 
 def test_of_hundreds_of_series_a_few_are_drawn_and_each_can_be_chosen(
