@@ -15,13 +15,13 @@
   function say(image, sentence, action) {
     forget(image);
     const note = document.createElement("p");
-    note.className = "note no-print figure-waits";
+    note.className = "note figure-waits"; // printed, too: paper says what it lacks
     note.setAttribute("role", "status");
     note.textContent = sentence;
     if (action) {
       const button = document.createElement("button");
       button.type = "button";
-      button.className = "btn btn-quiet btn-sm";
+      button.className = "btn btn-quiet btn-sm no-print";
       button.textContent = "Draw again";
       button.addEventListener("click", () => ask(image, true));
       note.append(" ", button);

@@ -7,7 +7,7 @@ from bs4 import BeautifulSoup, Tag
 from django.test import Client
 from django.urls import reverse
 
-from dashboard.comparisons import bundle_files, report_views
+from dashboard.comparisons import bundle_files, report_figures
 from experiments.models import Experiment, Run
 from tests.dashboard.access.test_links import link_to, visitor
 from tests.dashboard.comparisons.recorded_figures import record_figures
@@ -32,7 +32,7 @@ def list_links(menu: Tag) -> dict[str, str]:
 def not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are drawn in test_forest_figure.py."""
     record_figures(monkeypatch)
-    for module in (report_views, bundle_files):
+    for module in (report_figures, bundle_files):
         monkeypatch.setattr(module, "draw", lambda *_, **__: b"drawn")
 
 
