@@ -31,7 +31,10 @@ KEPT = 100
 """So many of the newest comparisons are kept, as all are on a site that is used."""
 SHOWN, MARK = "X-Shown", "X-Mark"
 """What a page sends back of a live part that it shows."""
-CHART = re.compile(rb'<script id="[^"]*" type="application/json">.*?</script>', re.DOTALL)
+CHART = re.compile(
+    rb'<script id="[^"]*" type="application/json">.*?</script>|"data:image/[^"]*"', re.DOTALL
+)
+"""Data of charts, and pictures within the one file of a report."""
 
 
 @dataclass(frozen=True)

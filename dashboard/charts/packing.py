@@ -57,10 +57,9 @@ def _share_places(values: Sequence[Any]) -> tuple[list[Any], list[int]] | None:
 
 
 def _split_lines(values: Sequence[Any]) -> Iterator[list[Any]]:
-    line: list[Any] = []
-    for value in values:
-        if value is None:
-            yield line
-            line = []
-        else:
-            line.append(value)
+    """Yield what stands before each None; the last value is one."""
+    start = 0
+    while start < len(values):
+        end = values.index(None, start)
+        yield list(values[start:end])
+        start = end + 1

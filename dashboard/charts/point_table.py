@@ -58,7 +58,7 @@ class PointTable:
 def make_point_table(figure: Figure, most: int = MOST_CELLS) -> PointTable | None:
     """Return the table of a chart; None where it would have no row, or more than `most` cells."""
     traces = figure["data"]
-    points = sum(x is not None for trace in traces for x in trace["x"])
+    points = sum(len(trace["x"]) - trace["x"].count(None) for trace in traces)
     if not points or 3 * points > most:
         return None
     rows = tuple(_list_rows(figure))

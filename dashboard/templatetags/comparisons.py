@@ -27,8 +27,8 @@ from experiments.statistics.training.sentences import describe_training
 from experiments.statistics.values import Stamp
 
 register = template.Library()
-MOST_CELLS_OF_PAGE = 1_200
-"""In all tables of charts that are written on the server: about 50 kB."""
+MOST_CELLS_OF_PAGE = 900
+"""In all tables of charts that are written on the server: about 40 kB."""
 
 
 class CompactEncoder(DjangoJSONEncoder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,11 +34,14 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        return cls(
-            len(values),
-            statistics.fmean(values) if values else None,
-            statistics.stdev(values) if len(values) > 1 else None,
-        )
+        if not values:
+            return cls(0, None, None)
+        mean = statistics.fmean(values)
+        if len(values) == 1:
+            return cls(1, mean, None)
+        # By floats: `statistics.stdev` adds fractions, which takes 1 ms for 400 values.
+        squares = math.fsum((value - mean) * (value - mean) for value in values)
+        return cls(len(values), mean, math.sqrt(squares / (len(values) - 1)))
 
 
 @dataclass(frozen=True)

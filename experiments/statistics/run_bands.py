@@ -12,7 +12,7 @@ from typing import Any
 SHARES = (0.1, 0.5, 0.9)
 FEWEST_RUNS = 3
 """Of fewer runs a band would be drawn between hardly more than two values."""
-FEWEST_STEPS_A_BIN, MOST_BINS = 5, 120
+FEWEST_STEPS_A_BIN, MOST_BINS = 5, 60
 
 
 @dataclass(frozen=True)

@@ -165,7 +165,7 @@ def compare_losses(
         elif row.seed in references:
             _add_run(agreement, references[row.seed], values)
         drawn_of_run = drawn[drawn < len(values)]
-        y = [_rounded(value) for value in values[drawn_of_run]]
+        y = _round_all(values[drawn_of_run].tolist())
         curves.append(Curve(row.environment, places[drawn_of_run].tolist(), y, row.run))
         if first is None or (len(places) > len(first) and _has_same_steps(places, first)):
             first = places
@@ -180,7 +180,7 @@ def compare_losses(
         has_value = ~np.isnan(table).all(axis=0)
         middle = np.nanmedian(table[:, has_value], axis=0)
         x = first[drawn[has_value]].tolist()
-        medians.append(Curve(name, x, [_rounded(value) for value in middle]))
+        medians.append(Curve(name, x, _round_all(middle.tolist())))
         band = make_band(name, runs_by_environment[name], x, table[:, has_value])
         bands += [band] if band else []
     agreements = (
@@ -253,6 +253,11 @@ def _add_run(agreement: Agreement, reference: Any, values: Any) -> None:
         np.abs(reference_part), np.abs(run_part)
     )
     agreement.largest = max(agreement.largest, float(relative.max()))
+
+
+def _round_all(values: list[float]) -> list[float]:
+    """Return the values with DIGITS digits; by one format for all, since there are thousands."""
+    return [float(text) for text in (f"%.{DIGITS}g " * len(values) % tuple(values)).split()]
 
 
 def _rounded(value: Any) -> float:

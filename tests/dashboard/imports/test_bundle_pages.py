@@ -210,7 +210,7 @@ def test_two_imported_studies_are_shown_together(
     page = show(as_owner, query_of(rows))
     shown = read_table(page, "relative to")
     assert [row[-2] for row in shown[:2]] == ["Equivalent", "Equivalent"]
-    assert "2 studies do not tell how much studies differ; it takes 3" in read_text(page)
+    assert "2 experiments do not tell how much experiments differ; it takes 3" in read_text(page)
     for question in ("There, 1.001?", "There, 1.004?"):
         assert question in read_text(page)
 
@@ -222,9 +222,9 @@ def test_imported_studies_and_an_own_one_have_one_summary(
     own = make_own(people.owner, 1.002, "Here?")
     page = show(as_owner, query_of([own, *imported]))
     summary = read_text(page.select_one("#summary"))
-    assert "Over 3 studies Apptainer has a mean ratio of 1.00" in summary
+    assert "Over 3 experiments Apptainer has a mean ratio of 1.00" in summary
     facts = {row[0]: row[1] for row in read_table(page, "What differs")}
-    assert facts["Kind"] == "experiment study 1 experiment, from a bundle studies 2 and 3"
+    assert facts["Kind"] == "experiment experiment 1 experiment, from a bundle experiments 2 and 3"
 
 
 def test_names_of_people_of_the_other_site_are_hidden_by_a_link_that_hides(
