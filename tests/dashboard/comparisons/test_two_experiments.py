@@ -221,7 +221,8 @@ def test_steps_are_drawn_on_equal_axes_when_opened(
     assert part.lstrip().startswith('<section class="panel" id="curves">')
     assert "tails-left" in part
     assert "Nothing was recorded." not in page.text
-    assert "No run of either has recorded its steps." in show(as_owner, *two, "?curves=2").text
+    without = show(as_owner, *two, "?curves=2").text
+    assert "No run of these two experiments has recorded its steps." in without
 
 
 def test_ratios_and_steps_are_pictures_first_with_their_files(
