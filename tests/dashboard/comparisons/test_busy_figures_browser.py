@@ -45,7 +45,7 @@ def test_a_figure_that_waits_is_drawn_without_anybody_s_doing(
     picture = page.locator("figure.printed picture:visible img").first
     picture.scroll_into_view_if_needed()
     note = page.get_by_text("This figure waits until others are drawn.")
-    expect(note).to_be_visible(timeout=60_000)
+    expect(note.first).to_be_visible(timeout=60_000)
     taken_turn.close()
     expect(note).to_have_count(0, timeout=60_000)
     handle = picture.element_handle()
@@ -64,9 +64,10 @@ def test_after_some_time_a_person_decides(
     open_page(f"/experiments/{results.pk}/comparison/")
     picture = page.locator("figure.printed picture:visible img").first
     picture.scroll_into_view_if_needed()
-    button = page.get_by_role("button", name="Draw again")
+    figure = page.locator("figure.printed").first
+    button = figure.get_by_role("button", name="Draw again")
     expect(button).to_be_visible(timeout=60_000)
-    expect(page.get_by_text("This figure could not be drawn yet.")).to_be_visible()
+    expect(figure.get_by_text("This figure could not be drawn yet.")).to_be_visible()
     taken_turn.close()
     button.click()
     page.wait_for_function(IS_SHOWN, arg=picture.element_handle(), timeout=60_000)
