@@ -74,18 +74,18 @@ class RunValues:
 
 def read_values(keys: Collection[int], columns: Iterable[Column]) -> Mapping[int, RunValues]:
     """Return the values of these columns for experiments; one statement for each kind of column."""
-    found = {key: RunValues() for key in keys}
+    values_by_key = {key: RunValues() for key in keys}
     names: dict[str, list[str]] = {METRIC: [], PARAMETER: [], FACT: []}
     for column in columns:
         names[column.key.removesuffix(column.name)].append(column.name)
     if names[METRIC]:
         for experiment, name, summary in _summarize_metrics(keys, names[METRIC]):
-            found[experiment].metrics[METRIC + name] = summary
+            values_by_key[experiment].metrics[METRIC + name] = summary
     for prefix, read in ((PARAMETER, _select_parameters), (FACT, _select_facts)):
         if names[prefix]:
             for experiment, name, values in _read_distinct(*read(keys, names[prefix])):
-                found[experiment].others[prefix + name] = values
-    return found
+                values_by_key[experiment].others[prefix + name] = values
+    return values_by_key
 
 
 def _summarize_metrics(

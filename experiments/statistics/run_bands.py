@@ -65,7 +65,7 @@ def take_quantiles(table: Any, shares: Sequence[float] = SHARES) -> list[Any]:
 
     ordered = np.sort(table, axis=0)  # NaN last
     last = np.maximum((~np.isnan(table)).sum(axis=0) - 1, 0)
-    found = []
+    quantiles = []
     for share in shares:
         place = share * last
         before = np.floor(place).astype(int)
@@ -73,8 +73,8 @@ def take_quantiles(table: Any, shares: Sequence[float] = SHARES) -> list[Any]:
         upper = np.take_along_axis(ordered, np.minimum(before + 1, last)[None], 0)[0]
         part = place - before
         with np.errstate(invalid="ignore"):  # infinite values have no place between them
-            found.append(np.where(part > 0, lower * (1 - part) + upper * part, lower))
-    return found
+            quantiles.append(np.where(part > 0, lower * (1 - part) + upper * part, lower))
+    return quantiles
 
 
 def make_band(
