@@ -38,17 +38,17 @@ class EnvironmentFinder:
     def choices(self) -> tuple[str, ...]:
         return tuple(row.name for row in self.rows)
 
-    def find(self, wanted: EnvironmentDefinition) -> tuple[Environment | None, Why]:
+    def find(self, entry: EnvironmentDefinition) -> tuple[Environment | None, Why]:
         """Return the environment that an entry means, or why there is none."""
-        if here := self.names.get(wanted.name):
-            mapped = next((row for row in self.rows if row.name == here), None)
+        if site_name := self.names.get(entry.name):
+            mapped = next((row for row in self.rows if row.name == site_name), None)
             if mapped:
                 return mapped, Why()
-            near = suggest_near(here, self.choices) if self.rows else "It has none."
-            return None, Why(f"{self.cluster} has no environment “{shorten(here)}”. {near}")
-        wanted = replace(wanted, image=self.digests.get(wanted.image, wanted.image))
-        same = [row for row in self.rows if not list_differences(row, wanted)]
-        of_name = [row for row in same if wanted.name == _name_of(row, is_copy=wanted.is_copy)]
+            near = suggest_near(site_name, self.choices) if self.rows else "It has none."
+            return None, Why(f"{self.cluster} has no environment “{shorten(site_name)}”. {near}")
+        entry = replace(entry, image=self.digests.get(entry.image, entry.image))
+        same = [row for row in self.rows if not list_differences(row, entry)]
+        of_name = [row for row in same if entry.name == _name_of(row, is_copy=entry.is_copy)]
         if len(same) == 1 or of_name:
             return (of_name or same)[0], Why()
         if same:
@@ -58,29 +58,29 @@ class EnvironmentFinder:
                 "the name to one of them.",
                 "name",
             )
-        return None, self._explain(wanted)
+        return None, self._explain(entry)
 
-    def _explain(self, wanted: EnvironmentDefinition) -> Why:
+    def _explain(self, entry: EnvironmentDefinition) -> Why:
         """Return what to do about an environment that is not here."""
         images = Image.objects.visible_to(self.user)
-        image = images.filter(digest=wanted.image).first() if wanted.image else None
-        if wanted.image and image is None:
+        image = images.filter(digest=entry.image).first() if entry.image else None
+        if entry.image and image is None:
             return Why(
-                f"No image {wanted.image[:19]}… is here: import it first, or map the environment "
+                f"No image {entry.image[:19]}… is here: import it first, or map the environment "
                 "to one of this site.",
                 "image",
             )
         kinds = {row.kind for row in self.cluster.runtimes.all()}
-        if wanted.image and wanted.runtime not in kinds:
+        if entry.image and entry.runtime not in kinds:
             known = ", ".join(sorted(kinds)) or "none"
             return Why(
-                f"{self.cluster} has no runtime {wanted.runtime}; it has {known}. Map the "
+                f"{self.cluster} has no runtime {entry.runtime}; it has {known}. Map the "
                 "environment to another.",
                 "runtime",
             )
-        named = next((row for row in self.rows if row.name == wanted.name), None)
+        named = next((row for row in self.rows if row.name == entry.name), None)
         if named:
-            name, differences = shorten(wanted.name), list_differences(named, wanted)
+            name, differences = shorten(entry.name), list_differences(named, entry)
             return Why(
                 f"“{name}” is another one on {self.cluster}: its "
                 f"{' and '.join(differences)} {'differ' if len(differences) > 1 else 'differs'}"
@@ -88,7 +88,7 @@ class EnvironmentFinder:
                 f"it: map: {{environments: {{{name}: {shorten(named.name)}}}}}.",
                 differences[0],
             )
-        with_what = f"{wanted.runtime} and {image}" if image else "bare metal"
+        with_what = f"{entry.runtime} and {image}" if image else "bare metal"
         return Why(
             f"No environment of {self.cluster} is like this: make one with {with_what} and these "
             "settings, or map the name to another.",
@@ -109,20 +109,20 @@ def _name_of(row: Environment, *, is_copy: bool) -> str:
     return copy.name if copy else f"{row.name} again"
 
 
-def list_differences(row: Environment, wanted: EnvironmentDefinition) -> list[str]:
+def list_differences(row: Environment, entry: EnvironmentDefinition) -> list[str]:
     """Return the names of the settings in which a row is not what an entry describes."""
     staged = row.staged_image
-    here: dict[str, Any] = {
+    of_row: dict[str, Any] = {
         "runtime": "recorded" if row.recorded_tool else row.kind,
         "image": staged.image.digest if staged else "",
-        "format": staged.format if staged and wanted.format else "",
+        "format": staged.format if staged and entry.format else "",
         "mode": row.mode,
         "python": row.python,
         "binds": tuple(row.binds),
         "variables": dict(row.variables),
         "setup_lines": list_own_lines(row.setup_lines),
     }
-    of_file = {name: getattr(wanted, name) for name in here}
-    of_file["setup_lines"] = list_own_lines(wanted.setup_lines)
-    of_file["variables"] = dict(wanted.variables)
-    return [name for name, value in here.items() if value != of_file[name]]
+    of_file = {name: getattr(entry, name) for name in of_row}
+    of_file["setup_lines"] = list_own_lines(entry.setup_lines)
+    of_file["variables"] = dict(entry.variables)
+    return [name for name, value in of_row.items() if value != of_file[name]]

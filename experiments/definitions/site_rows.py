@@ -1,4 +1,4 @@
-"""The rows of this site that the file of an experiment means, found by what they are."""
+"""Find the rows of this site that the file of an experiment describes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Missing:
 
 @dataclass
 class SiteRows:
-    """What was found, in the order of the file; None where there is nothing."""
+    """The rows of each entry, in the order of the file; None where this site has none."""
 
     cluster: Cluster | None = None
     partition: Partition | None = None
@@ -51,12 +51,12 @@ def find_rows(
     """
     names = {
         section: {
-            name: here
-            for name, here in {
+            name: site_name
+            for name, site_name in {
                 **definition.mapping.get(section, {}),
                 **mapping.get(section, {}),
             }.items()
-            if "\0" not in here  # the database takes none
+            if "\0" not in site_name  # the database takes none
         }
         for section in {*definition.mapping, *mapping}
     }
@@ -65,19 +65,19 @@ def find_rows(
     finder = WorkloadFinder(user, names.get("workloads", {}), make_missing=make_missing)
     for number, workload in enumerate(definition.workloads):
         path = f"workloads[{number}]"
-        found, why = finder.find(workload)
-        if found is None:
+        row, why = finder.find(workload)
+        if row is None:
             rows.problems.append(
                 definition.make_problem(f"{path}.{why.part}".rstrip("."), why.text)
             )
             rows.missing.append(Missing("workloads", workload.name, finder.list_choices(workload)))
-        elif found.name != workload.name and workload.name not in finder.names:
-            rows.remarks.append(_remark_name("workload", workload.name, found.name))
-        if found is not None and found in rows.workloads:
-            other = rows.workloads.index(found)
+        elif row.name != workload.name and workload.name not in finder.names:
+            rows.remarks.append(_remark_name("workload", workload.name, row.name))
+        if row is not None and row in rows.workloads:
+            other = rows.workloads.index(row)
             message = f"This is the same workload as workloads[{other}]: name it once."
             rows.problems.append(definition.make_problem(path, message))
-        rows.workloads.append(found)
+        rows.workloads.append(row)
     if rows.cluster:
         _find_environments(rows, definition, user, names)
     _find_groups(rows, definition, user)
@@ -87,14 +87,14 @@ def find_rows(
 def _find_cluster(rows: SiteRows, definition: Definition, user: User, names: Names) -> None:
     name = definition.values["cluster"]
     usable = Cluster.objects.usable_by(user)
-    here = names.get("clusters", {}).get(name, name)
-    rows.cluster = usable.filter(name=here).first()
+    site_name = names.get("clusters", {}).get(name, name)
+    rows.cluster = usable.filter(name=site_name).first()
     if rows.cluster is None:
         choices = tuple(usable.order_by("name").values_list("name", flat=True)[:200])
-        near = suggest_near(here, choices) if choices else "There is none."
+        near = suggest_near(site_name, choices) if choices else "There is none."
         message = (
-            f"No cluster “{shorten(here)}” is here to which you may send jobs. {near} Map the name "
-            "to one of them."
+            f"No cluster “{shorten(site_name)}” is here to which you may send jobs. {near} Map "
+            "the name to one of them."
         )
         rows.problems.append(definition.make_problem("cluster", message))
         rows.missing.append(Missing("clusters", name, choices))
@@ -102,13 +102,13 @@ def _find_cluster(rows: SiteRows, definition: Definition, user: User, names: Nam
     partition = definition.values["partition"]
     if not partition:
         return
-    here = names.get("partitions", {}).get(partition, partition)
+    site_name = names.get("partitions", {}).get(partition, partition)
     partitions = list(Partition.objects.filter(cluster=rows.cluster).order_by("name"))
-    rows.partition = next((row for row in partitions if row.name == here), None)
+    rows.partition = next((row for row in partitions if row.name == site_name), None)
     if rows.partition is None:
         choices = tuple(row.name for row in partitions if row.enabled)
-        near = suggest_near(here, choices) if choices else "It has none: leave it out."
-        message = f"{rows.cluster} has no partition “{shorten(here)}”. {near}"
+        near = suggest_near(site_name, choices) if choices else "It has none: leave it out."
+        message = f"{rows.cluster} has no partition “{shorten(site_name)}”. {near}"
         rows.problems.append(definition.make_problem("partition", message))
         rows.missing.append(Missing("partitions", partition, choices))
 
@@ -121,38 +121,38 @@ def _find_environments(rows: SiteRows, definition: Definition, user: User, names
     )
     for number, environment in enumerate(definition.environments):
         path = f"environments[{number}]"
-        found, why = finder.find(environment)
-        if found is None:
+        row, why = finder.find(environment)
+        if row is None:
             rows.problems.append(
                 definition.make_problem(f"{path}.{why.part}".rstrip("."), why.text)
             )
             rows.missing.append(Missing("environments", environment.name, finder.choices))
         elif environment.is_copy:
-            found = make_copy(found)
-        elif found.name != environment.name and environment.name not in finder.names:
-            rows.remarks.append(_remark_name("environment", environment.name, found.name))
-        if found is not None and found in rows.environments:
-            other = rows.environments.index(found)
+            row = make_copy(row)
+        elif row.name != environment.name and environment.name not in finder.names:
+            rows.remarks.append(_remark_name("environment", environment.name, row.name))
+        if row is not None and row in rows.environments:
+            other = rows.environments.index(row)
             message = f"This is the same environment as environments[{other}]: name it once."
             rows.problems.append(definition.make_problem(path, message))
-        rows.environments.append(found)
+        rows.environments.append(row)
 
 
-def _remark_name(kind: str, name: str, here: str) -> str:
+def _remark_name(kind: str, name: str, site_name: str) -> str:
     return (
-        f"The {kind} “{shorten(name)}” of the file is “{shorten(here)}” here: it has the same "
-        "settings and another name."
+        f"The {kind} “{shorten(name)}” of the file is “{shorten(site_name)}” here: it has the "
+        "same settings and another name."
     )
 
 
 def _find_groups(rows: SiteRows, definition: Definition, user: User) -> None:
-    wanted = definition.values["groups"]
-    if not wanted:
+    group_names = definition.values["groups"]
+    if not group_names:
         return
     offered = list_groups_to_share_with(user, Experiment(owner=user))
-    keys = dict(offered.filter(name__in=wanted).values_list("name", "pk"))
+    keys = dict(offered.filter(name__in=group_names).values_list("name", "pk"))
     rows.group_keys = list(keys.values())
-    unknown = [name for name in wanted if name not in keys]
+    unknown = [name for name in group_names if name not in keys]
     if unknown:
         message = f"You have no group {_join(unknown)} here: leave it out, or ask for it."
         rows.problems.append(definition.make_problem("groups", message))
