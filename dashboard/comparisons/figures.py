@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dashboard.charts import (
@@ -94,6 +94,10 @@ class Plot:
     """The heading of a plot that has a panel of its own."""
     wide: bool = False
     """Whether it may scroll inside its box rather than shrink."""
+    is_drawn_otherwise: bool = False
+    """Whether the picture above it shows the same in another way: the caption is not of that."""
+    source: str = ""
+    """The address of the figure where the page does not carry it: fetched when it is opened."""
 
 
 @dataclass(frozen=True)
@@ -220,28 +224,31 @@ def _scaling_plots(workload_scaling: Scaling, index: int, marks: Marks) -> Itera
         )
 
 
-def draw_steps(series: Inside, marks: Marks, name: str) -> list[Plot]:
-    """Return the plots of the steps inside a group's runs; `name` keeps their ids apart."""
+def draw_steps(series: Inside, marks: Marks, name: str) -> dict[str, Plot]:
+    """Return the plots of the steps inside a group's runs by what each is of: "losses", "other-2".
+
+    `name` keeps the ids of several groups apart.
+    """
     plots = []
     if series.tails:
         figure = draw_tails(series.tails, unit="s", metric="step time", marks=marks)
         caption = TAILS + LOGGED * series.is_logged
-        plots.append(Plot(f"tails-{name}", figure, caption, "Step times"))
+        plots.append(Plot("tails", figure, caption, "Step times"))
     if series.losses.curves:
         figure = draw_loss_curves(
             series.losses.curves, series.losses.medians, metric="loss", unit="1", marks=marks
         )
         caption = LOSSES + _describe_thinning(series.losses)
-        plots.append(Plot(f"losses-{name}", figure, caption, "Loss"))
+        plots.append(Plot("losses", figure, caption, "Loss"))
     if series.accuracies:
         figure = draw_accuracy_curves(
             series.accuracies, metric="accuracy", marks=marks, target=series.target or None
         )
-        plots.append(Plot(f"accuracy-{name}", figure, ACCURACY, "Accuracy"))
+        plots.append(Plot("accuracy", figure, ACCURACY, "Accuracy"))
     for metric, curves in series.further_shares.items():
         label = metric.replace("_", " ").capitalize().replace("iou", "IoU")
         figure = draw_accuracy_curves(curves, metric=label.lower(), marks=marks)
-        plots.append(Plot(f"{metric}-{name}", figure, ACCURACY, label))
+        plots.append(Plot(metric, figure, ACCURACY, label))
     for number, other in enumerate(series.others):
         figure = draw_loss_curves(
             other.drawn.curves,
@@ -252,15 +259,11 @@ def draw_steps(series: Inside, marks: Marks, name: str) -> list[Plot]:
             log=False,
         )
         caption = LOSSES + _describe_thinning(other.drawn)
-        plots.append(
-            Plot(
-                f"other-{number}-{name}",
-                figure,
-                caption,
-                f"{say_words(other.metric)}, step by step",
-            )
-        )
-    return plots
+        title = f"{say_words(other.metric)}, step by step"
+        plots.append(Plot(f"other-{number}", figure, caption, title))
+    return {
+        plot.id: replace(plot, id=f"{plot.id}-{name}", is_drawn_otherwise=True) for plot in plots
+    }
 
 
 def _describe_thinning(losses: Losses) -> str:

@@ -15,6 +15,7 @@ from dashboard.drawings.axes_figure import (
     Panel,
     Path,
     make_linear_axis,
+    scale_finite,
 )
 from experiments.statistics import numbers
 from experiments.statistics.run_bands import StepTrace
@@ -65,8 +66,7 @@ def _describe_trace(
 ) -> Panel:
     band, mark = trace.band, marks[trace.band.environment]
     low, middle, high = (
-        tuple(value * factor if math.isfinite(value) else None for value in values)
-        for values in (band.low, band.median, band.high)
+        scale_finite(values, factor) for values in (band.low, band.median, band.high)
     )
     items: list[Item] = []
     ends = [warm_up for warm_up in trace.warm_ups if warm_up]

@@ -21,6 +21,7 @@ from dashboard.drawings.axes_figure import (
     Rule,
     finish,
     make_linear_axis,
+    scale_finite,
     take_axis,
 )
 from dashboard.drawings.step_traces import describe_traces
@@ -94,7 +95,7 @@ def describe_steps(
     if not panels:
         return None
     curves = [curve for series in drawn for curve in series.curves] + [*steps.accuracies]
-    missing = sum(not math.isfinite(value) for curve in curves for value in curve.y)
+    missing = sum(len(curve.y) - sum(map(math.isfinite, curve.y)) for curve in curves)
     if missing:
         notes.append(f"{numbers.count(missing, 'value')} not a number: gaps in the lines.")
     if any(len({c.run for c in series.single}) > MOST_LINES for series in drawn):
@@ -151,7 +152,7 @@ def _describe_tails(tails: Sequence[Tail], marks: Mapping[str, int]) -> Panel:
 def _describe_series(series: Series, marks: Mapping[str, int]) -> Panel:
     values = _list_values([*series.single, *series.medians])
     for band in series.bands:
-        values += [value for value in (*band.low, *band.high) if math.isfinite(value)]
+        values += filter(math.isfinite, (*band.low, *band.high))
     values = values or _list_values(series.curves)
     factor, unit = numbers.si([statistics.median(values)], series.unit)
     scaled = [value * factor for value in values]
@@ -161,8 +162,8 @@ def _describe_series(series: Series, marks: Mapping[str, int]) -> Panel:
         Band(
             marks[band.environment],
             tuple(band.x),
-            tuple(_scale(value, factor) for value in band.low),
-            tuple(_scale(value, factor) for value in band.high),
+            scale_finite(band.low, factor),
+            scale_finite(band.high, factor),
         )
         for band in series.bands
     ]
@@ -172,7 +173,7 @@ def _describe_series(series: Series, marks: Mapping[str, int]) -> Panel:
         Path(
             marks[curve.environment],
             tuple(curve.x),
-            tuple(_scale(value, factor) for value in curve.y),
+            scale_finite(curve.y, factor),
             width,
             is_dashed=not is_pale,
             is_pale=is_pale,
@@ -198,7 +199,7 @@ def _describe_accuracies(steps: Steps, marks: Mapping[str, int]) -> Panel:
         items.append(Rule(None, 100 * steps.target, f"target {numbers.margin(steps.target)}"))
     for curve in curves:
         mark, x = marks[curve.environment], tuple(at * factor for at in curve.x)
-        items.append(Path(mark, x, tuple(_scale(y, 100) for y in curve.y), 0.6))
+        items.append(Path(mark, x, scale_finite(curve.y, 100), 0.6))
         known = [(at, 100 * y) for at, y in zip(x, curve.y, strict=True) if math.isfinite(y)]
         points = tuple(at for at, _ in known), tuple(y for _, y in known)
         items.append(Points(mark, *points, is_small=True))
@@ -216,11 +217,7 @@ def _describe_accuracies(steps: Steps, marks: Mapping[str, int]) -> Panel:
 
 
 def _list_values(curves: Sequence[Curve]) -> list[float]:
-    return [value for curve in curves for value in curve.y if math.isfinite(value)]
-
-
-def _scale(value: float, factor: float) -> float | None:
-    return value * factor if math.isfinite(value) else None
+    return [value for curve in curves for value in filter(math.isfinite, curve.y)]
 
 
 def _pair(tail: Tail) -> list[tuple[float, float]]:
