@@ -305,13 +305,15 @@ def describe_traces(series: Inside) -> list[tuple[str, int, list[list[str]]]]:
     factor, unit = numbers.si([statistics.median(medians)] if medians else [], "s")
     tables = []
     for trace in series.traces:
-        band, size = trace.band, trace.steps_a_bin
+        band = trace.band
         rows = [
             [
-                f"{place * size + 1:,}\N{EN DASH}{min((place + 1) * size, trace.last):,}",
+                f"{first:,}\N{EN DASH}{last:,}",
                 *(f"{value * factor:.4g} {unit}" for value in values),
             ]
-            for place, values in enumerate(zip(band.median, band.low, band.high, strict=True))
+            for (first, last), *values in zip(
+                trace.bins, band.median, band.low, band.high, strict=True
+            )
             if all(map(math.isfinite, values))
         ]
         tables.append((band.environment, len(band.runs), rows))

@@ -45,7 +45,7 @@ DASHES: tuple[tuple[float, ...], ...] = (
     (8.0, 1.4, 1.2, 1.4),
 )
 """Of the lines of environments, in points; in the order of `dashboard.charts.style.DASHES`."""
-PALE, BAND = 0.45, 0.22
+PALE, BAND, BAND_EDGE = 0.45, 0.15, 0.3
 PADDING = 0.6
 EDGE, HATCH, HATCH_LINE = 0.35, 1.3, 0.45
 """Of phases: the edge in points; the hatching in millimetres from line to line, and in points."""
@@ -246,6 +246,8 @@ def _draw_band(band: Band, box: Box, theme: Theme) -> Iterator[Element]:
             below = tuple((x, bottom) for x, bottom, _ in reversed(places))
             colour = find_colour(band.mark, theme)
             yield Polygon((*above, *below), colour, name="band of runs", opacity=BAND)
+            for edge in (above, below):  # which tell bands apart that lie over each other
+                yield Polyline(edge, BAND_EDGE, colour, name="edge of a band")
 
 
 def _draw_rule(rule: Rule, box: Box, theme: Theme, type_: Typeface) -> Iterator[Element]:

@@ -85,8 +85,8 @@ def _list_steady(trace: StepTrace) -> list[float]:
     """Return both ends of the band after the warm-ups; of all bins where nothing is after them."""
     cut = max(trace.warm_ups, default=0)
     band = trace.band
-    rows = list(zip(band.x, band.low, band.high, strict=True))
-    after = [row for row in rows if row[0] - trace.steps_a_bin / 2 >= cut] or rows
+    rows = list(zip(trace.bins, band.low, band.high, strict=True))
+    after = [row for row in rows if row[0][0] > cut] or rows
     finite = [value for _, *ends in after for value in ends if math.isfinite(value)]
     return finite or _list_finite(band.median)
 

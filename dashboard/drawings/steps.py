@@ -26,7 +26,7 @@ from dashboard.drawings.axes_figure import (
 )
 from dashboard.drawings.step_traces import describe_traces
 from experiments.statistics import numbers
-from experiments.statistics.run_bands import RunBand, StepTrace
+from experiments.statistics.run_bands import MOST_BINS, RunBand, StepTrace
 from experiments.statistics.steps import Curve, Tail
 
 RUN, MEDIAN, TAIL = 0.4, 1.4, 1.2
@@ -38,6 +38,9 @@ TAILS = (
 )
 CURVES = "Thick lines: medians of the runs of an environment."
 BANDS = "Bands: 10 to 90 % of the runs of an environment at each step, from three runs on."
+STRETCHES = (
+    f"Lines in bands, and bands, of {MOST_BINS} stretches of the steps: of each run’s medians."
+)
 SINGLE = "Thin lines: runs."
 
 
@@ -59,6 +62,19 @@ class Series:
         banded = {run for band in self.bands for run in band.runs}
         return [curve for curve in self.curves if curve.run not in banded]
 
+    @property
+    def lines(self) -> list[Curve]:
+        """Return the median of each environment: that of its band, where it has one."""
+        of_bands = [Curve(band.environment, band.x, band.median) for band in self.bands]
+        banded = {band.environment for band in self.bands}
+        return of_bands + [curve for curve in self.medians if curve.environment not in banded]
+
+    @property
+    def has_stretches(self) -> bool:
+        """Return whether a band has fewer places than its runs have steps."""
+        steps = {curve.environment: len(curve.x) for curve in self.medians}
+        return any(len(band.x) < steps.get(band.environment, 0) for band in self.bands)
+
 
 @dataclass(frozen=True)
 class Steps:
@@ -76,19 +92,17 @@ def describe_steps(
     steps: Steps, *, marks: Mapping[str, int], hide: Callable[[str], str] = str
 ) -> AxesFigure | None:
     """Describe a panel for each kind of number; None where no run recorded any."""
-    panels = []
-    notes = []
+    # First, so that panels of one scale stand beside and below each other.
+    panels, notes = describe_traces(steps.traces, marks)
     if steps.tails:
         panels.append(_describe_tails(steps.tails, marks))
         notes.append(TAILS)
-    traced, sentences = describe_traces(steps.traces, marks)
-    panels += traced
-    notes += sentences
     drawn = [series for series in steps.series if _list_values(series.curves)]
     panels += [_describe_series(series, marks) for series in drawn]
     if drawn:
         notes.append(CURVES)
         notes += [BANDS] * any(series.bands for series in drawn)
+        notes += [STRETCHES] * any(series.has_stretches for series in drawn)
         notes += [SINGLE] * any(series.single for series in drawn)
     if _list_values(steps.accuracies):
         panels.append(_describe_accuracies(steps, marks))
@@ -150,7 +164,7 @@ def _describe_tails(tails: Sequence[Tail], marks: Mapping[str, int]) -> Panel:
 
 
 def _describe_series(series: Series, marks: Mapping[str, int]) -> Panel:
-    values = _list_values([*series.single, *series.medians])
+    values = _list_values([*series.single, *series.lines])
     for band in series.bands:
         values += filter(math.isfinite, (*band.low, *band.high))
     values = values or _list_values(series.curves)
@@ -168,7 +182,7 @@ def _describe_series(series: Series, marks: Mapping[str, int]) -> Panel:
         for band in series.bands
     ]
     lines = [(curve, RUN, True) for curve in spread_evenly(series.single, MOST_LINES)]
-    lines += [(curve, MEDIAN, False) for curve in series.medians]
+    lines += [(curve, MEDIAN, False) for curve in series.lines]
     items += [
         Path(
             marks[curve.environment],
