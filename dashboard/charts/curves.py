@@ -13,12 +13,12 @@ from dashboard.charts.style import (
     Figure,
     Marks,
     axis,
+    close_log_range,
     colour,
     dash,
     label,
     layout,
     legend_room,
-    log_range,
     meta,
     note,
     symbol,
@@ -76,7 +76,7 @@ def draw_loss_curves(
             xaxis=axis("step", showgrid=False),
             yaxis=axis(
                 with_unit(metric, "" if unit == "1" else unit) + ", log scale" * positive,
-                **({"type": "log"} | log_range(min(values), max(values)) if positive else {}),
+                **({"type": "log"} | close_log_range(min(values), max(values)) if positive else {}),
             ),
         ),
     }

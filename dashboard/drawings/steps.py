@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dashboard.charts.style import log_range
+from dashboard.charts.style import close_log_range
 from dashboard.charts.thinning import spread_evenly
 from dashboard.drawings.axes_figure import (
     AxesFigure,
@@ -38,9 +38,7 @@ TAILS = (
 )
 CURVES = "Thick lines: medians of the runs of an environment."
 BANDS = "Bands: 10 to 90 % of the runs of an environment at each step, from three runs on."
-STRETCHES = (
-    f"Lines in bands, and bands, of {MOST_BINS} stretches of the steps: of each run’s medians."
-)
+STRETCHES = f"Bands and their lines: of {MOST_BINS} stretches of steps, by medians in each run."
 SINGLE = "Thin lines: runs."
 
 
@@ -197,7 +195,7 @@ def _describe_series(series: Series, marks: Mapping[str, int]) -> Panel:
     return Panel(
         "",
         make_linear_axis("Step", [x for curve in series.curves for x in curve.x]),
-        take_axis(f"{title}, log", log_range(min(scaled), max(scaled)))
+        take_axis(f"{title}, log", close_log_range(min(scaled), max(scaled)))
         if is_log
         else make_linear_axis(title, scaled),
         tuple(items),

@@ -191,7 +191,9 @@ function tableOfPoints({ data, layout }) {
   };
   const x = valueOn(xaxis, xaxis.ticktext);
   const y = valueOn(yaxis, rows ?? yaxis.ticktext);
-  const headings = [title ?? xaxis.title.text, yaxis.title.text].map((text) => plainText(text) || "of");
+  // How an axis is scaled is not said of the numbers.
+  const headings = [title ?? xaxis.title.text, yaxis.title.text].map(
+    (text) => plainText(text).replace(", log scale", "") || "of");
   const points = data.flatMap((trace) =>
     trace.x.flatMap((value, i) =>
       value === null ? []
