@@ -14,7 +14,6 @@ from django.views.decorators.http import require_safe
 
 from dashboard.access.hidden_names import find_hiding
 from dashboard.access.rights import by_link, get_readable
-from dashboard.charts import Figure
 from dashboard.charts.packing import pack_figure
 from dashboard.comparisons.figures import (
     Plot,
@@ -50,21 +49,31 @@ def steps(request: OpenRequest, pk: int) -> HttpResponse:
     scale = request.GET.get("scale") or experiment.scales[0]
     series = read_series(experiment, workload, scale)
     symbols = assign_symbols(experiment)
-    plots = draw_steps(series, symbols, f"{workload.pk}-{slugify(scale)}")
+    group_name = f"{workload.pk}-{slugify(scale)}"
     if "chart" in request.GET:
-        return _send_chart(plots, request.GET["chart"])
+        asked = request.GET["chart"]
+        return _send_chart(
+            draw_steps(series, symbols, group_name, lambda of, _: of == asked), asked
+        )
     places = list_places(experiment, list_compared_arms(experiment, workloads, list(symbols)))
     figure = None
-    if plots and (workload, scale) in places:
+    if (workload, scale) in places:
         number = places.index((workload, scale)) + 1
         figure = _show_figure(request, experiment, series, symbols, number)
+    # Below a picture they are folded, and of large ones the figure is fetched.
+    plots = draw_steps(
+        series, symbols, group_name, lambda _, points: not figure or points <= MOST_CARRIED
+    )
     where = {"workload": workload.name, "scale": scale}
     context = {
         "experiment": experiment,
         "workload": workload,
         "scale": scale,
         "marks": symbols,
-        "plots": _leave_out_figures(plots, request.path, where) if figure else plots.values(),
+        "plots": [
+            plot if plot.figure else replace(plot, source=_name_chart(request, where, of))
+            for of, plot in plots.items()
+        ],
         "figure": figure,
         "left_out": series.left_out,
         "quantiles": describe_quantiles(series),
@@ -92,20 +101,8 @@ def _send_chart(plots: Mapping[str, Plot], name: str) -> HttpResponse:
     return JsonResponse(pack_figure(plots[name].figure), json_dumps_params=options)
 
 
-def _leave_out_figures(
-    plots: Mapping[str, Plot], address: str, where: Mapping[str, str]
-) -> list[Plot]:
-    """Return the plots, with their addresses where they are too large for the page."""
-    return [
-        replace(plot, source=f"{address}?{urlencode({**where, 'chart': name})}")
-        if _count_points(plot.figure) > MOST_CARRIED
-        else plot
-        for name, plot in plots.items()
-    ]
-
-
-def _count_points(figure: Figure) -> int:
-    return sum(len(trace["x"]) for trace in figure["data"])
+def _name_chart(request: OpenRequest, where: Mapping[str, str], of: str) -> str:
+    return f"{request.path}?{urlencode({**where, 'chart': of})}"
 
 
 def _show_figure(
