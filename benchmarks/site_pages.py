@@ -108,6 +108,7 @@ def list_addresses(person: User) -> Iterator[Address]:
     yield Address(reverse("experiment", args=[many]), "page")
     curves = reverse("comparison_steps", args=own["curves"])
     yield Address(curves, "curves")
+    yield Address(f"{curves}?chart=losses", "curves")
     yield Address(reverse("comparison", args=own["curves"]), "curves")
     yield from _list_live_parts(own)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,12 +13,12 @@ from dashboard.charts.style import (
     Figure,
     Marks,
     axis,
+    close_log_range,
     colour,
     dash,
     label,
     layout,
     legend_room,
-    log_range,
     meta,
     note,
     symbol,
@@ -40,10 +41,10 @@ def draw_loss_curves(
 
     The unit's prefix is that of most steps, as on the run's own page: a slow first one is rare.
     """
-    middle = statistics.median([y for curve in (*curves, *medians) for y in curve.y] or [0.0])
-    factor, unit = numbers.si([middle], unit)
+    finite = [y for curve in (*curves, *medians) for y in filter(math.isfinite, curve.y)]
+    factor, unit = numbers.si([statistics.median(finite or [0.0])], unit)
     curves, medians = (_scaled(drawn, factor) for drawn in (curves, medians))
-    values = [y for curve in (*curves, *medians) for y in curve.y]
+    values = [y * factor for y in finite]
     positive = log and bool(values) and min(values) > 0
     return {
         "data": [
@@ -56,7 +57,7 @@ def draw_loss_curves(
                     "name": f"{label(curve.environment, longest=28)}, median",
                     "showlegend": True,
                     "x": list(curve.x),
-                    "y": list(curve.y),
+                    "y": _leave_gaps(curve.y),
                     "line": {
                         "width": 2.5,
                         "color": colour(marks[curve.environment]),
@@ -75,7 +76,7 @@ def draw_loss_curves(
             xaxis=axis("step", showgrid=False),
             yaxis=axis(
                 with_unit(metric, "" if unit == "1" else unit) + ", log scale" * positive,
-                **({"type": "log"} | log_range(min(values), max(values)) if positive else {}),
+                **({"type": "log"} | close_log_range(min(values), max(values)) if positive else {}),
             ),
         ),
     }
@@ -141,6 +142,11 @@ def draw_accuracy_curves(
     }
 
 
+def _leave_gaps(values: Sequence[float]) -> list[float | None]:
+    """Return the values with None for what is not finite: JSON has no other number for it."""
+    return [value if math.isfinite(value) else None for value in values]
+
+
 def _runs(
     curves: Sequence[Curve], marks: Marks, *, mode: str, showlegend: bool = False
 ) -> Iterator[dict[str, Any]]:
@@ -154,7 +160,7 @@ def _runs(
             "name": label(name, longest=28),
             "showlegend": showlegend,
             "x": [x for curve in mine for x in (*curve.x, None)],
-            "y": [y for curve in mine for y in (*curve.y, None)],
+            "y": [y for curve in mine for y in (*_leave_gaps(curve.y), None)],
             "customdata": [run for curve in mine for run in (*[curve.run] * len(curve.x), "")],
             "line": {"width": 1, "color": colour(marks[name])},
             "opacity": 1 if showlegend else 0.45,

@@ -16,6 +16,8 @@ from dashboard.charts.style import Figure
 
 MOST_CELLS = 400
 """Of one chart that are written on the server: each is some 40 bytes of the page."""
+SCALE = ", log scale"
+"""Of the axis, and not of the numbers."""
 TAG = re.compile(r"<[^<>]*>")
 
 
@@ -65,7 +67,7 @@ def make_point_table(figure: Figure, most: int = MOST_CELLS) -> PointTable | Non
     x, y = figure["layout"]["xaxis"], figure["layout"]["yaxis"]
     meta = figure["layout"].get("meta") or {}
     titles = (meta.get("x") or _title(x), _title(y))
-    headings = ("series", *(_say_plainly(title) or "of" for title in titles))
+    headings = ("series", *(_say_plainly(title).replace(SCALE, "") or "of" for title in titles))
     table = PointTable((*headings, "run") if any(row.run for row in rows) else headings, rows)
     return table if table.count <= most else None
 

@@ -22,7 +22,7 @@ from dashboard.charts.style import (
     layout,
     meta,
     symbol,
-    with_unit,
+    value_axis,
 )
 from dashboard.charts.thinning import thin_samples
 from experiments.statistics import Sample, numbers
@@ -71,7 +71,7 @@ def strip(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks) ->
         "layout": layout(
             height=60 * len(names) + 100,
             margin={"t": 16},
-            xaxis=axis(with_unit(metric, unit)),
+            xaxis=value_axis(metric, unit, [sample.value * factor for sample in samples]),
             yaxis=axis(
                 range=[len(names) - 0.4, -0.6],
                 tickvals=list(range(len(names))),
@@ -119,7 +119,7 @@ def draw_run_order(samples: Sequence[Sample], *, unit: str, metric: str, marks: 
             margin={"t": 48},
             showlegend=True,
             xaxis=axis(f"{word} since {since}" if timed else "no run has started", showgrid=False),
-            yaxis=axis(with_unit(metric, unit)),
+            yaxis=value_axis(metric, unit, [sample.value * factor for sample, _ in timed]),
         ),
     }
 

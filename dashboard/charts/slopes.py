@@ -12,14 +12,13 @@ from dashboard.charts.style import (
     Figure,
     Marks,
     axis,
-    close_log_range,
     colour,
     label,
     layout,
     legend_room,
     meta,
     symbol,
-    with_unit,
+    value_axis,
 )
 from experiments.statistics import Sample, numbers
 
@@ -98,10 +97,6 @@ def draw_slopes(samples: Sequence[Sample], *, unit: str, metric: str, marks: Mar
                 fixedrange=True,
             ),
             # The comparison is of ratios: on this axis equal ones are parallel.
-            yaxis=axis(
-                f"{with_unit(metric, unit)}, log scale",
-                type="log",
-                **(close_log_range(min(shown), max(shown)) if shown else {}),
-            ),
+            yaxis=value_axis(metric, unit, shown),
         ),
     }

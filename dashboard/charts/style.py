@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Figure = dict[str, Any]
@@ -133,6 +133,17 @@ def close_log_range(low: float, high: float) -> dict[str, Any]:
         "tickvals": [float(f"{tick:.12g}") for tick in ticks],
         "ticktext": [f"{tick:.{decimals}f}" for tick in ticks],
     }
+
+
+def value_axis(metric: str, unit: str, values: Sequence[float]) -> dict[str, Any]:
+    """Return the axis of measured values as the printed figures have it: a log scale, and named so.
+
+    Linear where a value is not positive, since a chart shows all of them.
+    """
+    title = with_unit(metric, unit)
+    if not values or min(values) <= 0:
+        return axis(title)
+    return axis(f"{title}, log scale", type="log", **close_log_range(min(values), max(values)))
 
 
 def layout(*, height: int, margin: Mapping[str, int], **options: Any) -> dict[str, Any]:

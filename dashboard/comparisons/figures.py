@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from dashboard.charts import (
@@ -34,7 +35,7 @@ from experiments.comparisons.scales import Scaling
 from experiments.comparisons.series import Inside
 from experiments.statistics import numbers
 from experiments.statistics.claims import name_goal
-from experiments.statistics.steps import Losses, describe_agreements
+from experiments.statistics.steps import Curve, Losses, describe_agreements
 
 FOREST = (
     "Thin line: {} interval. Thick line: {} interval. Shaded: the margin; {} where the "
@@ -76,6 +77,7 @@ TAILS = (
 )
 LOGGED = " The logs have means of several steps, which hide rare slow ones."
 UNKNOWN_SEEDS = "The seeds of these runs are not known: their losses are not compared bitwise."
+ACCURACIES = "accuracy"
 LOSSES = "A thin line a run, the thick one the median of an environment."
 ACCURACY = (
     "Each point is an evaluation on images that were not trained on, against the time in steps "
@@ -94,6 +96,10 @@ class Plot:
     """The heading of a plot that has a panel of its own."""
     wide: bool = False
     """Whether it may scroll inside its box rather than shrink."""
+    is_drawn_otherwise: bool = False
+    """Whether the picture above it shows the same in another way: the caption is not of that."""
+    source: str = ""
+    """The address of the figure where the page does not carry it: fetched when it is opened."""
 
 
 @dataclass(frozen=True)
@@ -220,47 +226,73 @@ def _scaling_plots(workload_scaling: Scaling, index: int, marks: Marks) -> Itera
         )
 
 
-def draw_steps(series: Inside, marks: Marks, name: str) -> list[Plot]:
-    """Return the plots of the steps inside a group's runs; `name` keeps their ids apart."""
-    plots = []
+def draw_steps(
+    series: Inside,
+    marks: Marks,
+    name: str,
+    is_wanted: Callable[[str, int], bool] = lambda of, points: True,
+) -> dict[str, Plot]:
+    """Return the plots of the steps inside a group's runs by what each is of: "losses", "other-2".
+
+    `name` keeps the ids of several groups apart. Figures that are not wanted, by what they are of
+    and their number of points, stay empty: to draw large ones takes long.
+    """
+    return {
+        chart.of: Plot(
+            f"{chart.of}-{name}",
+            chart.draw() if is_wanted(chart.of, chart.points) else {},
+            chart.caption,
+            chart.title,
+            is_drawn_otherwise=True,
+        )
+        for chart in _list_charts(series, marks)
+    }
+
+
+@dataclass(frozen=True)
+class _Chart:
+    """A chart that may be drawn."""
+
+    of: str
+    points: int
+    caption: str
+    title: str
+    draw: Callable[[], Figure]
+
+
+def _list_charts(series: Inside, marks: Marks) -> Iterator[_Chart]:
     if series.tails:
-        figure = draw_tails(series.tails, unit="s", metric="step time", marks=marks)
-        caption = TAILS + LOGGED * series.is_logged
-        plots.append(Plot(f"tails-{name}", figure, caption, "Step times"))
+        points = sum(len(tail.values) for tail in series.tails)
+        draw = partial(draw_tails, series.tails, unit="s", metric="step time", marks=marks)
+        yield _Chart("tails", points, TAILS + LOGGED * series.is_logged, "Step times", draw)
     if series.losses.curves:
-        figure = draw_loss_curves(
-            series.losses.curves, series.losses.medians, metric="loss", unit="1", marks=marks
-        )
+        draw = partial(_draw_losses, series.losses, metric="loss", unit="1", marks=marks)
         caption = LOSSES + _describe_thinning(series.losses)
-        plots.append(Plot(f"losses-{name}", figure, caption, "Loss"))
-    if series.accuracies:
-        figure = draw_accuracy_curves(
-            series.accuracies, metric="accuracy", marks=marks, target=series.target or None
-        )
-        plots.append(Plot(f"accuracy-{name}", figure, ACCURACY, "Accuracy"))
-    for metric, curves in series.further_shares.items():
-        label = metric.replace("_", " ").capitalize().replace("iou", "IoU")
-        figure = draw_accuracy_curves(curves, metric=label.lower(), marks=marks)
-        plots.append(Plot(f"{metric}-{name}", figure, ACCURACY, label))
+        yield _Chart("losses", _count_points(series.losses.curves), caption, "Loss", draw)
+    for metric, curves in {ACCURACIES: series.accuracies, **series.further_shares}.items():
+        if curves:
+            label = metric.replace("_", " ").capitalize().replace("iou", "IoU")
+            target = series.target or None if metric == ACCURACIES else None
+            draw = partial(
+                draw_accuracy_curves, curves, metric=label.lower(), marks=marks, target=target
+            )
+            yield _Chart(metric, _count_points(curves), ACCURACY, label, draw)
     for number, other in enumerate(series.others):
-        figure = draw_loss_curves(
-            other.drawn.curves,
-            other.drawn.medians,
-            metric=other.metric.replace("_", " "),
-            unit=other.unit,
-            marks=marks,
-            log=False,
+        metric = other.metric.replace("_", " ")
+        draw = partial(
+            _draw_losses, other.drawn, metric=metric, unit=other.unit, marks=marks, log=False
         )
         caption = LOSSES + _describe_thinning(other.drawn)
-        plots.append(
-            Plot(
-                f"other-{number}-{name}",
-                figure,
-                caption,
-                f"{say_words(other.metric)}, step by step",
-            )
-        )
-    return plots
+        title = f"{say_words(other.metric)}, step by step"
+        yield _Chart(f"other-{number}", _count_points(other.drawn.curves), caption, title, draw)
+
+
+def _draw_losses(losses: Losses, **options: Any) -> Figure:
+    return draw_loss_curves(losses.curves, losses.medians, **options)
+
+
+def _count_points(curves: Sequence[Curve]) -> int:
+    return sum(len(curve.x) for curve in curves)
 
 
 def _describe_thinning(losses: Losses) -> str:
@@ -302,13 +334,15 @@ def describe_traces(series: Inside) -> list[tuple[str, int, list[list[str]]]]:
     factor, unit = numbers.si([statistics.median(medians)] if medians else [], "s")
     tables = []
     for trace in series.traces:
-        band, size = trace.band, trace.steps_a_bin
+        band = trace.band
         rows = [
             [
-                f"{place * size + 1:,}\N{EN DASH}{min((place + 1) * size, trace.last):,}",
+                f"{first:,}\N{EN DASH}{last:,}",
                 *(f"{value * factor:.4g} {unit}" for value in values),
             ]
-            for place, values in enumerate(zip(band.median, band.low, band.high, strict=True))
+            for (first, last), *values in zip(
+                trace.bins, band.median, band.low, band.high, strict=True
+            )
             if all(map(math.isfinite, values))
         ]
         tables.append((band.environment, len(band.runs), rows))

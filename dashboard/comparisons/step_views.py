@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from django.http import HttpResponse
-from django.shortcuts import get_object_or_404, render
+from collections.abc import Mapping
+from dataclasses import replace
+from urllib.parse import urlencode
+
+from django.http import Http404, HttpResponse, JsonResponse
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils.text import slugify
 from django.views.decorators.http import require_safe
 
 from dashboard.access.hidden_names import find_hiding
 from dashboard.access.rights import by_link, get_readable
+from dashboard.charts.packing import pack_figure
 from dashboard.comparisons.figures import (
+    Plot,
     describe_losses,
     describe_quantiles,
     describe_traces,
@@ -19,10 +25,14 @@ from dashboard.comparisons.figures import (
 from dashboard.comparisons.printed_figures import describe_inside
 from dashboard.comparisons.shown_figures import ShownFigure, leave_ending_open
 from dashboard.environment_symbols import assign_symbols
-from dashboard.typed_requests import OpenRequest, parse_whole_number
+from dashboard.typed_requests import OpenRequest
+from experiments.comparisons.logged import list_compared_arms, list_places
 from experiments.comparisons.series import Inside, read_series
 from experiments.comparisons.trainings import compare_all_trainings
-from experiments.models import Experiment
+from experiments.models import Experiment, Workload
+
+MOST_CARRIED = 400
+"""Points of a chart that the page carries; more of them are fetched where somebody opens it."""
 
 
 @by_link
@@ -30,25 +40,41 @@ from experiments.models import Experiment
 def steps(request: OpenRequest, pk: int) -> HttpResponse:
     """Show step times, losses and accuracies of one workload at one scale, or a fragment of them.
 
-    They have a page of their own because a thousand runs have a million steps.
+    They have a page of their own because a thousand runs have a million steps. With `chart`, the
+    figure of that one alone is sent, as JSON.
     """
     experiment = get_readable(request, pk)
-    rows = experiment.workloads.order_by("sort_name")
-    name = request.GET.get("workload") or rows.values_list("name", flat=True).first()
-    workload = get_object_or_404(rows, name=name)
+    workloads = list(experiment.workloads.order_by("sort_name"))
+    workload = _choose_workload(workloads, request.GET.get("workload", ""))
     scale = request.GET.get("scale") or experiment.scales[0]
     series = read_series(experiment, workload, scale)
     symbols = assign_symbols(experiment)
-    name = f"{workload.pk}-{slugify(scale)}"
-    plots = draw_steps(series, symbols, name)
-    number = parse_whole_number(request.GET.get("configuration", "")) or 0
+    group_name = f"{workload.pk}-{slugify(scale)}"
+    if "chart" in request.GET:
+        asked = request.GET["chart"]
+        return _send_chart(
+            draw_steps(series, symbols, group_name, lambda of, _: of == asked), asked
+        )
+    places = list_places(experiment, list_compared_arms(experiment, workloads, list(symbols)))
+    figure = None
+    if (workload, scale) in places:
+        number = places.index((workload, scale)) + 1
+        figure = _show_figure(request, experiment, series, symbols, number)
+    # Below a picture they are folded, and of large ones the figure is fetched.
+    plots = draw_steps(
+        series, symbols, group_name, lambda _, points: not figure or points <= MOST_CARRIED
+    )
+    where = {"workload": workload.name, "scale": scale}
     context = {
         "experiment": experiment,
         "workload": workload,
         "scale": scale,
         "marks": symbols,
-        "plots": plots,
-        "figure": _show_figure(request, experiment, series, symbols, number) if plots else None,
+        "plots": [
+            plot if plot.figure else replace(plot, source=_name_chart(request, where, of))
+            for of, plot in plots.items()
+        ],
+        "figure": figure,
         "left_out": series.left_out,
         "quantiles": describe_quantiles(series),
         "traces": describe_traces(series),
@@ -59,6 +85,26 @@ def steps(request: OpenRequest, pk: int) -> HttpResponse:
     return render(request, f"comparisons/steps.html{fragment}", context)
 
 
+def _choose_workload(workloads: list[Workload], name: str) -> Workload:
+    """Return the workload of this name, the first one without a name; Http404 where none is."""
+    for workload in workloads:
+        if name in ("", workload.name):
+            return workload
+    raise Http404("The experiment has no such workload.")
+
+
+def _send_chart(plots: Mapping[str, Plot], name: str) -> HttpResponse:
+    if name not in plots:
+        raise Http404("There is no such chart of these runs.")
+    # As they are, so that names can be found in it that a visitor may not see.
+    options = {"ensure_ascii": False, "separators": (",", ":")}
+    return JsonResponse(pack_figure(plots[name].figure), json_dumps_params=options)
+
+
+def _name_chart(request: OpenRequest, where: Mapping[str, str], of: str) -> str:
+    return f"{request.path}?{urlencode({**where, 'chart': of})}"
+
+
 def _show_figure(
     request: OpenRequest,
     experiment: Experiment,
@@ -66,9 +112,7 @@ def _show_figure(
     symbols: dict[str, int],
     number: int,
 ) -> ShownFigure | None:
-    """Return the printed figure of the steps; None without the number of their configuration."""
-    if not number:
-        return None
+    """Return the printed figure of the steps of the configuration with this number."""
     described = describe_inside("", series, symbols, find_hiding(request.user))
     address = leave_ending_open(reverse("figure_svg", args=[experiment.pk, "steps"]))
     query = {"configuration": str(number)}

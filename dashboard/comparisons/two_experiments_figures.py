@@ -124,7 +124,7 @@ def draw_paired_steps(two: TwoExperiments, number: int, hide: Hide = str) -> Pai
         if workload:
             series = read_series(row, workload, group.configuration["scale"])
             marks = assign_symbols(row)
-            plots[-1] = {plot.title: plot for plot in draw_steps(series, marks, name)}
+            plots[-1] = {plot.title: plot for plot in draw_steps(series, marks, name).values()}
             figures[-1] = describe_inside(group.name, series, marks, hide)
     titles = [*plots[0], *(title for title in plots[1] if title not in plots[0])]
     paired = [PairedPlots(title, plots[0].get(title), plots[1].get(title)) for title in titles]

@@ -155,12 +155,15 @@ def finish(figure: AxesFigure, hide: Callable[[str], str]) -> AxesFigure:
 
 
 _NO_TEXTS = {"colour", "kind", "ground"}
+_NUMBERS = {float, int, type(None)}
 
 
 def _change(thing: Any, change: Callable[[str], str]) -> Any:
     if isinstance(thing, str):
         return change(thing)
     if isinstance(thing, tuple):
+        if _NUMBERS.issuperset(map(type, thing)):  # thousands of coordinates
+            return thing
         return tuple(_change(part, change) for part in thing)
     if is_dataclass(thing) and not isinstance(thing, type):
         changed = {
@@ -183,7 +186,7 @@ def make_linear_axis(
     title: str, values: Iterable[float], *, from_zero: bool = False, most: int = MOST_LINEAR
 ) -> Axis:
     """Return a linear axis around these values, with at most about `most` round ticks."""
-    finite = [value for value in values if math.isfinite(value)]
+    finite = list(filter(math.isfinite, values))
     low, high = min(finite, default=0.0), max(finite, default=1.0)
     if from_zero:
         low = min(low, 0.0)
@@ -207,6 +210,11 @@ def choose_linear_ticks(
 def write_tick(value: float, decimals: int) -> str:
     """Return a number for an axis: with separators between thousands, and a true minus."""
     return f"{value + 0.0:,.{decimals}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def scale_finite(values: Iterable[float], factor: float = 1.0) -> tuple[float | None, ...]:
+    """Return the values times a factor; None, a gap in a line, for each that is not finite."""
+    return tuple([value * factor if math.isfinite(value) else None for value in values])
 
 
 def name_axis(names: Sequence[str], *, room: float = 0.6) -> Axis:

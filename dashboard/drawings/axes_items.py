@@ -45,7 +45,7 @@ DASHES: tuple[tuple[float, ...], ...] = (
     (8.0, 1.4, 1.2, 1.4),
 )
 """Of the lines of environments, in points; in the order of `dashboard.charts.style.DASHES`."""
-PALE, BAND = 0.45, 0.22
+PALE, BAND, BAND_EDGE = 0.45, 0.15, 0.3
 PADDING = 0.6
 EDGE, HATCH, HATCH_LINE = 0.35, 1.3, 0.45
 """Of phases: the edge in points; the hatching in millimetres from line to line, and in points."""
@@ -237,15 +237,21 @@ def _draw_band(band: Band, box: Box, theme: Theme) -> Iterator[Element]:
             stretch = []
             stretches.append(stretch)
             continue
-        bottom, top = (min(max(box.find_y(value), box.top), box.bottom) for value in (low, high))
         if box.left - 1e-6 <= box.find_x(x) <= box.right + 1e-6:
-            stretch.append((box.find_x(x), bottom, top))
+            stretch.append((box.find_x(x), box.find_y(low), box.find_y(high)))
+    colour = find_colour(band.mark, theme)
     for places in stretches:
-        if len(places) > 1:
-            above = tuple((x, top) for x, _, top in places)
-            below = tuple((x, bottom) for x, bottom, _ in reversed(places))
-            colour = find_colour(band.mark, theme)
-            yield Polygon((*above, *below), colour, name="band of runs", opacity=BAND)
+        if len(places) < 2:
+            continue
+        above = [(x, top) for x, _, top in places]
+        below = [(x, bottom) for x, bottom, _ in places]
+        corners = tuple(
+            (x, min(max(y, box.top), box.bottom)) for x, y in (*above, *reversed(below))
+        )
+        yield Polygon(corners, colour, name="band of runs", opacity=BAND)
+        for edge in (above, below):  # they tell bands apart that lie over each other
+            for piece in clip(edge, box):
+                yield Polyline(tuple(piece), BAND_EDGE, colour, name="edge of a band")
 
 
 def _draw_rule(rule: Rule, box: Box, theme: Theme, type_: Typeface) -> Iterator[Element]:

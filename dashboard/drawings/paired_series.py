@@ -18,6 +18,7 @@ from dashboard.drawings.axes_figure import (
     Points,
     finish,
     make_linear_axis,
+    scale_finite,
     take_axis,
 )
 from experiments.statistics import numbers
@@ -89,7 +90,7 @@ def _describe(series: PairedCurves, marks: Mapping[str, int]) -> tuple[Panel, st
         x, y = thin_curve(curve.x, curve.y, MOST_POINTS)
         at = tuple(float(place) for place in x)
         if len(at) > 1:
-            shown = tuple(value * factor if math.isfinite(value) else None for value in y)
+            shown = scale_finite(y, factor)
             items.append(Path(marks[curve.environment], at, shown, LINE, is_dashed=True))
         elif at and math.isfinite(y[0]):
             items.append(Points(marks[curve.environment], at, (y[0] * factor,)))

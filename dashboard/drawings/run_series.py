@@ -21,6 +21,7 @@ from dashboard.drawings.axes_figure import (
     Rule,
     finish,
     make_linear_axis,
+    scale_finite,
 )
 from experiments.statistics import numbers
 from experiments.statistics.change_points import SteadyState
@@ -143,7 +144,7 @@ def _describe_steps(series: RunSeries, mark: int) -> tuple[Panel, str]:
     items: list[Item] = []
     if series.warm_up:
         items.append(Area(0.5, min(series.warm_up, ends[-1]) + 0.5, None, None))
-    items.append(Path(MUTED, tuple(x), tuple(map(_keep, y)), STEP))
+    items.append(Path(MUTED, tuple(x), scale_finite(y), STEP))
     items.append(_draw_medians(ends, shown, first, mark))
     if _has_level(series) and series.steady_state:
         start = bisect_right(ends, series.steady_state.steady_from or 0)
@@ -186,7 +187,7 @@ def _describe_evaluations(series: RunSeries, mark: int) -> tuple[Panel, str]:
     items: list[Item] = []
     if series.target:
         items.append(Rule(None, 100 * series.target, f"target {numbers.margin(series.target)}"))
-    items += [Path(mark, x, tuple(map(_keep, y))), _draw_points(mark, x, y)]
+    items += [Path(mark, x, scale_finite(y)), _draw_points(mark, x, y)]
     values = [*y, *([100 * series.target] if series.target else [])]
     return (
         Panel(
@@ -231,7 +232,3 @@ def _describe_quantity(name: str, tracks: Sequence[Track], seconds: float) -> Pa
 
 def _write_title(title: str, unit: str) -> str:
     return f"{title} ({unit})" if unit and unit != "1" else title
-
-
-def _keep(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -15,6 +15,7 @@ from dashboard.drawings.axes_figure import (
     Panel,
     Path,
     make_linear_axis,
+    scale_finite,
 )
 from experiments.statistics import numbers
 from experiments.statistics.run_bands import StepTrace
@@ -65,8 +66,7 @@ def _describe_trace(
 ) -> Panel:
     band, mark = trace.band, marks[trace.band.environment]
     low, middle, high = (
-        tuple(value * factor if math.isfinite(value) else None for value in values)
-        for values in (band.low, band.median, band.high)
+        scale_finite(values, factor) for values in (band.low, band.median, band.high)
     )
     items: list[Item] = []
     ends = [warm_up for warm_up in trace.warm_ups if warm_up]
@@ -85,8 +85,8 @@ def _list_steady(trace: StepTrace) -> list[float]:
     """Return both ends of the band after the warm-ups; of all bins where nothing is after them."""
     cut = max(trace.warm_ups, default=0)
     band = trace.band
-    rows = list(zip(band.x, band.low, band.high, strict=True))
-    after = [row for row in rows if row[0] - trace.steps_a_bin / 2 >= cut] or rows
+    rows = list(zip(trace.bins, band.low, band.high, strict=True))
+    after = [row for row in rows if row[0][0] > cut] or rows
     finite = [value for _, *ends in after for value in ends if math.isfinite(value)]
     return finite or _list_finite(band.median)
 

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dashboard.charts.style import log_range
+from dashboard.charts.style import close_log_range
 from dashboard.charts.thinning import spread_evenly
 from dashboard.drawings.axes_figure import (
     AxesFigure,
@@ -21,11 +21,12 @@ from dashboard.drawings.axes_figure import (
     Rule,
     finish,
     make_linear_axis,
+    scale_finite,
     take_axis,
 )
 from dashboard.drawings.step_traces import describe_traces
 from experiments.statistics import numbers
-from experiments.statistics.run_bands import RunBand, StepTrace
+from experiments.statistics.run_bands import MOST_BINS, RunBand, StepTrace
 from experiments.statistics.steps import Curve, Tail
 
 RUN, MEDIAN, TAIL = 0.4, 1.4, 1.2
@@ -37,6 +38,7 @@ TAILS = (
 )
 CURVES = "Thick lines: medians of the runs of an environment."
 BANDS = "Bands: 10 to 90 % of the runs of an environment at each step, from three runs on."
+STRETCHES = f"Bands and their lines: of {MOST_BINS} stretches of steps, by medians in each run."
 SINGLE = "Thin lines: runs."
 
 
@@ -58,6 +60,19 @@ class Series:
         banded = {run for band in self.bands for run in band.runs}
         return [curve for curve in self.curves if curve.run not in banded]
 
+    @property
+    def lines(self) -> list[Curve]:
+        """Return the median of each environment: that of its band, where it has one."""
+        of_bands = [Curve(band.environment, band.x, band.median) for band in self.bands]
+        banded = {band.environment for band in self.bands}
+        return of_bands + [curve for curve in self.medians if curve.environment not in banded]
+
+    @property
+    def has_stretches(self) -> bool:
+        """Return whether a band has fewer places than its runs have steps."""
+        steps = {curve.environment: len(curve.x) for curve in self.medians}
+        return any(len(band.x) < steps.get(band.environment, 0) for band in self.bands)
+
 
 @dataclass(frozen=True)
 class Steps:
@@ -75,26 +90,24 @@ def describe_steps(
     steps: Steps, *, marks: Mapping[str, int], hide: Callable[[str], str] = str
 ) -> AxesFigure | None:
     """Describe a panel for each kind of number; None where no run recorded any."""
-    panels = []
-    notes = []
+    # First, so that panels of one scale stand beside and below each other.
+    panels, notes = describe_traces(steps.traces, marks)
     if steps.tails:
         panels.append(_describe_tails(steps.tails, marks))
         notes.append(TAILS)
-    traced, sentences = describe_traces(steps.traces, marks)
-    panels += traced
-    notes += sentences
     drawn = [series for series in steps.series if _list_values(series.curves)]
     panels += [_describe_series(series, marks) for series in drawn]
     if drawn:
         notes.append(CURVES)
         notes += [BANDS] * any(series.bands for series in drawn)
+        notes += [STRETCHES] * any(series.has_stretches for series in drawn)
         notes += [SINGLE] * any(series.single for series in drawn)
     if _list_values(steps.accuracies):
         panels.append(_describe_accuracies(steps, marks))
     if not panels:
         return None
     curves = [curve for series in drawn for curve in series.curves] + [*steps.accuracies]
-    missing = sum(not math.isfinite(value) for curve in curves for value in curve.y)
+    missing = sum(len(curve.y) - sum(map(math.isfinite, curve.y)) for curve in curves)
     if missing:
         notes.append(f"{numbers.count(missing, 'value')} not a number: gaps in the lines.")
     if any(len({c.run for c in series.single}) > MOST_LINES for series in drawn):
@@ -149,9 +162,9 @@ def _describe_tails(tails: Sequence[Tail], marks: Mapping[str, int]) -> Panel:
 
 
 def _describe_series(series: Series, marks: Mapping[str, int]) -> Panel:
-    values = _list_values([*series.single, *series.medians])
+    values = _list_values([*series.single, *series.lines])
     for band in series.bands:
-        values += [value for value in (*band.low, *band.high) if math.isfinite(value)]
+        values += filter(math.isfinite, (*band.low, *band.high))
     values = values or _list_values(series.curves)
     factor, unit = numbers.si([statistics.median(values)], series.unit)
     scaled = [value * factor for value in values]
@@ -161,18 +174,18 @@ def _describe_series(series: Series, marks: Mapping[str, int]) -> Panel:
         Band(
             marks[band.environment],
             tuple(band.x),
-            tuple(_scale(value, factor) for value in band.low),
-            tuple(_scale(value, factor) for value in band.high),
+            scale_finite(band.low, factor),
+            scale_finite(band.high, factor),
         )
         for band in series.bands
     ]
     lines = [(curve, RUN, True) for curve in spread_evenly(series.single, MOST_LINES)]
-    lines += [(curve, MEDIAN, False) for curve in series.medians]
+    lines += [(curve, MEDIAN, False) for curve in series.lines]
     items += [
         Path(
             marks[curve.environment],
             tuple(curve.x),
-            tuple(_scale(value, factor) for value in curve.y),
+            scale_finite(curve.y, factor),
             width,
             is_dashed=not is_pale,
             is_pale=is_pale,
@@ -182,7 +195,7 @@ def _describe_series(series: Series, marks: Mapping[str, int]) -> Panel:
     return Panel(
         "",
         make_linear_axis("Step", [x for curve in series.curves for x in curve.x]),
-        take_axis(f"{title}, log", log_range(min(scaled), max(scaled)))
+        take_axis(f"{title}, log", close_log_range(min(scaled), max(scaled)))
         if is_log
         else make_linear_axis(title, scaled),
         tuple(items),
@@ -198,7 +211,7 @@ def _describe_accuracies(steps: Steps, marks: Mapping[str, int]) -> Panel:
         items.append(Rule(None, 100 * steps.target, f"target {numbers.margin(steps.target)}"))
     for curve in curves:
         mark, x = marks[curve.environment], tuple(at * factor for at in curve.x)
-        items.append(Path(mark, x, tuple(_scale(y, 100) for y in curve.y), 0.6))
+        items.append(Path(mark, x, scale_finite(curve.y, 100), 0.6))
         known = [(at, 100 * y) for at, y in zip(x, curve.y, strict=True) if math.isfinite(y)]
         points = tuple(at for at, _ in known), tuple(y for _, y in known)
         items.append(Points(mark, *points, is_small=True))
@@ -216,11 +229,7 @@ def _describe_accuracies(steps: Steps, marks: Mapping[str, int]) -> Panel:
 
 
 def _list_values(curves: Sequence[Curve]) -> list[float]:
-    return [value for curve in curves for value in curve.y if math.isfinite(value)]
-
-
-def _scale(value: float, factor: float) -> float | None:
-    return value * factor if math.isfinite(value) else None
+    return [value for curve in curves for value in filter(math.isfinite, curve.y)]
 
 
 def _pair(tail: Tail) -> list[tuple[float, float]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 
 from dashboard.charts.curve_differences import scale_difference
@@ -16,6 +15,7 @@ from dashboard.drawings.axes_figure import (
     Rule,
     finish,
     make_linear_axis,
+    scale_finite,
 )
 from experiments.statistics import numbers
 from experiments.statistics.training.loss_curves import CurvePair
@@ -55,9 +55,9 @@ def _describe_pair(title: str, pair: CurvePair, marks: Mapping[str, int]) -> Pan
     lower = [scale_difference(pair, -half) for half in pair.band]
     items: list[Item] = [Rule(None, 0.0, is_dashed=False)]
     items += [
-        Path(MUTED, x, _keep_finite(ends), BAND, is_dashed=True) for ends in (upper, lower) if ends
+        Path(MUTED, x, scale_finite(ends), BAND, is_dashed=True) for ends in (upper, lower) if ends
     ]
-    shown = _keep_finite(means)
+    shown = scale_finite(means)
     if len(x) > 1:
         items.append(Path(mark, x, shown, MEAN, is_dashed=True))
     else:
@@ -69,7 +69,3 @@ def _describe_pair(title: str, pair: CurvePair, marks: Mapping[str, int]) -> Pan
         make_linear_axis(f"Difference of the loss{unit}", [*means, *upper, *lower, 0.0]),
         tuple(items),
     )
-
-
-def _keep_finite(values: Sequence[float]) -> tuple[float | None, ...]:
-    return tuple(value if math.isfinite(value) else None for value in values)

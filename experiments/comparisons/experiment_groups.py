@@ -32,7 +32,7 @@ from experiments.comparisons.judged_together import (
     correct_families,
     list_decisive,
 )
-from experiments.comparisons.logged import Arms, is_compared, list_compared_arms
+from experiments.comparisons.logged import Arms, list_compared_arms, list_places
 from experiments.comparisons.rejections import JudgedRuns
 from experiments.comparisons.repaired import SecondJob, map_runs_to_second_jobs
 from experiments.comparisons.run_facts import (
@@ -101,11 +101,7 @@ def read_inputs(experiment: Experiment) -> GroupInputs:
         workloads=workloads,
         environments=environments,
         arms=arms,
-        places=[
-            place
-            for place, names in arms.items()
-            if not experiment.imported_at or is_compared(names, environments[0])
-        ],
+        places=list_places(experiment, arms),
         stage=stage,
         decisive=list_decisive(experiment, workloads),
         exclusions=list_exclusions(experiment),

@@ -37,6 +37,13 @@ def list_compared_arms(
     return {place: names for place, names in arms.items() if names}
 
 
+def list_places(experiment: Experiment, arms: Arms) -> list[tuple[Workload, str]]:
+    """Return the configurations that are compared, in the order of their numbers from 1."""
+    if not experiment.imported_at:
+        return list(arms)
+    return [place for place, names in arms.items() if is_compared(names, experiment.baseline.name)]
+
+
 def is_compared(names: Sequence[str], baseline: str) -> bool:
     """Return whether the names are those of the baseline and of another environment."""
     return len(names) > 1 and names[0] == baseline

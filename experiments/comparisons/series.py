@@ -11,6 +11,7 @@ from operator import itemgetter
 from django.db.models import BinaryField, Case, F, Func, Q, QuerySet, Value, When
 
 from experiments.comparisons.accuracies import get_target
+from experiments.comparisons.compared_runs import list_baseline_first
 from experiments.comparisons.rows_by_key import iterate_values
 from experiments.models import Experiment, Run, Series, Workload
 from experiments.statistics.run_bands import StepTrace, TimedRun, trace_steps
@@ -114,17 +115,18 @@ def read_series(experiment: Experiment, workload: Workload, scale: str) -> Insid
     ]
     has_times = any(series.metric == ACCURACY_TIME for series in recorded)
     curves = _read_evaluations(rows, evaluated) if has_times else {}
+    names = list_baseline_first(experiment)
     pooled = list(_pool_steps(experiment, rows, keys[STEP_TIME, "s"]))
     return Inside(
         tails=[tail for tail, _ in pooled if tail],
         traces=[trace for _, trace in pooled if trace],
-        losses=_read_losses(experiment, rows, keys[LOSS, "1"], sizes[LOSS, "1"][1])
+        losses=_read_losses(names, rows, keys[LOSS, "1"], sizes[LOSS, "1"][1])
         if (LOSS, "1") in sizes
         else Losses(),
         accuracies=curves.pop(ACCURACY, []),
         target=get_target(workload.parameters),
         is_logged=any(series.has_steps for series in recorded if series.metric == STEP_TIME),
-        others=list(_read_others(experiment, rows, drawn)),
+        others=list(_read_others(names, rows, drawn)),
         left_out=[metric for metric, _ in others[MOST_OTHERS:]],
         further_shares=curves,
     )
@@ -183,20 +185,18 @@ def _pool_steps(
 
 
 def _read_losses(
-    experiment: Experiment, rows: QuerySet[Series], keys: Sequence[int], longest: int
+    environments: Sequence[str], rows: QuerySet[Series], keys: Sequence[int], longest: int
 ) -> Losses:
     fields = ("run__uid", "run__environment__name", f"{PARAMETERS}__seed", BINARY, "steps")
     trained = (
         Trained(uid, name, seed, read_array(array), steps)
         for uid, name, seed, array, steps in iterate_values(rows, keys, fields, CHUNK)
     )
-    return compare_losses(
-        trained, environments=_environment_names(experiment), runs=len(keys), steps=longest
-    )
+    return compare_losses(trained, environments=environments, runs=len(keys), steps=longest)
 
 
 def _read_others(
-    experiment: Experiment,
+    environments: Sequence[str],
     rows: QuerySet[Series],
     drawn: Mapping[tuple[str, str], tuple[int, int, Sequence[int]]],
 ) -> Iterator[Other]:
@@ -206,7 +206,6 @@ def _read_others(
     """
     if not drawn:
         return
-    names = _environment_names(experiment)
     keys = [key for *_, its_keys in drawn.values() for key in its_keys]
     fields = ("metric", "unit", "run__uid", "run__environment__name", BINARY, "steps")
     all_series = iterate_values(rows, keys, fields, CHUNK)
@@ -216,16 +215,8 @@ def _read_others(
             Trained(uid, name, None, read_array(array), steps)
             for _, _, uid, name, array, steps in series
         )
-        yield Other(
-            metric, unit, compare_losses(trained, environments=names, runs=runs, steps=longest)
-        )
-
-
-def _environment_names(experiment: Experiment) -> list[str]:
-    """Return the names of the environments, the baseline first."""
-    names = list(experiment.environments.order_by("name").values_list("name", flat=True))
-    names.sort(key=lambda name: name != experiment.baseline.name)
-    return names
+        drawn_series = compare_losses(trained, environments=environments, runs=runs, steps=longest)
+        yield Other(metric, unit, drawn_series)
 
 
 def _read_evaluations(rows: QuerySet[Series], keys: Sequence[int]) -> dict[str, list[Curve]]:

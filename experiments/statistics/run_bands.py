@@ -55,6 +55,11 @@ class StepTrace:
     warm_ups: tuple[int, ...]
     """Of each run."""
 
+    @property
+    def bins(self) -> list[tuple[int, int]]:
+        """Return the first and the last step of each bin."""
+        return list_bins(self.last, self.steps_a_bin)
+
 
 def take_quantiles(table: Any, shares: Sequence[float] = SHARES) -> list[Any]:
     """Return quantiles of each column over the rows; NaN in a column without any value.
@@ -92,6 +97,37 @@ def make_band(
     return RunBand(environment, tuple(runs), list(x), low, middle, high)
 
 
+def list_bins(last: int, size: int) -> list[tuple[int, int]]:
+    """Return the first and the last step of bins of so many steps, up to the step `last`.
+
+    What is left is a bin of its own from half of them on, else part of the last one: the median of
+    a single step would jump.
+    """
+    count = max(last // size + (2 * (last % size) >= size), 1)
+    bins = [(place * size + 1, (place + 1) * size) for place in range(count)]
+    return [*bins[:-1], (bins[-1][0], last)]
+
+
+def take_stretches(x: Any, table: Any, most: int = MOST_BINS) -> tuple[list[float], Any]:
+    """Return the middles of at most `most` equal stretches of columns, and each row's medians.
+
+    `x` has the place of each column. NaN where a row has no value in a stretch.
+    """
+    import numpy as np
+
+    rows, columns = table.shape
+    if columns <= most:
+        return list(x), table
+    which = np.arange(columns) * most // columns
+    places = np.arange(columns) - np.searchsorted(which, which)
+    stacked = np.full((int(places.max()) + 1, rows, most), np.nan)
+    stacked[places, :, which] = table.T
+    (medians,) = take_quantiles(stacked.reshape(-1, rows * most), (0.5,))
+    ends = np.searchsorted(which, np.arange(most)), np.searchsorted(which, np.arange(most), "right")
+    middles = (np.asarray(x)[ends[0]] + np.asarray(x)[ends[1] - 1]) / 2
+    return middles.tolist(), medians.reshape(rows, most)
+
+
 def trace_steps(environment: str, runs: Iterable[TimedRun]) -> StepTrace | None:
     """Return the step times of an environment over the run; None of fewer than three runs."""
     import numpy as np
@@ -106,18 +142,18 @@ def trace_steps(environment: str, runs: Iterable[TimedRun]) -> StepTrace | None:
     last = int(max(ends.max() for ends in ends_of_runs))
     steps_a_value = max(-(-int(ends.max()) // len(ends)) for ends in ends_of_runs)
     size = max(FEWEST_STEPS_A_BIN, -(-last // MOST_BINS), steps_a_value)
-    bins = -(-last // size)
-    table = np.full((len(timed), bins), np.nan)
+    bins = list_bins(last, size)
+    table = np.full((len(timed), len(bins)), np.nan)
     for row, (run, ends) in enumerate(zip(timed, ends_of_runs, strict=True)):
         values = np.asarray(run.values, dtype=np.float64)
-        which = np.maximum(ends - 1, 0) // size
+        which = np.minimum(np.maximum(ends - 1, 0) // size, len(bins) - 1)
         order = np.argsort(which, kind="stable")
         which, values = which[order], values[order]
         places = np.arange(len(which)) - np.searchsorted(which, which)
-        of_bins = np.full((int(places.max()) + 1, bins), np.nan)
+        of_bins = np.full((int(places.max()) + 1, len(bins)), np.nan)
         of_bins[places, which] = values
         (table[row],) = take_quantiles(of_bins, (0.5,))
-    middles = (np.arange(bins) * size + (size + 1) / 2).tolist()
+    middles = [(first + end) / 2 for first, end in bins]
     band = make_band(environment, [run.run for run in timed], middles, table)
     warm_ups = tuple(run.warm_up for run in timed)
     return StepTrace(band, size, last, warm_ups) if band else None

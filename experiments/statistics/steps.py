@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from experiments.statistics import numbers
-from experiments.statistics.run_bands import RunBand, make_band
+from experiments.statistics.run_bands import RunBand, make_band, take_stretches
 
 MOST_RANKS = 240
 """Points of a tail: evenly spread on the log axis of shares, the longest steps all among them."""
@@ -129,7 +129,7 @@ class Losses:
     drawn_steps: int = 0
     steps: int = 0
     bands: list[RunBand] = field(default_factory=list)
-    """Of environments with three runs or more of the same steps."""
+    """Of environments with three runs or more of the same steps: of stretches of many of them."""
 
 
 def compare_losses(
@@ -181,7 +181,7 @@ def compare_losses(
         middle = np.nanmedian(table[:, has_value], axis=0)
         x = first[drawn[has_value]].tolist()
         medians.append(Curve(name, x, _round_all(middle.tolist())))
-        band = make_band(name, runs_by_environment[name], x, table[:, has_value])
+        band = make_band(name, runs_by_environment[name], *take_stretches(x, table[:, has_value]))
         bands += [band] if band else []
     agreements = (
         [agreement_by_name[name] for name in environments if name in agreement_by_name]

@@ -82,9 +82,37 @@ function unpackTrace({ packed_customdata: runs, packed_x: lines, ...trace }) {
   return trace;
 }
 
+// Large figures are no part of the page (data-source): each is fetched when its chart, table or CSV is wanted.
+const fetched = new WeakMap();
+
+async function fetchFigure(plot) {
+  if (!plot.dataset.source || fetched.has(plot)) return;
+  const answer = await fetch(plot.dataset.source);
+  if (!answer.ok) throw new Error(`the figure could not be fetched: ${answer.status}`);
+  fetched.set(plot, await answer.json());
+}
+
+const isThere = (plot) => !plot.dataset.source || fetched.has(plot);
+
 function readFigure(plot) {
-  const figure = JSON.parse(document.getElementById(plot.dataset.chart).textContent);
+  const figure = fetched.get(plot) ?? JSON.parse(document.getElementById(plot.dataset.chart).textContent);
   return { ...figure, data: figure.data.map(unpackTrace) };
+}
+
+// Do what needs the figure of a plot once it is there; where it does not come, say so in `place`.
+async function withFigure(plot, place, use) {
+  place.querySelector(":scope > .not-fetched")?.remove();
+  try {
+    await fetchFigure(plot);
+  } catch {
+    const note = document.createElement("p");
+    note.className = "note not-fetched";
+    note.setAttribute("role", "status");
+    note.textContent = "The numbers of this chart could not be fetched. Open it again in a minute.";
+    place.prepend(note);
+    return;
+  }
+  use();
 }
 
 function draw(plot, width) {
@@ -111,7 +139,9 @@ async function drawAll(selector, within = document) {
   const isShown = (plot) => !plot.closest("details:not([open])");
   if (![...within.querySelectorAll(selector)].some(isShown)) return;
   await loadPlotly();
-  for (const plot of [...within.querySelectorAll(selector)].filter(isShown)) draw(plot);
+  for (const plot of [...within.querySelectorAll(selector)].filter(isShown)) {
+    withFigure(plot, plot.parentElement, () => isShown(plot) && draw(plot));
+  }
 }
 
 document.addEventListener("DOMContentLoaded", () => drawAll("[data-chart]"));
@@ -125,7 +155,7 @@ window.addEventListener("beforeprint", () => {
   }
   if (!window.Plotly) return; // paper cannot wait for it; the button Print does
   for (const plot of document.querySelectorAll("[data-chart]:not(details:not([open]) *)")) {
-    draw(plot, plot.closest(".wide") ? PAPER / ZOOM : PAPER);
+    if (isThere(plot)) draw(plot, plot.closest(".wide") ? PAPER / ZOOM : PAPER);
   }
 });
 window.addEventListener("afterprint", () => {
@@ -161,7 +191,9 @@ function tableOfPoints({ data, layout }) {
   };
   const x = valueOn(xaxis, xaxis.ticktext);
   const y = valueOn(yaxis, rows ?? yaxis.ticktext);
-  const headings = [title ?? xaxis.title.text, yaxis.title.text].map((text) => plainText(text) || "of");
+  // How an axis is scaled is not said of the numbers.
+  const headings = [title ?? xaxis.title.text, yaxis.title.text].map(
+    (text) => plainText(text).replace(", log scale", "") || "of");
   const points = data.flatMap((trace) =>
     trace.x.flatMap((value, i) =>
       value === null ? []
@@ -170,10 +202,8 @@ function tableOfPoints({ data, layout }) {
 }
 
 // The table behind a figure, for those who cannot see it: made when it is opened.
-function fillTable(fold) {
-  const box = fold.querySelector(".scroll");
-  if (box.childElementCount) return;
-  const plot = fold.closest("figure").querySelector("[data-chart]");
+function fillTable(plot, box) {
+  if (box.querySelector("table")) return;
   const [headings, ...rows] = tableOfPoints(readFigure(plot));
   const hasRuns = rows.some((row) => row.at(-1) !== "");
   const table = document.createElement("table");
@@ -203,10 +233,14 @@ function fillTable(fold) {
 }
 
 document.addEventListener("toggle", (event) => {
-  if (event.target.matches("details.points[open]")) fillTable(event.target);
+  if (!event.target.matches("details.points[open]")) return;
+  const box = event.target.querySelector(".scroll");
+  const plot = event.target.closest("figure").querySelector("[data-chart]");
+  if (!box.querySelector("table")) withFigure(plot, box, () => fillTable(plot, box));
 }, true);
 
 function csvCell(value) {
+  if (value === null) return ""; // no finite number
   if (typeof value === "number") return value;
   return `"${(FORMULA.test(value) ? "'" : "") + value.replaceAll('"', '""')}"`;
 }
@@ -225,8 +259,10 @@ document.addEventListener("click", (event) => {
   const plot = button.closest("figure").querySelector("[data-chart]");
   const filename = plot.dataset.name ?? "tare";
   if (button.dataset.save === "csv") {
-    const lines = tableOfPoints(readFigure(plot)).map((row) => row.map(csvCell).join(",") + "\r\n");
-    download(lines.join(""), `${filename}.csv`);
+    withFigure(plot, button.closest("details, figure"), () => {
+      const lines = tableOfPoints(readFigure(plot)).map((row) => row.map(csvCell).join(",") + "\r\n");
+      download(lines.join(""), `${filename}.csv`);
+    });
     return;
   }
   Plotly.downloadImage(plot, {

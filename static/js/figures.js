@@ -8,9 +8,10 @@
   const PICTURES = "figure.printed img";
   const BUSY = 503;
   const MOST_WAITED = 60_000;
+  const MOST_BROUGHT = 3; // files in a row that were not shown: to ask again mends nothing more
   const NOT_YET = "This figure could not be drawn yet.";
   const waiting = new WeakSet();
-  const brought = new WeakSet(); // of which the server has a file: to ask again mends nothing more
+  const brought = new WeakMap(); // how often the server had a file of it, which was not shown yet
 
   function say(image, sentence, action) {
     forget(image);
@@ -23,7 +24,10 @@
       button.type = "button";
       button.className = "btn btn-quiet btn-sm no-print";
       button.textContent = "Draw again";
-      button.addEventListener("click", () => ask(image, true));
+      button.addEventListener("click", () => {
+        brought.delete(image);
+        ask(image, true);
+      });
       note.append(" ", button);
     }
     // Above it: below, a tall figure would leave the sentence out of sight.
@@ -47,7 +51,7 @@
     if (problem) {
       say(image, problem, true);
     } else {
-      brought.add(image);
+      brought.set(image, (brought.get(image) ?? 0) + 1);
       forget(image);
       image.src = image.getAttribute("src");
     }
@@ -71,9 +75,10 @@
     return NOT_YET;
   }
 
+  // A picture whose file was there may be refused for now: where nothing is kept, it takes a turn of its own.
   function notice(image) {
-    if (brought.delete(image)) say(image, "This figure could not be shown.", true);
-    else ask(image);
+    if ((brought.get(image) ?? 0) < MOST_BROUGHT) ask(image);
+    else say(image, "This figure could not be shown.", true);
   }
 
   // For paper all pictures are fetched, and light: a minute at most, since some may have to wait for their turn.

@@ -219,7 +219,7 @@ def test_steps_scaling_and_bars_are_drawn_in_both_themes_with_their_numbers(
 
     (scaling,) = compute_scalings(compare_experiment(made))
     heading, *rows = saved(page, "scaling-0")
-    assert heading == ["series", "GPUs", "time per step (ms), log scale", "run"]
+    assert heading == ["series", "GPUs", "time per step (ms)", "run"]
     points = {(name, gpus): float(value) for name, gpus, value, _ in rows if "," not in name}
     assert points == {
         (level.environment, str(level.gpus)): pytest.approx(1000 * level.mean)
@@ -293,7 +293,7 @@ def test_charts_that_could_not_be_fetched_are_fetched_again_and_stop_no_print(
     expect(page.locator("[data-chart] .main-svg")).to_have_count(0)
     complaints.lines.clear()  # of the browser itself, about the file
     page.unroute("**/plotly.min.js")
-    page.get_by_text("Interactive chart").nth(1).click()
+    page.locator("summary", has_text="Interactive chart").nth(1).click()
     expect(page.locator("[data-chart] .main-svg").first).to_be_visible()
 
 

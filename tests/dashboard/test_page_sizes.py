@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -29,8 +31,14 @@ def test_curves_of_20_runs_with_five_series_of_1000_steps_are_no_500_kb(people: 
     client = people.client("owner")
     address = reverse("comparison_steps", args=[pk])
     page = client.get(address).content
-    assert page.count(b'type="application/json"') == 5
-    assert len(page) < MOST_BYTES
+    sources = re.findall(r'data-source="([^"]+)"', page.decode())
+    assert page.count(b"data-chart=") == 5
+    assert len(sources) == 4, "the chart of the tail is small"
+    assert len(page) < MOST_BYTES // 5
+    for source in sources:
+        chart = client.get(html.unescape(source))
+        assert len(chart.content) < MOST_BYTES // 3
+        assert len(chart.json()["data"]) == 4, "the runs and the median of each environment"
     assert count_queries(client, address) <= MOST_STATEMENTS
 
 

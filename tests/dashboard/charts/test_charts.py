@@ -22,6 +22,7 @@ from dashboard.charts import (
     strip,
 )
 from dashboard.charts.style import close_log_range
+from dashboard.drawings.runs import make_value_axis
 from experiments.statistics import Sample, compare, correct_by_holm
 from experiments.statistics.change_points import find
 from experiments.statistics.pooling import Pooled
@@ -261,8 +262,24 @@ def test_every_run_is_a_point_that_leads_to_its_run(draw):
 
 def test_one_prefix_is_chosen_for_the_axis():
     figure = strip(samples(), unit="s", metric="step time", marks=MARKS)
-    assert figure["layout"]["xaxis"]["title"]["text"] == "step time (ms)"
+    assert figure["layout"]["xaxis"]["title"]["text"] == "step time (ms), log scale"
     assert all(20 < x < 30 for trace in figure["data"] for x in trace["x"])
+
+
+@pytest.mark.parametrize(("draw", "name"), [(strip, "xaxis"), (draw_run_order, "yaxis")])
+def test_values_have_the_axis_of_the_printed_figure(draw, name):
+    chart = draw(samples(), unit="s", metric="step time", marks=MARKS)["layout"][name]
+    values = [1000 * sample.value for sample in samples() if sample.started is not None]
+    printed = make_value_axis("step time", "ms", values)
+    assert chart["type"] == "log"
+    assert [10**end for end in chart["range"]] == pytest.approx([printed.low, printed.high])
+    assert tuple(zip(chart["tickvals"], chart["ticktext"], strict=True)) == printed.ticks
+
+
+def test_a_value_that_is_not_positive_is_on_a_linear_axis():
+    zero = [replace(sample, value=0.0) if not n else sample for n, sample in enumerate(samples())]
+    axis = strip(zero, unit="s", metric="step time", marks=MARKS)["layout"]["xaxis"]
+    assert ("type" in axis, axis["title"]["text"]) == (False, "step time (ms)")
 
 
 def test_the_runs_of_a_block_lie_at_the_same_height():

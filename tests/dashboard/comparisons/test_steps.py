@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import math
 import re
 from datetime import timedelta
 from typing import Any
@@ -13,10 +15,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from dashboard.comparisons import step_views
 from experiments.comparisons import compare_experiment
 from experiments.comparisons.scales import compute_scalings
 from experiments.comparisons.series import BINARY, read_series
-from experiments.models import Experiment, Run, Series, Snapshot, Workload
+from experiments.models import Environment, Experiment, Run, Series, Snapshot, User, Workload
 from experiments.statistics.steps import read_array
 from tests.dashboard.conftest import People, Site, read_report
 from tests.factories import (
@@ -28,6 +31,7 @@ from tests.factories import (
     RunFactory,
     SeriesFactory,
     WorkloadFactory,
+    link_to,
 )
 
 pytestmark = pytest.mark.django_db
@@ -130,6 +134,57 @@ def test_what_postgresql_sends_is_what_was_stored(values: list[float], run: Run)
     Series.objects.filter(run=run).update(values=values)
     (sent,) = Series.objects.filter(run=run).values_list(BINARY, flat=True)
     assert list(map(repr, read_array(sent).tolist())) == list(map(repr, values))
+
+
+def test_a_page_shows_the_picture_of_its_own_configuration_first(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = trained(site, people)
+    scales = [group.configuration["scale"] for group in compare_experiment(made).groups]
+    assert len(scales) == 2
+    for number, scale in enumerate(scales, start=1):
+        page = fragment(as_owner, made, scale=scale)
+        pictures = set(re.findall(r'src="([^"]+steps\.svg\?configuration=[^&]+)&', page))
+        assert pictures == {f"/experiments/{made.pk}/figures/steps.svg?configuration={number}"}
+        assert page.index("<picture") < page.index("data-chart")
+
+
+@pytest.mark.parametrize("visitor", [False, True])
+def test_a_large_chart_is_fetched_when_it_is_opened(
+    visitor: bool, site: Site, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By everybody who may see the page, by the same address, and without names to be hidden."""
+    made = trained(site, people, scales=("1x1",))
+    name = "Jürgens-Bäcker"
+    Environment.objects.filter(pk=site.container.pk).update(name=name)
+    User.objects.filter(pk=people.owner.pk).update(last_name=name)
+    client = Client() if visitor else people.client("owner")
+    if visitor:
+        client.get(link_to(made, hides_names=True))
+    carried = figures(fragment(client, made))
+    monkeypatch.setattr(step_views, "MOST_CARRIED", 3)
+    page = fragment(client, made)
+    assert figures(page) == {}
+    sources = [html.unescape(source) for source in re.findall(r'data-source="([^"]+)"', page)]
+    answers = [client.get(source) for source in sources]
+    assert {answer["Content-Type"] for answer in answers} == {"application/json"}
+    assert [answer.json() for answer in answers] == list(carried.values())
+    assert (name in answers[0].content.decode()) is not visitor
+    assert answers[0].json()["data"][1]["name"] == ("account-1" if visitor else name)
+    address = reverse("comparison_steps", args=[made.pk])
+    missing = client.get(address, {"chart": "nothing"})
+    assert missing.status_code == (302 if visitor else 404), "visitors are asked to log in"
+
+
+def test_a_loss_that_is_no_number_is_a_gap(site: Site, people: People, as_owner: Client) -> None:
+    def losses(environment: Any, repeat: int) -> list[float]:
+        return [*LOSSES[:2], math.nan, LOSSES[3]] if repeat == 1 else LOSSES
+
+    page = fragment(as_owner, trained(site, people, scales=("1x1",), losses=losses))
+    assert not re.search(r"\b(NaN|Infinity)\b", page)
+    (drawn,) = [figure for name, figure in figures(page).items() if "losses" in name]
+    assert drawn["data"][0]["y"][:4] == [*LOSSES[:2], None, LOSSES[3]]
+    assert drawn["layout"]["yaxis"]["type"] == "log"
 
 
 def test_the_tail_leaves_out_the_burn_in_and_keeps_the_longest_step(

@@ -16,14 +16,20 @@ from dashboard.drawings.axes_figure import (
     Points,
 )
 from dashboard.drawings.axes_items import Box, draw_item
-from dashboard.drawings.elements import Polygon
+from dashboard.drawings.elements import Polygon, Polyline
 from dashboard.drawings.run_series import Track, describe_node
 from dashboard.drawings.runs import LANES, MOST_LANES, Runs, describe_run_order
-from dashboard.drawings.steps import BANDS, SINGLE, Series, Steps, describe_steps
+from dashboard.drawings.steps import BANDS, SINGLE, STRETCHES, Series, Steps, describe_steps
 from dashboard.drawings.themes import THEMES
 from experiments.statistics import Sample
-from experiments.statistics.run_bands import RunBand, StepTrace, TimedRun, trace_steps
-from experiments.statistics.steps import Curve
+from experiments.statistics.run_bands import (
+    MOST_BINS,
+    RunBand,
+    StepTrace,
+    TimedRun,
+    trace_steps,
+)
+from experiments.statistics.steps import Curve, Trained, compare_losses, pool_steps
 from tests.dashboard.drawings.examples import NAMES, get_typeface
 
 MARKS = {name: index for index, name in enumerate(NAMES)}
@@ -72,6 +78,34 @@ def test_the_warm_up_is_shaded_with_a_tick_for_the_end_in_each_run() -> None:
     assert f"{NAMES[0]}: 1 bin reaches above the axis, up to 300 ms." in figure.notes
 
 
+def test_panels_of_one_scale_stand_beside_each_other_before_the_tail() -> None:
+    traces = [make_trace(NAMES[0]), make_trace(NAMES[1])]
+    tail = pool_steps(NAMES[0], [[0.02, 0.03]])
+    assert tail
+    figure = describe(Steps("", [tail], [], [], traces=traces))
+    assert [panel.title for panel in figure.panels] == [f"{name}, 5 runs" for name in NAMES[:2]] + [
+        ""
+    ]
+    assert figure.columns == 2
+
+
+def test_many_steps_are_stretches_of_band_and_line_and_it_is_said() -> None:
+    steps = range(1, 201)
+    runs = [
+        Trained(f"run {run}", NAMES[0], None, [10.0 + run + step % 2 for step in steps])
+        for run in range(3)
+    ]
+    read = compare_losses(runs, environments=NAMES[:1], runs=3, steps=200)
+    series = Series("Loss", "1", read.curves, read.medians, bands=read.bands)
+    figure = describe(Steps("", [], [series], []))
+    (panel,) = figure.panels
+    ((band,), (line,)) = take(panel, Band), take(panel, Path)
+    assert len(band.x) == len(line.x) == MOST_BINS
+    assert line.y[:2] == (11.5, 12.0), "the second run: of 12 11 12 11, and of 12 11 12"
+    assert STRETCHES in figure.notes
+    assert len(read.medians[0].x) == 200, "the interactive chart has all"
+
+
 def test_runs_in_a_band_are_no_lines_and_others_are() -> None:
     curves = [Curve(NAMES[0], [1, 2], [3.0 + run, 1.0], f"run {run}") for run in range(4)]
     band = RunBand(NAMES[0], ("run 0", "run 1", "run 2"), [1, 2], [3.2, 1.0], [4.0, 1.0], [4.8, 1])
@@ -92,12 +126,17 @@ def test_a_band_is_drawn_up_to_the_edges_of_its_box_and_breaks_at_a_gap() -> Non
     axis = Axis("", 0.0, 10.0, ())
     box = Box(Panel("", axis, axis, ()), 0.0, 0.0, 10.0, 10.0)
     band = Band(1, (1, 2, 3, 4, 5, 6), (1, 2, None, 4, 4, -5), (3, 20, None, 6, 6, 6))
-    shapes = list(draw_item(band, box, THEMES["light"], get_typeface()))
-    assert all(isinstance(shape, Polygon) and 0 < shape.opacity < 1 for shape in shapes)
-    assert [shape.points for shape in shapes if isinstance(shape, Polygon)] == [
+    drawn = list(draw_item(band, box, THEMES["light"], get_typeface()))
+    shapes = [shape for shape in drawn if isinstance(shape, Polygon)]
+    assert all(0 < shape.opacity < 1 for shape in shapes)
+    assert [shape.points for shape in shapes] == [
         ((1, 7), (2, 0), (2, 8), (1, 9)),
         ((4, 4), (5, 4), (6, 4), (6, 10), (5, 6), (4, 6)),
     ]
+    edges = [line.points for line in drawn if isinstance(line, Polyline)]
+    assert len(edges) == 4
+    assert edges[0] == ((1, 7), (pytest.approx(1 + 7 / 17), 0)), "none along the edge of the box"
+    assert edges[1:3] == [((1, 9), (2, 8)), ((4, 4), (5, 4), (6, 4))]
 
 
 def make_samples(nodes: int) -> list[Sample]:

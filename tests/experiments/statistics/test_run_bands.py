@@ -12,8 +12,10 @@ from experiments.statistics.run_bands import (
     MOST_BINS,
     SHARES,
     TimedRun,
+    list_bins,
     make_band,
     take_quantiles,
+    take_stretches,
     trace_steps,
 )
 from experiments.statistics.steps import Trained, compare_losses
@@ -52,6 +54,42 @@ def test_the_trace_is_the_median_of_bins_then_of_runs():
     assert trace.band.high == pytest.approx([5.6] * 10)
     assert (trace.warm_ups, trace.last) == ((5,) * 5, 50)
     assert trace_steps("bare", runs[:2]) is None
+
+
+@given(st.integers(1, 5000), st.integers(1, 40))
+def test_bins_hold_every_step_once_and_none_is_shorter_than_half_of_the_others(last, size):
+    bins = list_bins(last, size)
+    assert [step for first, end in bins for step in range(first, end + 1)] == [*range(1, last + 1)]
+    lengths = [end - first + 1 for first, end in bins]
+    assert set(lengths[:-1]) <= {size}
+    assert len(bins) == 1 or size / 2 <= lengths[-1] < 1.5 * size
+
+
+def test_a_last_bin_of_one_step_is_part_of_the_one_before_it():
+    runs = [TimedRun(str(run), [1.0] * 50 + [9.0]) for run in range(3)]
+    trace = trace_steps("bare", runs)
+    assert trace.bins[-2:] == [(41, 45), (46, 51)]
+    assert trace.band.x[-2:] == [43.0, 48.5]
+    assert trace.band.median == [1.0] * 10, "one slow step of six is no median"
+    assert trace_steps("bare", [TimedRun(run, [1.0] * 53) for run in "abc"]).bins[-1] == (51, 53)
+
+
+@given(
+    arrays(float, st.tuples(st.integers(1, 4), st.integers(1, 30)), elements=VALUES),
+    st.integers(1, 9),
+)
+def test_stretches_are_medians_of_neighbouring_columns(table, most):
+    x, medians = take_stretches(range(table.shape[1]), table, most)
+    assert medians.shape == (len(table), len(x)) == (len(table), min(most, table.shape[1]))
+    parts = np.array_split(np.arange(table.shape[1]), len(x))
+    assert sorted(map(len, parts))[-1] - sorted(map(len, parts))[0] <= 1
+    assert list(x) == sorted(x)
+    for row, medians_of_row in zip(table, medians, strict=True):
+        columns = np.arange(table.shape[1]) * len(x) // table.shape[1]
+        for place, median in enumerate(medians_of_row):
+            known = row[(columns == place) & ~np.isnan(row)]
+            wanted = np.median(known) if len(known) else math.nan
+            assert median == pytest.approx(wanted, rel=1e-9, abs=1e-9, nan_ok=True)
 
 
 def test_means_of_several_steps_stand_at_their_steps():
