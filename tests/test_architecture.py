@@ -229,7 +229,7 @@ ROOMS = {
         "deposits": "access bundles citations design encryption models notifications notify",
         "execution": "access clusters code_copies comparisons deposits design encryption images "
         "liveness loaded_files models notifications notify planning presets recurring snapshots "
-        "software",
+        "software valkey_pause",
         "studies": "access definitions execution models notify",
         "health": "access execution models notifications notify statistics",
         "imports": "access bundles citations comparisons design execution models notify planning "

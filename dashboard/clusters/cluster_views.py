@@ -33,6 +33,7 @@ from experiments.clusters.pauses import try_now
 from experiments.comparisons.aa_verdicts import list_last_aa_verdicts
 from experiments.execution.limits import describe_limits, find_holds
 from experiments.execution.overdue_visits import find_overdue, find_overdue_of_clusters
+from experiments.execution.queue_places import is_question_refused
 from experiments.execution.retention import summarize
 from experiments.models import Cluster, Experiment, HostKey, Job, Operation, Pause
 from experiments.models.checks import compute_fingerprint
@@ -115,6 +116,7 @@ def cluster(request: Request, pk: int) -> HttpResponse:
             if pause.experiment_id is None or visible.filter(pk=pause.experiment_id).exists()
         ],
         "limits": describe_limits(row, timezone.now()),
+        "refuses_places": is_question_refused(row),
         "may_check": not preflights.why_not_check(row, request.user),
         "may_pin": not why_not_write_setup_lines(request.user, row),
     }

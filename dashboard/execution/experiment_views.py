@@ -35,6 +35,7 @@ from dashboard.live_parts import answer_news_only, take_read
 from dashboard.software.parity_views import prepare_report
 from dashboard.typed_requests import OpenRequest
 from experiments.access.permissions import may_change
+from experiments.access.viewing import may_view
 from experiments.citations import describe_citation
 from experiments.clusters.pauses import list_pauses
 from experiments.clusters.preflights import find_last_if_red, why_not_check
@@ -44,6 +45,7 @@ from experiments.execution.further_attempts import find_attempts_of_jobs
 from experiments.execution.marked_experiments import measure_its_progress
 from experiments.execution.overdue_visits import find_overdue_visit
 from experiments.execution.progress import Progress, explain_waiting, measure_progress
+from experiments.execution.queue_places import watch_queue
 from experiments.execution.related_experiments import find_related
 from experiments.models import Experiment, Job, Recurrence, RecurringExperiment, Run
 from experiments.software.frozen_parity import describe_known_differences, read_frozen
@@ -269,7 +271,10 @@ def _tab(request: OpenRequest, row: Experiment, tab: str, progress: Progress) ->
         return {"listing": listing, "only_state": state}
     if tab == "jobs":
         jobs = row.jobs.select_related("workload", "repairs").defer("script", "repairs__script")
-        return {"listing": _list_jobs(request, jobs, progress)}
+        return {
+            "listing": _list_jobs(request, jobs, progress),
+            **_read_queue(request, row, progress),
+        }
     if tab == "plan":
         runs = Run.objects.select_related("environment")
         runs = runs.only("uid", "job", "position", "experiment", "environment__name")
@@ -282,6 +287,18 @@ def _tab(request: OpenRequest, row: Experiment, tab: str, progress: Progress) ->
         return {"listing": _list_jobs(request, jobs, progress), "parity": parity}
     events = row.events.select_related("actor", "job", "run")
     return {"listing": make_listing(request, events, sorts={"at": "at"}, default="-at")}
+
+
+def _read_queue(request: OpenRequest, row: Experiment, progress: Progress) -> dict[str, Any]:
+    """Return the queue in which jobs of the experiment wait, as it was last asked for.
+
+    Visitors with a link see the jobs, and nothing is asked of a cluster for them.
+    """
+    if not progress.jobs[Job.State.QUEUED] or not request.user.is_authenticated:
+        return {"queue": None}
+    queue = watch_queue(row, row.cluster)
+    is_readable = queue is not None and may_view(request.user, row.cluster)
+    return {"queue": queue, "readable_clusters": {row.cluster_id} if is_readable else set()}
 
 
 def _list_jobs(request: OpenRequest, jobs: QuerySet[Job], progress: Progress) -> Listing:

@@ -29,6 +29,7 @@ from experiments.execution.further_attempts import MAY_CHANGE, find_attempts_of_
 from experiments.execution.live_readings import watch
 from experiments.execution.overdue_visits import find_overdue_visit
 from experiments.execution.progress import explain_hold
+from experiments.execution.queue_places import watch_queue
 from experiments.execution.removed_files import find_removal
 from experiments.models import Event, Job, Run
 from experiments.models.compiled_rows import KEY, OTHER_KEY, CompiledRows
@@ -105,6 +106,9 @@ def describe_state(request: OpenRequest, row: Run) -> dict[str, Any]:
         reading = watch(row)
         context["live"] = describe_live_run(row, reading)
         context["node"] = describe_live_use(row, reading)
+    if row.job.state == Job.State.QUEUED and request.user.is_authenticated:
+        queue = watch_queue(row.experiment, row.job.cluster)
+        context |= {"queue": queue, "place": queue.find_place(row.job) if queue else ""}
     if context["can_edit"] and row.state in MAY_CHANGE:
         may = find_attempts_of_jobs([row.job_id], read_stage(row.experiment))
         context["may"] = may.get(row.job_id)

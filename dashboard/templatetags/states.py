@@ -9,7 +9,8 @@ from django.utils.safestring import SafeString
 from dashboard.templatetags.numbers import size
 from dashboard.templatetags.tare import ago, state
 from experiments.execution.end_texts import describe_exit_code
-from experiments.models import Cluster, ImageImport, Operation, Run
+from experiments.execution.queue_places import WaitingQueue
+from experiments.models import Cluster, ImageImport, Job, Operation, Run
 
 register = template.Library()
 
@@ -54,6 +55,12 @@ def waits_for(operation: Operation) -> str:
         reason = f": {operation.scheduler_words}" if operation.scheduler_words else ""
         return f"in the queue of {operation.cluster}{reason}"
     return ""
+
+
+@register.filter
+def place_in(job: Job, queue: WaitingQueue | None) -> str:
+    """Return a job's place among those that wait, such as "12th of 340"; "" where it has none."""
+    return queue.find_place(job) if queue else ""
 
 
 @register.simple_tag

@@ -37,6 +37,7 @@ from experiments.execution.limits import LimitReached
 from experiments.execution.live_readings import read_watched
 from experiments.execution.moves import Move, move_each, record_event, update_each
 from experiments.execution.own_failures import Failure, describe_failure
+from experiments.execution.queue_places import read_queues
 from experiments.execution.read_attempts import (
     MOST_ATTEMPTS,
     count_attempt,
@@ -127,7 +128,14 @@ def _visit(held: Lease, runner: Runner) -> None:
             _poll(held, runner)
             collect_in_time(held, runner)
 
-    for step in (plan_removals, _poll, collect_in_time, read_watched, _collect_again):
+    for step in (
+        plan_removals,
+        _poll,
+        collect_in_time,
+        read_watched,
+        read_queues,
+        _collect_again,
+    ):
         held.renew()
         step(held, runner)
     deadline = began + SENDING_SECONDS

@@ -17,7 +17,8 @@ from runners.gate.commands import COMMANDS
 VERSION = 2
 """To be raised with the first change after a release; a test knows the released versions."""
 ADDED = {
-    2: "when Slurm expects to start jobs, what a running run does now, and what a cluster offers"
+    2: "when Slurm expects to start jobs, their places in its queue, what a running run does now, "
+    "and what a cluster offers"
 }
 """What Tare cannot ask through the script of an earlier version, by the first one that knows it."""
 

@@ -14,7 +14,14 @@ from runners.live_files import LIVE
 from runners.probes import PROBES, login_node
 from runners.runner import JOURNALS, STARTED, TAIL
 from runners.runtimes import RUNTIMES
-from runners.schedulers import direct, grid_engine, grid_engine_queues, slurm, slurm_offers
+from runners.schedulers import (
+    direct,
+    grid_engine,
+    grid_engine_queues,
+    slurm,
+    slurm_offers,
+    slurm_queue,
+)
 from runners.submissions import SEND_JOBS
 from runners.transports.base import APPEND, FINISH, READ, SENT, WRITE
 
@@ -98,6 +105,9 @@ SLURM = (
         "status without times",
         ("squeue", "--noheader", "--jobs=<ids>", "--format=%i|%T|%j|%r"),
         "slurm",
+    ),
+    Command(
+        "places in the queue", ("sh", "-c", slurm_queue.PENDING, "pending", "<names>"), "slurm"
     ),
     Command("cancelling", ("scancel", "...", "<id>"), "slurm"),
     Command(

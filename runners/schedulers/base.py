@@ -81,6 +81,16 @@ class PartitionFacts:
     gres: tuple[str, ...]  # as the scheduler writes them
 
 
+@dataclass(frozen=True)
+class PendingJobs:
+    """The jobs that wait in a partition, in the order of their priorities, without held ones."""
+
+    ids: Sequence[str]
+    """As the scheduler writes them: only a job's own number can be that of one of Tare's jobs."""
+    is_all: bool = True
+    """Whether these are all; else further ones follow that were not read."""
+
+
 class Scheduler(ABC):
     """The commands of one kind of scheduler, each with the parser of its answer.
 
@@ -94,6 +104,8 @@ class Scheduler(ABC):
     has_partitions: ClassVar[bool] = True
     can_exclude_nodes: ClassVar[bool] = False
     """Whether a job can be kept off the nodes that its script names."""
+    orders_by_priority: ClassVar[bool] = False
+    """Whether it lists the jobs that wait by their priorities, in `build_pending_command`."""
     launchers: ClassVar[Mapping[str, bool]] = {"mpirun": False}
     """Programs that start several processes of a run, and whether they do so on several nodes."""
     absence: ClassVar[str]  # what can be said of a job that none of its commands knows
@@ -148,6 +160,16 @@ class Scheduler(ABC):
 
     def parse_former_status(self, done: Completed) -> dict[str, Status]:
         """Return the status of the live jobs in the answer to the former command."""
+        raise NotImplementedError
+
+    # Of schedulers with `orders_by_priority` alone.
+
+    def build_pending_command(self, partitions: str) -> list[str]:
+        """Return the command that lists the jobs that wait in a partition. Raises TryAgain."""
+        raise NotImplementedError
+
+    def parse_pending(self, done: Completed) -> PendingJobs:
+        """Return the jobs that wait in that answer. Raises TryAgain."""
         raise NotImplementedError
 
     @abstractmethod

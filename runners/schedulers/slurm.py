@@ -8,10 +8,12 @@ from typing import ClassVar, Literal
 
 from runners.errors import Kind, Refused, Scope, TryAgain
 from runners.jobs import JobSpec
+from runners.schedulers import slurm_queue
 from runners.schedulers.base import (
     Failure,
     JobEnding,
     PartitionFacts,
+    PendingJobs,
     Scheduler,
     Status,
     classify_refusal,
@@ -120,6 +122,7 @@ class Slurm(Scheduler):
 
     label = "Slurm"
     can_exclude_nodes = True
+    orders_by_priority = True
     launchers: ClassVar = {"srun": True, "mpirun": True}
     absence = "neither squeue nor sacct knows the job"
     job_id = "$SLURM_JOB_ID"
@@ -211,6 +214,12 @@ class Slurm(Scheduler):
     def parse_former_status(self, done: Completed) -> dict[str, Status]:
         rows = _parse_rows(done, 4)
         return _read_statuses([[*row[:2], "", *row[2:]] for row in rows])
+
+    def build_pending_command(self, partitions: str) -> list[str]:
+        return slurm_queue.build_pending_command(partitions)
+
+    def parse_pending(self, done: Completed) -> PendingJobs:
+        return slurm_queue.parse_pending(done)
 
     def build_cancel_command(self, ids: Sequence[str]) -> list[str]:
         return ["scancel", *ids]

@@ -30,6 +30,7 @@ ON_NODES = {asking.NODE, asking.CGROUP, asking.SHARED, ": 3<>/dev/fuse"}
 IN_JOBS = (
     "runners/runtimes/",
     "runners/images/",
+    "runners/conda_builds.py",
     "runners/file_builds.py",
     "runners/own_trees.py",
     "runners/recipes.py",
@@ -135,6 +136,7 @@ def test_every_command_of_a_scheduler_passes(kind: str) -> None:
         scheduler.build_find_command(job),
         scheduler.build_status_command(ids),
         scheduler.build_former_status_command(ids),
+        scheduler.build_pending_command("gpu,debug") if scheduler.orders_by_priority else None,
         scheduler.build_cancel_command(ids),
         scheduler.build_accounting_command(ids),
         scheduler.build_version_command(),
