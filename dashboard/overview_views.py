@@ -30,7 +30,7 @@ from experiments.comparisons import (
     read_latest,
 )
 from experiments.execution.ended_since import list_ended_since
-from experiments.execution.live_marks import mark_overview
+from experiments.execution import live_marks
 from experiments.execution.overdue_visits import find_overdue_of_clusters
 from experiments.execution.progress import measure_progress
 from experiments.health.processes import list_missing, read_processes
@@ -86,7 +86,7 @@ UNDER_WAY = CompiledReaderRows(_select_under_way)
 
 
 def _mark_live_part(request: Request) -> str | None:
-    return mark_overview(request.user)
+    return live_marks.OVERVIEW.read(request.user)
 
 
 @require_safe

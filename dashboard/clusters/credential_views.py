@@ -28,7 +28,7 @@ from experiments.access import audit
 from experiments.access.permissions import may_change, why_not_add, why_not_change
 from experiments.clusters import authorized_keys, connection_tests
 from experiments.clusters import credentials as keys
-from experiments.execution.live_marks import mark_credential
+from experiments.execution import live_marks
 from experiments.models import Credential, Origin
 from experiments.notify import enqueue_visit
 
@@ -86,7 +86,7 @@ def hand_in(request: Request) -> HttpResponse:
 
 
 def _mark_live_part(request: Request, pk: int) -> str | None:
-    return mark_credential(request.user, pk)
+    return live_marks.CREDENTIAL.read(request.user, pk)
 
 
 @require_safe
