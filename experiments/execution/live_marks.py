@@ -14,11 +14,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth import get_user_model
-from django.db import connection, models
+from django.db import models
 
 from experiments.models import Cluster, Credential, Experiment, Image, ImageImport, Study
 from experiments.models.compiled_rows import KEY
-from experiments.models.prepared_statements import PreparedStatement, Sign
+from experiments.models.prepared_statements import PreparedStatement, Sign, fetch_all
 from experiments.models.visibility import MEMBER, write_rule
 
 if TYPE_CHECKING:
@@ -196,10 +196,12 @@ class LiveMark:
     def read(self, reader: User | AnonymousUser, *values: Sign) -> str | None:
         """Return the mark for a reader; None where the part is hidden or gone."""
         if not reader.is_authenticated:
-            return read_mark(*self._write(reader, values))
-        if reader.is_superuser:
-            return self._of_administrator.run(read_mark, *values)
-        return self._of_member.run(read_mark, reader.pk, *values)
+            rows = fetch_all(*self._write(reader, values))
+        elif reader.is_superuser:
+            rows = self._of_administrator.fetch(*values)
+        else:
+            rows = self._of_member.fetch(reader.pk, *values)
+        return rows[0][0] if rows else None
 
     @cached_property
     def _of_member(self) -> PreparedStatement:
@@ -221,14 +223,6 @@ class LiveMark:
         own = [parameter for _, parameters in rules.values() for parameter in parameters]
         statements = {name: statement for name, (statement, _) in rules.items()}
         return fill_mark(self._template, **statements), (*own, *values)
-
-
-def read_mark(statement: str, parameters: Sequence[Any]) -> str | None:
-    """Return the mark that a statement gives; None where it gives none."""
-    with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
-        row = cursor.fetchone()
-    return str(row[0]) if row else None
 
 
 VIEWED = "visible_to"

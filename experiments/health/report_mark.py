@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.execution.live_marks import fill_mark, read_mark
+from experiments.execution.live_marks import fill_mark
 from experiments.health.processes import LATE
 from experiments.models.prepared_statements import PreparedStatement
 from experiments.notify import is_valkey_there
@@ -41,4 +41,5 @@ def mark_report() -> str:
     Not in it are times of visits and of signs of life, sizes, and how many tasks wait or are done:
     these change all the time.
     """
-    return f"{REPORT.run(read_mark)} {is_valkey_there()}"
+    ((mark,),) = REPORT.fetch()
+    return f"{mark} {is_valkey_there()}"

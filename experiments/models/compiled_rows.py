@@ -83,16 +83,24 @@ class CompiledRows(Generic[Row]):
 class CompiledReaderRows(Generic[Row]):
     """Rows that a person who has logged in may view, for another one each time."""
 
-    def __init__(self, make: Callable[[Any], models.QuerySet[Row]]) -> None:
+    def __init__(self, make: Callable[..., models.QuerySet[Row]], *signs: Sign) -> None:
         """`make` returns the queryset for a person, of whom it asks whether they are a site
-        administrator, and the key.
+        administrator, and the key; and for values, for each of which a sign is given.
         """
         person = get_user_model()
-        self._of_member = CompiledRows(lambda pk: make(person(pk=pk)), READER)
-        self._of_administrator = CompiledRows(lambda: make(person(is_superuser=True)))
+        self._of_member = CompiledRows(
+            lambda pk, *values: make(person(pk=pk), *values), READER, *signs
+        )
+        self._of_administrator = CompiledRows(
+            lambda *values: make(person(is_superuser=True), *values), *signs
+        )
 
-    def read(self, reader: Any) -> list[Row]:
-        """Return the rows for a reader; one statement."""
+    def read(self, reader: Any, *values: Sign) -> list[Row]:
+        """Return the rows for a reader and these values; one statement."""
         if reader.is_superuser:
-            return self._of_administrator.read()
-        return self._of_member.read(reader.pk)
+            return self._of_administrator.read(*values)
+        return self._of_member.read(reader.pk, *values)
+
+    def find(self, reader: Any, *values: Sign) -> Row | None:
+        """Return the only row for a reader and these values; None if there is none."""
+        return next(iter(self.read(reader, *values)), None)

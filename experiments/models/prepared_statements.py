@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from django.db import DatabaseError, connection
@@ -50,20 +50,25 @@ class PreparedStatement:
             raise ValueError(f"The statement has no place for {missing}.")
         self._statement, self._parameters, self._signs = statement, tuple(parameters), signs
 
-    def run(self, execute: Callable[[str, tuple[Any, ...]], Answer], *values: Sign) -> Answer:
+    def fetch(self, *values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows for these values, as many as there are signs."""
+        return self.run(fetch_all, *values)
+
+    def run(self, execute: Callable[[str, tuple[Any, ...]], Answer], *values: Any) -> Answer:
         """Return what `execute` answers to the statement and its parameters for these values.
 
-        Once more to the plain statement where the connection has not kept it; not inside of a
-        transaction, which the error has ended.
+        Once more to the plain statement where the connection has not kept it: inside of a
+        transaction, which that error has ended, only the next time.
         """
         if PreparedStatement.keeps_plans:
             try:
                 return execute(self._prepare(), values)
             except DatabaseError as error:
-                is_lost = getattr(error.__cause__, "pgcode", "") in LOST
-                if not is_lost or connection.in_atomic_block:
+                if getattr(error.__cause__, "pgcode", "") not in LOST:
                     raise
                 PreparedStatement.keeps_plans = False
+                if connection.in_atomic_block:
+                    raise
         return execute(self._statement, tuple(self._replace_signs(values)))
 
     def _prepare(self) -> str:
@@ -103,3 +108,10 @@ class PreparedStatement:
             else parameter
             for parameter in self._parameters
         ]
+
+
+def fetch_all(statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Return the rows of a statement."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return cast(list[tuple[Any, ...]], cursor.fetchall())
