@@ -143,7 +143,7 @@ SUPERVISOR_FILE = environment.read_text("SUPERVISOR_FILE", "")
 AUTH_USER_MODEL = "experiments.User"
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
-    "django.contrib.auth.backends.ModelBackend",
+    "dashboard.access.logged_in.Backend",
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -168,7 +168,7 @@ AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 
 # Somebody is logged out after as long without doing anything, and after so many days in any case.
-SESSION_ENGINE = "dashboard.access.session_store"
+SESSION_ENGINE = "dashboard.access.logged_in"
 SESSION_IDLE_SECONDS = environment.read_number("SESSION_IDLE_HOURS", 12) * 3600
 SESSION_COOKIE_AGE = environment.read_number("SESSION_DAYS", 7) * 24 * 3600
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.db.models import Case, Prefetch, Q, QuerySet, Value, When
@@ -223,15 +223,13 @@ def _read_copies(request: OpenRequest, row: Any) -> dict[str, Any]:
     by_key = {other.pk: other for other in related}
     copies = [other for other in related if other.copied_from_id == row.pk]
     reproductions = [other for other in related if other.reproduces_id == row.pk]
-    recurrences = (
-        row.recurrences.filter(
-            recurring__in=RecurringExperiment.objects.visible_to(request.user).values("pk")
-        )
-        if recurs and request.user.is_authenticated and row.launched_at
-        else Recurrence.objects.none()
-    )
+    recurrences: Iterable[Recurrence] = ()
+    if recurs and request.user.is_authenticated and row.launched_at:
+        recurring = RecurringExperiment.objects.visible_to(request.user)
+        rows = row.recurrences.filter(recurring__in=recurring.values("pk"))
+        recurrences = rows.select_related("recurring")[:COPIES_SHOWN]
     return {
-        "recurrences": recurrences.select_related("recurring")[:COPIES_SHOWN],
+        "recurrences": recurrences,
         "copied_from": by_key.get(row.copied_from_id or 0),
         "reproduces": by_key.get(row.reproduces_id or 0),
         "reproductions": reproductions[:COPIES_SHOWN],
