@@ -29,14 +29,19 @@ from experiments.comparisons import (
     read_kept_verdicts,
     read_latest,
 )
-from experiments.execution.ended_since import list_ended_since
 from experiments.execution import live_marks
+from experiments.execution.ended_since import list_ended_since
 from experiments.execution.marked_experiments import JOB_COUNTS
 from experiments.execution.overdue_visits import find_overdue_of_clusters
 from experiments.execution.progress import measure_progress
 from experiments.health.processes import list_missing, read_processes
 from experiments.models import Cluster, Experiment, LastVisit, Pause, User
-from experiments.models.compiled_rows import CompiledReaderRows, CompiledRows, select_json, select_sql
+from experiments.models.compiled_rows import (
+    CompiledReaderRows,
+    CompiledRows,
+    select_json,
+    select_sql,
+)
 from experiments.notify import is_valkey_there
 from experiments.recurring.attention import list_latest
 
@@ -73,7 +78,8 @@ def _select_pauses() -> QuerySet[Pause]:
 
 def _list_clusters(reader: User) -> list[Cluster]:
     """Return the clusters in service that the reader sees, with what they wait for."""
-    clusters = list_shown(reader, CLUSTERS.read())
+    rows: list[Any] = CLUSTERS.read()
+    clusters = list_shown(reader, rows)
     for row in clusters:
         row.shared_pauses = []
     if any(row.has_shared_pauses for row in clusters):
@@ -105,7 +111,8 @@ def _mark_live_part(request: Request) -> str | None:
 @answer_news_only(_mark_live_part)
 def overview(request: Request) -> HttpResponse:
     """Show the results of the last experiments, what runs now, and the state of clusters."""
-    clusters, shown = _list_clusters(request.user), UNDER_WAY.read(request.user)
+    clusters = _list_clusters(request.user)
+    shown: list[Any] = UNDER_WAY.read(request.user)
     cells = count_cells(shown)
     runs = {key: sum(counts.values(), Counter[str]()) for key, (counts, _) in cells.items()}
     jobs = {row.pk: Counter[str](row.job_counts) for row in shown}

@@ -34,7 +34,7 @@ class SessionStore(DatabaseSessions):
             return None
         return row
 
-    def decode(self, session_data: str) -> dict[str, Any]:
+    def decode(self, session_data: bytes | str) -> dict[str, Any]:
         """Return the content of a session; one of before names its backend by the new name."""
         content = super().decode(session_data)
         if content.get(BACKEND_SESSION_KEY) == FORMER_BACKEND:

@@ -11,9 +11,9 @@ from experiments.clusters.visit_requests import (
     DIED,
     list_unanswered,
     read_newest,
+    save_unless_under_way,
     select_newest,
     split_newest,
-    save_unless_under_way,
 )
 from experiments.models import Cluster, ConnectionTest, Credential, User
 from experiments.models.compiled_rows import KEY, CompiledRows

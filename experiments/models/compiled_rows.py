@@ -57,7 +57,8 @@ class CompiledRows(Generic[Row]):
     def _compiler(self) -> Any:
         """Return what has made the SQL, and knows which columns make which rows."""
         compiler: Any = self._rows.query.get_compiler(DEFAULT_DB_ALIAS)
-        compiler.prepared = PreparedStatement(*compiler.as_sql(), self._signs)
+        statement, parameters = compiler.as_sql()
+        compiler.prepared = PreparedStatement(statement, parameters, self._signs)
         columns = [column for column, *_ in compiler.select[: compiler.col_count]]
         compiler.converters = compiler.get_converters(columns)
         return compiler

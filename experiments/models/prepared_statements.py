@@ -13,19 +13,13 @@ from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from django.db import DatabaseError, connection
-from psycopg2.errorcodes import (
-    DUPLICATE_PREPARED_STATEMENT,
-    FEATURE_NOT_SUPPORTED,
-    INVALID_SQL_STATEMENT_NAME,
-)
-from psycopg2.extensions import AsIs
 
 Answer = TypeVar("Answer")
 Sign = int | str
 """Stands for a value in the SQL: no row has it."""
-LOST = (INVALID_SQL_STATEMENT_NAME, DUPLICATE_PREPARED_STATEMENT, FEATURE_NOT_SUPPORTED)
-"""Errors that say that the server does not have a statement as it was prepared: a pool has given it
-another connection, or a column has another type now.
+LOST = ("26000", "42P05", "0A000")
+"""PostgreSQL's codes for what it does not have as it was prepared: there is no such statement, or
+already one, as a pool has given another connection; or a column has another type now.
 """
 
 _prepared: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
@@ -86,10 +80,14 @@ class PreparedStatement:
     @cached_property
     def _text(self) -> str:
         """Return the statement with its own parameters in it, and $1, $2 ... for values."""
-        places = [AsIs(f"${number}") for number, _ in enumerate(self._signs, 1)]
+        place_of = {sign: f"${number}" for number, sign in enumerate(self._signs, 1)}
         with connection.cursor() as cursor:
-            text: bytes = cursor.mogrify(self._statement, self._replace_signs(places))
-        return text.decode()
+            return self._statement % tuple(
+                place_of[parameter]
+                if self._is_sign(parameter)
+                else cursor.mogrify("%s", [parameter]).decode()
+                for parameter in self._parameters
+            )
 
     @cached_property
     def _name(self) -> str:
@@ -103,11 +101,12 @@ class PreparedStatement:
     def _replace_signs(self, values: Sequence[Any]) -> list[Any]:
         value_of = dict(zip(self._signs, values, strict=True))
         return [
-            value_of[parameter]
-            if isinstance(parameter, (int, str)) and parameter in value_of
-            else parameter
+            value_of[parameter] if self._is_sign(parameter) else parameter
             for parameter in self._parameters
         ]
+
+    def _is_sign(self, parameter: Any) -> bool:
+        return isinstance(parameter, int | str) and parameter in self._signs
 
 
 def fetch_all(statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
