@@ -59,12 +59,14 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "dashboard.access.sessions.end_old_sessions",
     "dashboard.access.visitors.recognise_visitors",
+    # Sees answers without the names that are hidden from a reader: by a digest of these, who
+    # guesses one would see that it is right.
+    "dashboard.middleware.leave_unchanged",
     "dashboard.access.hidden_names.hide_names",
     "dashboard.access.sessions.lead_to_log_in",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "dashboard.middleware.leave_unchanged",
     "dashboard.deleted_rows.AnswerDeleted",
     "axes.middleware.AxesMiddleware",
 ]
