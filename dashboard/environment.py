@@ -102,6 +102,7 @@ def parse_postgres_url(url: str) -> dict[str, Any]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": parts.hostname or "",
         "PORT": parts.port or "",
-        "CONN_MAX_AGE": 60,
+        # Ten minutes: with a connection go the plans of its prepared statements.
+        "CONN_MAX_AGE": 600,
         "CONN_HEALTH_CHECKS": True,
     }

@@ -29,13 +29,19 @@ from experiments.comparisons import (
     read_kept_verdicts,
     read_latest,
 )
+from experiments.execution import live_marks
 from experiments.execution.ended_since import list_ended_since
-from experiments.execution.live_marks import mark_overview
+from experiments.execution.marked_experiments import JOB_COUNTS
 from experiments.execution.overdue_visits import find_overdue_of_clusters
 from experiments.execution.progress import measure_progress
 from experiments.health.processes import list_missing, read_processes
 from experiments.models import Cluster, Experiment, LastVisit, Pause, User
-from experiments.models.compiled_rows import CompiledReaderRows, CompiledRows
+from experiments.models.compiled_rows import (
+    CompiledReaderRows,
+    CompiledRows,
+    select_json,
+    select_sql,
+)
 from experiments.notify import is_valkey_there
 from experiments.recurring.attention import list_latest
 
@@ -51,9 +57,18 @@ IN_A_LINE = (
 """Columns of an experiment that lives, for its line and its state."""
 
 
+HAS_SHARED_PAUSES = """
+EXISTS (
+    SELECT FROM experiments_pause AS pause
+    WHERE pause.cluster_id = experiments_cluster.id AND pause.experiment_id IS NULL
+)
+"""
+
+
 def _select_clusters() -> QuerySet[Cluster]:
     """Select what is in service, without what only its own page shows."""
-    return Cluster.objects.filter(enabled=True).defer("host_key", "setup_lines")
+    rows = Cluster.objects.filter(enabled=True).defer("host_key", "setup_lines")
+    return rows.annotate(has_shared_pauses=select_sql(HAS_SHARED_PAUSES))
 
 
 def _select_pauses() -> QuerySet[Pause]:
@@ -63,21 +78,24 @@ def _select_pauses() -> QuerySet[Pause]:
 
 def _list_clusters(reader: User) -> list[Cluster]:
     """Return the clusters in service that the reader sees, with what they wait for."""
-    clusters = list_shown(reader, CLUSTERS.read())
-    pauses: dict[int, list[Pause]] = {row.pk: [] for row in clusters}
-    for pause in PAUSES.read():
-        pauses.get(pause.cluster_id, []).append(pause)
+    rows: list[Any] = CLUSTERS.read()
+    clusters = list_shown(reader, rows)
     for row in clusters:
-        row.shared_pauses = pauses[row.pk]
-        for pause in pauses[row.pk]:
-            pause.cluster = row
+        row.shared_pauses = []
+    if any(row.has_shared_pauses for row in clusters):
+        by_key = {row.pk: row for row in clusters}
+        for pause in PAUSES.read():
+            if cluster := by_key.get(pause.cluster_id):
+                pause.cluster = cluster
+                cluster.shared_pauses.append(pause)
     return clusters
 
 
 def _select_under_way(reader: User) -> QuerySet[Experiment]:
     """Select the newest that live, with what stands in a line of each."""
     rows = Experiment.objects.visible_to(reader).alive().select_related("cluster")
-    return rows.only(*IN_A_LINE).order_by("-launched_at", "-pk")[:ALIVE]
+    rows = rows.only(*IN_A_LINE).annotate(job_counts=select_json(JOB_COUNTS))
+    return rows.order_by("-launched_at", "-pk")[:ALIVE]
 
 
 CLUSTERS = CompiledRows(_select_clusters)
@@ -86,19 +104,21 @@ UNDER_WAY = CompiledReaderRows(_select_under_way)
 
 
 def _mark_live_part(request: Request) -> str | None:
-    return mark_overview(request.user)
+    return live_marks.OVERVIEW.read(request.user)
 
 
 @require_safe
 @answer_news_only(_mark_live_part)
 def overview(request: Request) -> HttpResponse:
     """Show the results of the last experiments, what runs now, and the state of clusters."""
-    clusters, shown = _list_clusters(request.user), UNDER_WAY.read(request.user)
+    clusters = _list_clusters(request.user)
+    shown: list[Any] = UNDER_WAY.read(request.user)
     cells = count_cells(shown)
     runs = {key: sum(counts.values(), Counter[str]()) for key, (counts, _) in cells.items()}
+    jobs = {row.pk: Counter[str](row.job_counts) for row in shown}
     context: dict[str, Any] = {
         "alive": shown,
-        "all_progress": measure_progress(shown, runs),
+        "all_progress": measure_progress(shown, runs, jobs),
         "clusters": clusters,
         "preparing": [cluster for cluster in clusters if cluster.preparing],
         "is_new": not shown and not Experiment.objects.visible_to(request.user).exists(),

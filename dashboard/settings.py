@@ -59,12 +59,14 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "dashboard.access.sessions.end_old_sessions",
     "dashboard.access.visitors.recognise_visitors",
+    # Sees answers without the names that are hidden from a reader: by a digest of these, who
+    # guesses one would see that it is right.
+    "dashboard.middleware.leave_unchanged",
     "dashboard.access.hidden_names.hide_names",
     "dashboard.access.sessions.lead_to_log_in",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "dashboard.middleware.leave_unchanged",
     "dashboard.deleted_rows.AnswerDeleted",
     "axes.middleware.AxesMiddleware",
 ]
@@ -143,7 +145,7 @@ SUPERVISOR_FILE = environment.read_text("SUPERVISOR_FILE", "")
 AUTH_USER_MODEL = "experiments.User"
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
-    "django.contrib.auth.backends.ModelBackend",
+    "dashboard.access.logged_in.Backend",
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -168,6 +170,7 @@ AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 
 # Somebody is logged out after as long without doing anything, and after so many days in any case.
+SESSION_ENGINE = "dashboard.access.logged_in"
 SESSION_IDLE_SECONDS = environment.read_number("SESSION_IDLE_HOURS", 12) * 3600
 SESSION_COOKIE_AGE = environment.read_number("SESSION_DAYS", 7) * 24 * 3600
 

@@ -17,7 +17,7 @@ from dashboard.live_parts import answer_news_only
 from dashboard.typed_requests import Request
 from experiments.access.permissions import list_changeable_keys, may_add
 from experiments.access.viewing import list_shown
-from experiments.execution.live_marks import mark_catalogue
+from experiments.execution import live_marks
 from experiments.images.search import find_packages
 from experiments.models import (
     Cluster,
@@ -66,7 +66,7 @@ PREPARING = CompiledRows(lambda: Cluster.objects.exclude(preparing=""))
 
 
 def _mark_live_part(request: Request) -> str | None:
-    return mark_catalogue(request.user)
+    return live_marks.CATALOGUE.read(request.user)
 
 
 @require_safe

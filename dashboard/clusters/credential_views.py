@@ -9,8 +9,8 @@ from django import forms
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.db.models import Q
-from django.http import HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -28,12 +28,24 @@ from experiments.access import audit
 from experiments.access.permissions import may_change, why_not_add, why_not_change
 from experiments.clusters import authorized_keys, connection_tests
 from experiments.clusters import credentials as keys
-from experiments.execution.live_marks import mark_credential
-from experiments.models import Credential, Origin
+from experiments.execution import live_marks
+from experiments.models import Cluster, Credential, Origin
+from experiments.models.compiled_rows import KEY, CompiledReaderRows, CompiledRows
 from experiments.notify import enqueue_visit
 
 SORTS = {"name": "name", "account": "user_name", "used": "last_used_at"}
 ENTRIES = 20  # of its history
+USABLE = CompiledReaderRows(
+    lambda reader, pk: (
+        Credential.objects.usable_by(reader).filter(pk=pk).select_related("owner").order_by()
+    ),
+    KEY,
+)
+OPENED = CompiledRows(
+    lambda credential: Cluster.objects.filter(credential=credential).only("name", "credential"),
+    KEY,
+)
+"""The clusters that a credential opens, by their names."""
 
 
 class CredentialFilter(WordFilter):
@@ -86,7 +98,7 @@ def hand_in(request: Request) -> HttpResponse:
 
 
 def _mark_live_part(request: Request, pk: int) -> str | None:
-    return mark_credential(request.user, pk)
+    return live_marks.CREDENTIAL.read(request.user, pk)
 
 
 @require_safe
@@ -220,7 +232,7 @@ def _prepare_live_part(request: Request, row: Credential) -> dict[str, Any]:
     """Return what is shown of a credential beside its forms and its history."""
     return {
         "credential": row,
-        "clusters": row.clusters.only("name", "credential").order_by("name"),
+        "clusters": OPENED.read(row.pk),
         "lines": authorized_keys.make_lines(row, keys.find_public_key(row)),
         "next_lines": authorized_keys.make_lines(row, row.next_public_key)
         if row.is_rotating
@@ -235,9 +247,11 @@ def _prepare_live_part(request: Request, row: Credential) -> dict[str, Any]:
 
 
 def _readable(request: Request, pk: int) -> Credential:
-    rows = Credential.objects.usable_by(request.user).select_related("owner")
     _only_for_makers(request)
-    return get_object_or_404(rows, pk=pk)
+    row = USABLE.find(request.user, pk)
+    if row is None:
+        raise Http404
+    return row
 
 
 def _changeable(request: Request, pk: int) -> Credential:

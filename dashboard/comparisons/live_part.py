@@ -73,9 +73,6 @@ def follow(experiment: Experiment, tally: Tally, latest: Latest) -> Following:
     """Return how new the page of an experiment's comparison is."""
     if not tally.alive and not latest.is_behind:
         return Following(latest, False, tally.ended, tally.total, "")
-    if hasattr(experiment, "last_event"):  # its live part has read it
-        last = experiment.last_event
-    else:
-        last = experiment.events.order_by("-at", "-pk").values_list("pk", flat=True).first()
+    last = experiment.find_last_event().pk
     counts = "-".join(f"{count}{state}" for state, count in sorted(tally.states.items()))
     return Following(latest, tally.alive, tally.ended, tally.total, f"{last or 0}-{counts}")

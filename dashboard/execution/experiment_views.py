@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.db.models import Case, Prefetch, Q, QuerySet, Value, When
@@ -108,6 +108,14 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
             context["cited"] = describe_citation(row)
         paces = run_matrix.paces if run_matrix else None
         context |= _prepare_state(request, row, progress, paces)
+        if live_row:
+            context["finished_runs"] = row.finished_runs
+            has_related = bool(row.is_source or row.copied_from_id or row.reproduces_id)
+            recurs = row.recurs
+        else:
+            context["finished_runs"] = _count_finished_runs(row, progress)
+            has_related, recurs = find_related(row)
+        context |= _read_copies(request, row, has_related=has_related, recurs=recurs)
         if progress.tally.succeeded and any(stage.judgements):
             if live_row:
                 inputs = identify_inputs([row], {row.pk: row.run_counts})[row.pk]
@@ -161,17 +169,19 @@ def _prepare_state(
     }
     if context["waiting_jobs"] or context["live_jobs"]:
         context["overdue_since"] = find_overdue_visit(row, timezone.now())
-    if tally.states[Run.State.RUNNING] and hasattr(row, "finished_runs"):
-        context["finished_runs"] = row.finished_runs
-    elif tally.states[Run.State.RUNNING]:
-        running = row.runs.filter(state=Run.State.RUNNING)
-        context["finished_runs"] = running.filter(ended_at__isnull=False).count()
     if row.paused_at:
         context["paused_by"] = experiment_pauses.find_person(row)
     if context["pauses"] or row.cluster.retry_at:
         may_try = request.user.is_authenticated and not why_not_check(row.cluster, request.user)
         context["may_try"] = may_try
-    return context | _read_copies(request, row)
+    return context
+
+
+def _count_finished_runs(row: Experiment, progress: Progress) -> int:
+    """Return how many runs have finished and wait for the rest of their job."""
+    if not progress.tally.states[Run.State.RUNNING]:
+        return 0
+    return row.runs.filter(state=Run.State.RUNNING, ended_at__isnull=False).count()
 
 
 def _prepare_details(
@@ -214,26 +224,21 @@ def _failed(row: Experiment) -> QuerySet[Run]:
     return failed.order_by("-ended_at", "pk")
 
 
-def _read_copies(request: OpenRequest, row: Any) -> dict[str, Any]:
+def _read_copies(
+    request: OpenRequest, row: Experiment, *, has_related: bool, recurs: bool
+) -> dict[str, Any]:
     """Return what the experiment is a copy of, and its copies, as far as they may be viewed."""
-    if hasattr(row, "is_source"):  # its live part has read it
-        has_related = bool(row.is_source or row.copied_from_id or row.reproduces_id)
-        recurs = row.recurs
-    else:
-        has_related, recurs = find_related(row)
     related = _list_related(request, row) if has_related else []
     by_key = {other.pk: other for other in related}
     copies = [other for other in related if other.copied_from_id == row.pk]
     reproductions = [other for other in related if other.reproduces_id == row.pk]
-    recurrences = (
-        row.recurrences.filter(
-            recurring__in=RecurringExperiment.objects.visible_to(request.user).values("pk")
-        )
-        if recurs and request.user.is_authenticated and row.launched_at
-        else Recurrence.objects.none()
-    )
+    recurrences: Iterable[Recurrence] = ()
+    if recurs and request.user.is_authenticated and row.launched_at:
+        recurring = RecurringExperiment.objects.visible_to(request.user)
+        rows = row.recurrences.filter(recurring__in=recurring.values("pk"))
+        recurrences = rows.select_related("recurring")[:COPIES_SHOWN]
     return {
-        "recurrences": recurrences.select_related("recurring")[:COPIES_SHOWN],
+        "recurrences": recurrences,
         "copied_from": by_key.get(row.copied_from_id or 0),
         "reproduces": by_key.get(row.reproduces_id or 0),
         "reproductions": reproductions[:COPIES_SHOWN],

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import TypeVar
 
 from django.core.cache import cache
-from django.db import connection
 from django.db.models import prefetch_related_objects
 
 from dashboard.environment_symbols import sort_environments
@@ -18,6 +17,8 @@ from experiments.comparisons.comparison_keys import Inputs, identify_inputs
 from experiments.comparisons.warm_ups import collect_warm_ups
 from experiments.execution.progress import Progress, Tally
 from experiments.models import Environment, Experiment, Job, Measurement, Run, Workload
+from experiments.models.compiled_rows import KEY
+from experiments.models.prepared_statements import PreparedStatement
 from runners.workloads import Metric
 
 # The strip of a cell is drawn on a canvas this wide.
@@ -47,10 +48,11 @@ FROM (
         began_at IS NOT NULL AND ended_at IS NOT NULL
             AND state NOT IN ('failed', 'cancelled') AS is_clocked,
         state = 'running' AND ended_at IS NULL AS is_running
-    FROM experiments_run WHERE experiment_id = ANY(%s)
+    FROM experiments_run WHERE experiment_id = ANY(%s::bigint[])
 ) AS run
 GROUP BY experiment_id, workload_id, scale, environment_id
 """.format(counts=", ".join(f"count(*) FILTER (WHERE state = '{name}')" for name in Run.State))
+CELLS = PreparedStatement(COUNT_CELLS, [KEY], [KEY])
 Remembered = TypeVar("Remembered")
 Key = tuple[int, str, int]
 """Workload, scale and environment."""
@@ -259,10 +261,7 @@ def count_cells(experiments: Sequence[Experiment]) -> dict[int, Counts]:
     """
     if not experiments:
         return {}
-    with connection.cursor() as cursor:
-        # Not by the ORM: pages that follow experiments ask it every few seconds.
-        cursor.execute(COUNT_CELLS, [[row.pk for row in experiments]])
-        rows = cursor.fetchall()
+    rows = CELLS.fetch([row.pk for row in experiments])
     by_experiment: dict[int, Counts] = {}
     for pk, workload, scale, environment, usual, ended, under_way, *times, numbers in rows:
         states, paces = by_experiment.setdefault(pk, ({}, []))

@@ -20,7 +20,7 @@ from dashboard.live_parts import answer_news_only
 from dashboard.typed_requests import Request
 from experiments.access import permissions
 from experiments.access.viewing import may_view
-from experiments.execution.live_marks import mark_image
+from experiments.execution import live_marks
 from experiments.images import advisories, deleting, sbom_documents, staging
 from experiments.models import Cluster, Image, StagedImage, User
 from experiments.models.compiled_rows import KEY, CompiledRows, select_json
@@ -59,7 +59,7 @@ def _find_live_part(reader: User, pk: int) -> Image:
 
 
 def _mark_live_part(request: Request, pk: int) -> str | None:
-    return None if "packages" in request.GET else mark_image(request.user, pk)
+    return None if "packages" in request.GET else live_marks.IMAGE.read(request.user, pk)
 
 
 @require_safe

@@ -33,7 +33,7 @@ from experiments.models import (
     StagedImage,
     User,
 )
-from experiments.models.compiled_rows import KEY, CompiledRows
+from experiments.models.compiled_rows import KEY, CompiledReaderRows, CompiledRows
 from experiments.models.images import ARCHIVE
 
 HISTORY = 20
@@ -102,6 +102,7 @@ def _select_operations(image: int) -> QuerySet[Operation]:
 FORMS = CompiledRows(_select_forms, KEY)
 ENVIRONMENTS = CompiledRows(_select_environments, KEY)
 OPERATIONS = CompiledRows(_select_operations, KEY)
+USABLE = CompiledReaderRows(lambda reader: Cluster.objects.usable_by(reader).only("pk"))
 
 
 def list_forms(image: Image, reader: User) -> list[Form]:
@@ -153,13 +154,12 @@ def _find_rights(
     """Return the keys of the clusters that `reader` may use, and of the forms they may remove."""
     if not permissions.may_add(reader, StagedImage):
         return set(), set()
-    clusters = {row.cluster_id for row in staged_forms}
-    usable = Cluster.objects.usable_by(reader).filter(pk__in=clusters)
+    usable = {cluster.pk for cluster in USABLE.read(reader)}
     if image.owner_id == reader.pk:
         removable = {row.pk for row in staged_forms}
     else:
         removable = permissions.list_changeable_keys(reader, staged_forms)
-    return set(usable.values_list("pk", flat=True)), removable
+    return usable, removable
 
 
 def prepare_history(image: Image, reader: User) -> dict[str, Any]:

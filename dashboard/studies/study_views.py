@@ -29,7 +29,7 @@ from dashboard.typed_requests import Request
 from experiments.access import audit
 from experiments.access.permissions import may_change
 from experiments.definitions.described_experiments import CannotBeWritten
-from experiments.execution.live_marks import mark_study
+from experiments.execution import live_marks
 from experiments.models import Experiment, Study, User
 from experiments.studies.described_studies import write_study_file
 from experiments.studies.study_actions import (
@@ -70,7 +70,7 @@ def study_list(request: Request) -> HttpResponse:
 
 
 def _mark_live_part(request: Request, pk: int) -> str | None:
-    return mark_study(request.user, pk)
+    return live_marks.STUDY.read(request.user, pk)
 
 
 @require_safe

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from django import template
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from dashboard.templatetags.numbers import size
-from dashboard.templatetags.tare import ago, state
+from dashboard.templatetags.tare import KEPT, ago, state
 from experiments.execution.end_texts import describe_exit_code
 from experiments.execution.queue_places import WaitingQueue
 from experiments.models import Cluster, ImageImport, Job, Operation, Run
@@ -19,15 +22,38 @@ register = template.Library()
 def cluster_state(cluster: Cluster, *, short: bool = False) -> SafeString:
     """Return whether a cluster is reachable and what is paused; when it was, unless `short`."""
     mark, text, when = _contact(cluster)
-    beside = format_html('<span class="muted">, {}</span>', when) if when and not short else ""
     if text == "last reached":
-        beside = format_html(' <span class="muted">{}</span>', ago(cluster.last_seen_at))
+        contact = _draw_contact(mark, text, " ", ago(cluster.last_seen_at))
+    else:
+        contact = _draw_contact(mark, text, "", f", {when}" if when and not short else "")
+    is_limited = cluster.waits_for_connections and cluster.enabled
+    if not is_limited and not cluster.shared_pauses:
+        return contact
     pauses = format_html_join(
         "", " {}", ((state("paused", pause.title),) for pause in cluster.shared_pauses)
     )
-    if cluster.waits_for_connections and cluster.enabled:
+    if is_limited:
         pauses = format_html(" {}{}", state("paused", "limit of connections"), pauses)
-    return format_html("{}{}{}", state(mark, text), beside, pauses)
+    return format_html("{}{}", contact, pauses)
+
+
+@lru_cache(KEPT)
+def _draw_contact(mark: str, text: str, blank: str, when: str) -> SafeString:
+    """Return a cluster's contact as a state, and when it was; many have the same."""
+    beside = format_html('{}<span class="muted">{}</span>', blank, when) if when else ""
+    return format_html("{}{}", state(mark, text), beside)
+
+
+@register.simple_tag
+def cluster_link(cluster: Cluster) -> SafeString:
+    """Return a link to a cluster's page."""
+    return format_html('<a href="{}">{}</a>', _find_address(cluster.pk), cluster)
+
+
+@lru_cache(KEPT)
+def _find_address(pk: int) -> str:
+    """Return the address of a cluster's page; the overview has that of each every few seconds."""
+    return reverse("cluster", args=[pk])
 
 
 @register.simple_tag

@@ -12,9 +12,19 @@ from experiments.clusters.visit_requests import (
     list_unanswered,
     read_newest,
     save_unless_under_way,
+    select_newest,
+    split_newest,
 )
 from experiments.models import Cluster, ConnectionTest, Credential, User
+from experiments.models.compiled_rows import KEY, CompiledRows
 from runners.preflight.checks import Check, find_worst_outcome
+
+NEWEST = CompiledRows(
+    lambda credential: select_newest(
+        ConnectionTest.objects.filter(credential=credential).select_related("owner", "cluster"), 1
+    ),
+    KEY,
+)
 
 
 def request_test(
@@ -82,8 +92,9 @@ class LatestTests:
 
 def get_latest_tests(credential: Credential, cluster: Cluster | None = None) -> LatestTests:
     """Return the tests of a credential; with `cluster`, those that went there."""
-    tests = credential.connection_tests.select_related("owner", "cluster")
     if cluster:
-        tests = tests.filter(Q(cluster=cluster) | Q(cluster=None))
-    under_way, ended = read_newest(tests, 1)
+        tests = credential.connection_tests.select_related("owner", "cluster")
+        under_way, ended = read_newest(tests.filter(Q(cluster=cluster) | Q(cluster=None)), 1)
+    else:
+        under_way, ended = split_newest(NEWEST.read(credential.pk), 1)
     return LatestTests(under_way, ended[0] if ended else None, cluster.pk if cluster else None)

@@ -44,11 +44,21 @@ def read_newest(rows: models.QuerySet[Row], count: int) -> tuple[Row | None, lis
 
     One query. `rows` are about one subject, of which at most one request has not ended.
     """
-    late = timezone.now() - LONGEST
+    return split_newest(list(select_newest(rows, count)), count)
+
+
+def select_newest(rows: models.QuerySet[Row], count: int) -> models.QuerySet[Row]:
+    """Select the request that has not ended, and the last `count` that have, the newest first."""
     by_end = rows.order_by(models.F("ended_at").desc(nulls_first=True), "-pk")
-    newest: list[Any] = list(by_end[: count + 1])
-    under_way = next((row for row in newest if not row.ended_at and row.requested_at >= late), None)
-    return under_way, [row for row in newest if row.ended_at][:count]
+    return by_end[: count + 1]
+
+
+def split_newest(newest: list[Row], count: int) -> tuple[Row | None, list[Row]]:
+    """Return of what `select_newest` has selected the request under way, and those that ended."""
+    late = timezone.now() - LONGEST
+    rows: list[Any] = newest
+    under_way = next((row for row in rows if not row.ended_at and row.requested_at >= late), None)
+    return under_way, [row for row in rows if row.ended_at][:count]
 
 
 def save_unless_under_way(row: Row, under_way: models.QuerySet[Row]) -> Row:

@@ -9,15 +9,25 @@ None: the reader may not view it, it is gone, or something has to be done for wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from django.db import connection
+from django.contrib.auth import get_user_model
+from django.db import models
 
-from experiments.models import Cluster, Credential, Experiment, Image, Study
-from experiments.models.visibility import write_rule
+from experiments.models import Cluster, Credential, Experiment, Image, ImageImport, Study
+from experiments.models.compiled_rows import KEY
+from experiments.models.prepared_statements import PreparedStatement, Sign, fetch_all
+from experiments.models.visibility import MEMBER, write_rule
 
 if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
     from experiments.models import User
+
+Rule = tuple[type[models.Model], str]
+"""A model, and the method of its rows that leaves what a person may view, or use."""
 
 WRITTEN_BY_EVERY_VISIT = (
     *("lease_token", "lease_until", "visitor", "wanted_at", "changed_at", "last_seen_at"),
@@ -149,7 +159,7 @@ SELECT md5(jsonb_build_array(
         )::text
         FROM experiments_imageimport AS incoming
         LEFT JOIN experiments_image AS image ON image.id = incoming.image_id
-        WHERE incoming.dismissed_at IS NULL AND (%s OR incoming.owner_id = %s)
+        WHERE incoming.id IN ({imports})
         ORDER BY incoming.id
     )
 )::text)
@@ -174,51 +184,55 @@ WHERE credential.id IN ({credentials}) AND credential.id = %s
 """Without what is secret, and without when it was used last, which every visit writes."""
 
 
-def mark_overview(reader: User) -> str | None:
-    """Return the mark of the live part of the first page."""
-    experiments, values = write_rule(Experiment, reader)
-    clusters, of_clusters = write_rule(Cluster, reader)
-    known = [*values, *of_clusters]
-    return read_mark(OF_OVERVIEW, known, experiments=experiments, clusters=clusters)
+class LiveMark:
+    """The mark of one live part, found by one statement that is made once a process."""
+
+    def __init__(self, template: str, *signs: Sign, **rules: Rule) -> None:
+        """`template` names the parts of `fill_mark`, and in the order in which they come its rules:
+        keys of what the reader may view. Then come the values that the signs stand for.
+        """
+        self._template, self._signs, self._rules = template, signs, rules
+
+    def read(self, reader: User | AnonymousUser, *values: Sign) -> str | None:
+        """Return the mark for a reader; None where the part is hidden or gone."""
+        if not reader.is_authenticated:
+            rows = fetch_all(*self._write(reader, values))
+        elif reader.is_superuser:
+            rows = self._of_administrator.fetch(*values)
+        else:
+            rows = self._of_member.fetch(reader.pk, *values)
+        return rows[0][0] if rows else None
+
+    @cached_property
+    def _of_member(self) -> PreparedStatement:
+        member = get_user_model()(pk=MEMBER)
+        return PreparedStatement(*self._write(member, self._signs), (MEMBER, *self._signs))
+
+    @cached_property
+    def _of_administrator(self) -> PreparedStatement:
+        administrator = get_user_model()(is_superuser=True)
+        return PreparedStatement(*self._write(administrator, self._signs), self._signs)
+
+    def _write(
+        self, reader: User | AnonymousUser, values: Sequence[Sign]
+    ) -> tuple[str, tuple[Any, ...]]:
+        """Return the statement for one reader, and its parameters."""
+        rules = {
+            name: write_rule(model, reader, rule) for name, (model, rule) in self._rules.items()
+        }
+        own = [parameter for _, parameters in rules.values() for parameter in parameters]
+        statements = {name: statement for name, (statement, _) in rules.items()}
+        return fill_mark(self._template, **statements), (*own, *values)
 
 
-def mark_study(reader: User, pk: int) -> str | None:
-    """Return the mark of the live parts of a study's page."""
-    experiments, values = write_rule(Experiment, reader)
-    studies, of_studies = write_rule(Study, reader)
-    known = [*values, *of_studies, pk]
-    return read_mark(OF_STUDY, known, experiments=experiments, studies=studies)
-
-
-def mark_image(reader: User, pk: int) -> str | None:
-    """Return the mark of the live part of an image's page."""
-    clusters, of_clusters = write_rule(Cluster, reader)
-    images, of_images = write_rule(Image, reader)
-    known = [*of_clusters, *of_images, pk]
-    return read_mark(OF_IMAGE, known, clusters=clusters, images=images)
-
-
-def mark_catalogue(reader: User) -> str | None:
-    """Return the mark of the catalogue's live part: clusters being set up, and image imports."""
-    clusters, of_clusters = write_rule(Cluster, reader)
-    images, of_images = write_rule(Image, reader)
-    known = [*of_clusters, *of_images, reader.is_superuser, reader.pk]
-    return read_mark(OF_CATALOGUE, known, clusters=clusters, images=images)
-
-
-def mark_credential(reader: User, pk: int) -> str | None:
-    """Return the mark of the live part of a credential's page."""
-    credentials, values = write_rule(Credential, reader, "usable_by")
-    return read_mark(OF_CREDENTIAL, [*values, pk], credentials=credentials)
-
-
-def read_mark(template: str, values: list[Any], **rules: str) -> str | None:
-    """Return what a statement gives, with `rules` that select what the reader may view.
-
-    It may name the parts of other ones, {cluster}, {events} and {pauses}.
-    """
-    statement = fill_mark(template, **rules)
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
-        row = cursor.fetchone()
-    return str(row[0]) if row else None
+VIEWED = "visible_to"
+OVERVIEW = LiveMark(OF_OVERVIEW, experiments=(Experiment, VIEWED), clusters=(Cluster, VIEWED))
+STUDY = LiveMark(OF_STUDY, KEY, experiments=(Experiment, VIEWED), studies=(Study, VIEWED))
+IMAGE = LiveMark(OF_IMAGE, KEY, clusters=(Cluster, VIEWED), images=(Image, VIEWED))
+CATALOGUE = LiveMark(
+    OF_CATALOGUE,
+    clusters=(Cluster, VIEWED),
+    images=(Image, VIEWED),
+    imports=(ImageImport, "listed_for"),
+)
+CREDENTIAL = LiveMark(OF_CREDENTIAL, KEY, credentials=(Credential, "usable_by"))

@@ -14,8 +14,9 @@ from django.db import models
 from experiments.access.viewing import may_view
 from experiments.execution.live_marks import DJANGO_TABLES, fill_mark
 from experiments.execution.progress import Progress, measure_progress
-from experiments.models import Experiment
+from experiments.models import Experiment, Run
 from experiments.models.compiled_rows import KEY, CompiledRows, select_json, select_sql
+from experiments.models.experiment import LastEvent
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -40,12 +41,17 @@ md5(jsonb_build_array(
           AND job.state IN ('submitting', 'queued', 'running', 'collecting') ORDER BY job.id)
 )::text)
 """
-RUN_COUNTS = """
-SELECT coalesce(jsonb_object_agg(counted.state, counted.number), '{}') FROM (
-    SELECT run.state, count(*) AS number FROM experiments_run AS run
-    WHERE run.experiment_id = experiments_experiment.id GROUP BY run.state
-) AS counted
+COUNT_IN_STATE = """
+'{state}', nullif(
+    (SELECT count(*) FROM experiments_run AS run
+     WHERE run.experiment_id = experiments_experiment.id AND run.state = '{state}'),
+    0
+)
 """
+RUN_COUNTS = "jsonb_strip_nulls(jsonb_build_object({counts}))".format(
+    counts=", ".join(COUNT_IN_STATE.format(state=state) for state in Run.State)
+)
+"""One state after the other: to group 20,000 runs takes longer than to count them."""
 JOB_COUNTS = """
 SELECT coalesce(jsonb_object_agg(counted.state, counted.number), '{}') FROM (
     SELECT job.state, count(*) AS number FROM experiments_job AS job
@@ -118,12 +124,12 @@ def find_experiment(reader: User | AnonymousUser, pk: int) -> Any:
 
     `mark`: the mark of all that is shown; `run_counts` and `job_counts`: how many runs and live or
     planned jobs are in which state; `finished_runs`: of those that run, how many wait for their
-    jobs; `last_event`, `last_event_at`: its key and time; `is_source`, `recurs`: as `find_related`
-    finds them.
+    jobs; `is_source`, `recurs`: as `find_related` finds them.
     """
     row: Any = EXPERIMENT.find(pk)
     if row is None or not may_view(reader, row):
         return None
+    row.read_last_event = LastEvent(row.last_event, row.last_event_at)
     row.mark = json.dumps([row.versions, row.run_counts, row.job_counts], sort_keys=True)
     return row
 

@@ -16,6 +16,7 @@ from experiments.execution.live_marks import DJANGO_TABLES, fill_mark
 from experiments.execution.live_readings import AFTER_PROBLEM, LEAST_INTERVAL
 from experiments.models import Operation, Run
 from experiments.models.compiled_rows import KEY, TEXT, CompiledRows, select_json, select_sql
+from experiments.models.experiment import LastEvent
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -72,8 +73,8 @@ FROM experiments_experiment_environments AS member
 JOIN experiments_environment AS environment ON environment.id = member.environment_id
 WHERE member.experiment_id = experiments_run.experiment_id
 """
-LAST_EVENT_AT = """
-SELECT event.at FROM experiments_event AS event
+LAST_EVENT = """
+SELECT event.{column} FROM experiments_event AS event
 WHERE event.experiment_id = experiments_run.experiment_id
 ORDER BY event.at DESC, event.id DESC LIMIT 1
 """
@@ -116,7 +117,8 @@ def _select_run(uid: str) -> models.QuerySet[Run]:
             mark=select_sql(fill_mark(MARK_OF_RUN, **DJANGO_TABLES)),
             is_to_be_read=select_sql(IS_TO_BE_READ, LEAST_INTERVAL, AFTER_PROBLEM),
             numbered_environments=select_json(NUMBERED_ENVIRONMENTS),
-            last_event_at=select_sql(LAST_EVENT_AT),
+            last_event=select_sql(LAST_EVENT.format(column="id")),
+            last_event_at=select_sql(LAST_EVENT.format(column="at")),
             has_measurements=select_sql(HAS_MEASUREMENTS),
             has_series=select_sql(HAS_SERIES),
         )
@@ -145,5 +147,5 @@ def find_run(reader: User | AnonymousUser, uid: str) -> Run | None:
     row: Any = RUN.find(uid)
     if row is None or not may_view(reader, row.experiment):
         return None
-    row.experiment.last_event_at = row.last_event_at
+    row.experiment.read_last_event = LastEvent(row.last_event, row.last_event_at)
     return cast(Run, row)

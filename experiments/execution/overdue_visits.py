@@ -62,11 +62,7 @@ def find_overdue_visit(experiment: Experiment, now: datetime) -> datetime | None
     was_visited = compute_due(cluster, cluster.interval_seconds) is not None
     if was_visited and not find_overdue(cluster, now, is_followed=True):
         return None  # nor is it then, whatever happened last
-    if hasattr(experiment, "last_event_at"):  # its live part has read it
-        newest = experiment.last_event_at
-    else:
-        newest = experiment.events.order_by("-at", "-pk").values_list("at", flat=True).first()
-    asked_at = newest or experiment.launched_at
+    asked_at = experiment.find_last_event().at or experiment.launched_at
     return find_overdue(cluster, now, is_followed=True, asked_at=asked_at)
 
 

@@ -13,12 +13,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, QuerySet
+from django.db.models.functions import Now
 
 from experiments.execution.holder import is_same_process
 from experiments.execution.limits import find_holds
 from experiments.execution.overdue_visits import compute_due, is_late
 from experiments.models import Cluster, Job, Operation, ServiceSign
 from experiments.models.cluster import CONNECTION_LIMIT
+from experiments.models.compiled_rows import CompiledRows
 
 COLUMNS = (
     "name",
@@ -43,6 +45,9 @@ COLUMNS = (
     "own_failed_at",
     "failures",
     "retry_at",
+)
+LEASED = CompiledRows(
+    lambda: Cluster.objects.filter(lease_until__gt=Now()).only("name", "lease_token")
 )
 LIVE_STATES = [str(state) for state in Job.LIVE]
 
@@ -127,9 +132,9 @@ def _describe_live(visit: ClusterVisits) -> tuple[str, ...]:
     return (f"{visit.live} of {most} live jobs",) if visit.live >= most else ()
 
 
-def list_leased(now: datetime) -> list[Cluster]:
+def list_leased() -> list[Cluster]:
     """Return the clusters that somebody visits now."""
-    return list(Cluster.objects.filter(lease_until__gt=now).only("name", "lease_token"))
+    return LEASED.read()
 
 
 def _make(

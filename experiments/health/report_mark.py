@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from experiments.execution.live_marks import read_mark
+from experiments.execution.live_marks import fill_mark
 from experiments.health.processes import LATE
+from experiments.models.prepared_statements import PreparedStatement
 from experiments.notify import is_valkey_there
 
 OF_REPORT = """
@@ -31,6 +32,7 @@ SELECT md5(jsonb_build_array(
     )
 )::text)
 """
+REPORT = PreparedStatement(fill_mark(OF_REPORT), [LATE, LATE], ())
 
 
 def mark_report() -> str:
@@ -39,4 +41,5 @@ def mark_report() -> str:
     Not in it are times of visits and of signs of life, sizes, and how many tasks wait or are done:
     these change all the time.
     """
-    return f"{read_mark(OF_REPORT, [LATE, LATE])} {is_valkey_there()}"
+    ((mark,),) = REPORT.fetch()
+    return f"{mark} {is_valkey_there()}"

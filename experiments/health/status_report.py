@@ -16,8 +16,10 @@ from experiments.health.stuck_kinds import Stuck
 from experiments.health.supervisor import Supervision, read_supervision
 from experiments.health.valkey import Queue, Valkey, read_valkey
 from experiments.models import ServiceSign
+from experiments.models.compiled_rows import CompiledRows
 
 GONE_SHOWN = timedelta(days=1)
+SIGNS = CompiledRows(lambda: ServiceSign.objects.all()[:MOST_SIGNS])
 LONGEST_IN_QUEUE = timedelta(minutes=2)  # of a task that a free worker would have taken at once
 
 
@@ -57,9 +59,9 @@ class Report(ServiceReport):
 def read_services() -> tuple[Database, Valkey, list[Process]]:
     """Ask PostgreSQL, Valkey and all signs of life. Raises OperationalError without PostgreSQL."""
     database = read_database()
-    signs = list(ServiceSign.objects.all()[:MOST_SIGNS])
+    signs = SIGNS.read()
     valkey = read_valkey([sign.token for sign in signs if sign.service == WORKER])
-    leased = list_leased(database.now)
+    leased = list_leased()
     processes = list_processes(signs, database.now, leased=leased, workers=valkey.workers)
     return database, valkey, processes
 

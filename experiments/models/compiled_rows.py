@@ -1,7 +1,7 @@
 """Querysets whose SQL is made once a process, for what pages ask every few seconds.
 
 Django makes a queryset's SQL anew for each request. For a row with eight others that it is shown
-with that takes 2.5 ms, more than PostgreSQL takes to find them.
+with that takes 2.5 ms, more than PostgreSQL takes to find them. It is planned once a connection.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from django.contrib.auth import get_user_model
 from django.db import DEFAULT_DB_ALIAS, connection, models
 from django.db.models.expressions import RawSQL
 
+from experiments.models.prepared_statements import PreparedStatement, Sign
+
 Row = TypeVar("Row", bound=models.Model)
-Sign = int | str
-"""Stands for a value in the SQL: no row has it."""
 KEY, OTHER_KEY, READER, TEXT = -1_804_289_384, -1_804_289_385, -1_804_289_386, "\x01 no text"
 """Signs for keys of rows, for that of a reader, and for texts."""
 
@@ -57,24 +57,20 @@ class CompiledRows(Generic[Row]):
     def _compiler(self) -> Any:
         """Return what has made the SQL, and knows which columns make which rows."""
         compiler: Any = self._rows.query.get_compiler(DEFAULT_DB_ALIAS)
-        compiler.statement, compiler.parameters = compiler.as_sql()
+        statement, parameters = compiler.as_sql()
+        compiler.prepared = PreparedStatement(statement, parameters, self._signs)
         columns = [column for column, *_ in compiler.select[: compiler.col_count]]
         compiler.converters = compiler.get_converters(columns)
-        missing = [sign for sign in self._signs if sign not in compiler.parameters]
-        if missing:
-            raise ValueError(f"The statement has no place for {missing}.")
         return compiler
 
     def read(self, *values: Sign) -> list[Row]:
         """Return the rows for these values, as many as there are signs; one statement."""
-        value_of = dict(zip(self._signs, values, strict=True))
+        return cast(list[Row], self._compiler.prepared.run(self._execute, *values))
+
+    def _execute(self, statement: str, parameters: tuple[Any, ...]) -> list[Row]:
         compiler = copy(self._compiler)
         compiler.connection = connection  # that of this thread
-        parameters = tuple(
-            value_of[value] if isinstance(value, (int, str)) and value in value_of else value
-            for value in compiler.parameters
-        )
-        compiler.as_sql = lambda *_, **__: (compiler.statement, parameters)
+        compiler.as_sql = lambda *_, **__: (statement, parameters)
         compiler.get_converters = lambda _: compiler.converters
         rows = self._rows.all()
         rows.query.get_compiler = lambda *_, **__: compiler  # type: ignore[method-assign]
@@ -88,16 +84,24 @@ class CompiledRows(Generic[Row]):
 class CompiledReaderRows(Generic[Row]):
     """Rows that a person who has logged in may view, for another one each time."""
 
-    def __init__(self, make: Callable[[Any], models.QuerySet[Row]]) -> None:
+    def __init__(self, make: Callable[..., models.QuerySet[Row]], *signs: Sign) -> None:
         """`make` returns the queryset for a person, of whom it asks whether they are a site
-        administrator, and the key.
+        administrator, and the key; and for values, for each of which a sign is given.
         """
         person = get_user_model()
-        self._of_member = CompiledRows(lambda pk: make(person(pk=pk)), READER)
-        self._of_administrator = CompiledRows(lambda: make(person(is_superuser=True)))
+        self._of_member = CompiledRows(
+            lambda pk, *values: make(person(pk=pk), *values), READER, *signs
+        )
+        self._of_administrator = CompiledRows(
+            lambda *values: make(person(is_superuser=True), *values), *signs
+        )
 
-    def read(self, reader: Any) -> list[Row]:
-        """Return the rows for a reader; one statement."""
+    def read(self, reader: Any, *values: Sign) -> list[Row]:
+        """Return the rows for a reader and these values; one statement."""
         if reader.is_superuser:
-            return self._of_administrator.read()
-        return self._of_member.read(reader.pk)
+            return self._of_administrator.read(*values)
+        return self._of_member.read(reader.pk, *values)
+
+    def find(self, reader: Any, *values: Sign) -> Row | None:
+        """Return the only row for a reader and these values; None if there is none."""
+        return next(iter(self.read(reader, *values)), None)

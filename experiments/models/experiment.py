@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -33,6 +34,14 @@ MOST_ANALYSES = 5
 def default_scales() -> list[str]:
     """Return the scales of a new experiment: one node with one GPU."""
     return ["1x1"]
+
+
+@dataclass(frozen=True)
+class LastEvent:
+    """The key and the time of an experiment's last event; None where it has none."""
+
+    pk: int | None
+    at: datetime | None
 
 
 class ExperimentQuerySet(SharedQuerySet["Experiment"]):
@@ -354,6 +363,16 @@ class Experiment(Shared):
 
     def get_absolute_url(self) -> str:
         return reverse("experiment", args=[self.pk])
+
+    read_last_event: LastEvent | None = None
+    """Its last event, where that was read together with its row."""
+
+    def find_last_event(self) -> LastEvent:
+        """Return its last event; no query where that was read together with its row."""
+        if self.read_last_event:
+            return self.read_last_event
+        newest = self.events.order_by("-at", "-pk").values_list("pk", "at").first()
+        return LastEvent(*(newest or (None, None)))
 
     @property
     def since(self) -> datetime | None:

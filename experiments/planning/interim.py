@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from django.db import connection
-
 from experiments.models import Experiment, Run
+from experiments.models.compiled_rows import KEY, TEXT
+from experiments.models.prepared_statements import PreparedStatement
 from experiments.statistics import numbers
 from experiments.statistics.interim_analyses import get_level, schedule
 from experiments.statistics.values import ALPHA
@@ -41,6 +41,22 @@ FROM (
 ) AS block (repeat, ended, cut, {names})
 GROUP BY repeat, ended, cut
 """
+
+
+def _prepare_count(block: str) -> PreparedStatement:
+    """Return the statement for an experiment's key and the time at which it was cancelled."""
+    statement = ALIKE.format(
+        block=block,
+        counts=", ".join(f"count(*) FILTER (WHERE run.state = '{state}')" for state in Run.State),
+        sums=", ".join(f"sum(in_state_{number})" for number, _ in enumerate(Run.State)),
+        names=", ".join(f"in_state_{number}" for number, _ in enumerate(Run.State)),
+    )
+    parameters = [list(Run.FINAL), Run.State.CANCELLED, TEXT, TEXT, KEY]
+    return PreparedStatement(statement, parameters, (KEY, TEXT))
+
+
+COUNT_PAIRED_BLOCKS = _prepare_count("run.workload_id, run.scale, run.repeat")
+COUNT_RUNS = _prepare_count("run.id")
 
 
 @dataclass(frozen=True)
@@ -206,21 +222,13 @@ class Stage:
 
 def read_stage(experiment: Experiment) -> Stage:
     """Return how far the experiment is; one query."""
-    statement = ALIKE.format(
-        block="run.workload_id, run.scale, run.repeat" if experiment.is_paired else "run.id",
-        counts=", ".join(f"count(*) FILTER (WHERE run.state = '{state}')" for state in Run.State),
-        sums=", ".join(f"sum(in_state_{number})" for number, _ in enumerate(Run.State)),
-        names=", ".join(f"in_state_{number}" for number, _ in enumerate(Run.State)),
-    )
-    cancelled_at = experiment.cancelled_at
-    values = [list(Run.FINAL), Run.State.CANCELLED, cancelled_at, cancelled_at, experiment.pk]
+    count_blocks = COUNT_PAIRED_BLOCKS if experiment.is_paired else COUNT_RUNS
     blocks = []
     states: Counter[str] = Counter()
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
-        for repeat, ended, cut, number, *counts in cursor.fetchall():
-            blocks.append(Blocks(repeat, ended, cut, number))
-            states.update(dict(zip(Run.State.values, map(int, counts), strict=True)))
+    rows = count_blocks.fetch(experiment.pk, experiment.cancelled_at)
+    for repeat, ended, cut, number, *counts in rows:
+        blocks.append(Blocks(repeat, ended, cut, number))
+        states.update(dict(zip(Run.State.values, map(int, counts), strict=True)))
     return _stage(experiment, blocks, +states)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from experiments.access import audit, permissions
 from experiments.images import staging, store
@@ -16,6 +16,8 @@ from experiments.images.architectures import explain_mismatch
 from experiments.images.inventory import find_interpreter, find_older_interpreter
 from experiments.images.staging import NotDone
 from experiments.models import Cluster, Environment, Image, Operation, StagedImage, User
+from experiments.models.compiled_rows import KEY
+from experiments.models.prepared_statements import PreparedStatement
 from experiments.notify import enqueue_send, enqueue_tick
 from experiments.software.build_files import require_sif_opener
 from experiments.software.building import Twin, find_last_operations
@@ -26,12 +28,13 @@ from runners.transports.by_hand import NO_OPERATIONS
 LONGEST_NAME = 90
 HAS_TREES = """
 SELECT EXISTS (
-    SELECT FROM experiments_environment WHERE tree_of_id = %(pk)s AND copy_of_id IS NULL
+    SELECT FROM experiments_environment WHERE tree_of_id = %s AND copy_of_id IS NULL
 ) OR EXISTS (
     SELECT FROM experiments_stagedimage
-    WHERE image_id = %(pk)s AND format = 'archive' AND state = 'ready'
+    WHERE image_id = %s AND format = 'archive' AND state = 'ready'
 )
 """
+ANY_TREES = PreparedStatement(HAS_TREES, (KEY, KEY), (KEY,))
 
 
 def name_tree_folder(image: Image, cluster: Cluster) -> str:
@@ -110,9 +113,8 @@ def has_trees(image: Image) -> bool:
     """Return whether an image has a tree of its own somewhere, or can have one. One statement."""
     if store.has(image.content_sha256):
         return True
-    with connection.cursor() as cursor:
-        cursor.execute(HAS_TREES, {"pk": image.pk})
-        return bool(cursor.fetchone()[0])
+    ((has_any,),) = ANY_TREES.fetch(image.pk)
+    return bool(has_any)
 
 
 def list_trees(image: Image, clusters: Iterable[Cluster]) -> list[Twin]:

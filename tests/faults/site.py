@@ -245,7 +245,7 @@ class Reader:
             "operations": reverse("operations"),
         }
         self.client = Client(raise_request_exception=False)
-        self.client.force_login(load.experiment.owner, "django.contrib.auth.backends.ModelBackend")
+        self.client.force_login(load.experiment.owner, "dashboard.access.logged_in.Backend")
 
     def read(self, page: str) -> str:
         """Return the text of a page's notes, or of the whole of one that says less."""

@@ -103,7 +103,7 @@ def test_says_which_clusters_a_process_visits(sign: MakeSign) -> None:
     record = RQWorker(mine.host, mine.pid, task="tick", key=cluster.pk)
     now = timezone.now()
     processes = list_processes(
-        [mine, other], now, leased=list_leased(now), workers={(mine.host, mine.pid): record}
+        [mine, other], now, leased=list_leased(), workers={(mine.host, mine.pid): record}
     )
     by_token = {process.sign.token: process for process in processes}
     assert by_token[mine.token].visiting == (cluster,)
