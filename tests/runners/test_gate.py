@@ -31,6 +31,7 @@ IN_JOBS = (
     "runners/runtimes/",
     "runners/images/",
     "runners/file_builds.py",
+    "runners/conda_builds.py",
     "runners/own_trees.py",
     "runners/recipes.py",
     "runners/workloads/",
