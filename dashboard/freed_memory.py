@@ -12,7 +12,7 @@ LARGE = 128 * 1024
 """Bytes: glibc's own thresholds, before it raises them."""
 LEAST_FREE = 4 << 20
 """Bytes between blocks in use, from which on they are given back; glibc counts given ones, too."""
-SECONDS_BETWEEN = 10
+SECONDS_BETWEEN = 2
 
 
 class MallInfo(ctypes.Structure):

@@ -54,6 +54,7 @@ MIDDLEWARE = [
     "dashboard.middleware.widen_policy_for_queues",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "dashboard.uploads.RefuseHugeRequests",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",

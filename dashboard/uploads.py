@@ -7,19 +7,57 @@ own: a view sets `request.upload_handlers` to `[ImageUpload(request)]` before it
 from __future__ import annotations
 
 import tempfile
-from typing import Any
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.core.files.uploadedfile import TemporaryUploadedFile, UploadedFile
 from django.core.files.uploadhandler import FileUploadHandler, SkipFile
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
 
+from dashboard.middleware import Answer
+from dashboard.typed_requests import parse_whole_number
 from experiments.images import store
 from experiments.imports import LIMITS
 from experiments.statistics import numbers
 
 REFUSED = "TARE_UPLOAD_REFUSED"
 WHY = "TARE_UPLOAD_REFUSED_BECAUSE"
+MOST_RECEIVED = 200_000_000
+"""Bytes of a request that are received though they are refused, so that the form can say why: a
+browser that is interrupted shows no answer. A gigabyte takes 12 s of the processor."""
+View = TypeVar("View", bound=Callable[..., Any])
+
+
+def judges_large_requests(view: View) -> View:
+    """Mark a view that looks at the size of a request itself, before it reads it."""
+    view.judges_large_requests = True  # type: ignore[attr-defined]
+    return view
+
+
+class RefuseHugeRequests:
+    """Middleware: answer 413 to what is larger than any form, before anything of it is read.
+
+    Django's check of the token reads the whole request, whoever sends it.
+    """
+
+    def __init__(self, get_response: Answer) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> Any:
+        return self._get_response(request)
+
+    def process_view(
+        self, request: HttpRequest, view: Callable[..., Any], *arguments: Any
+    ) -> HttpResponse | None:
+        length = parse_whole_number(request.META.get("CONTENT_LENGTH")) or 0
+        if length <= MOST_RECEIVED or getattr(view, "judges_large_requests", False):
+            return None
+        most = numbers.quantity(float(MOST_RECEIVED), "B", significant=3)
+        text = render_to_string("413.html", {"most": most})
+        return HttpResponse(text, status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 
 class Quota(FileUploadHandler):
@@ -39,6 +77,7 @@ class Quota(FileUploadHandler):
 
 def was_too_large(request: HttpRequest) -> bool:
     """Return whether a file of this request was refused for its size."""
+    request.FILES  # noqa: B018  (reads the request, as far as its handlers let it)
     return REFUSED in request.META
 
 

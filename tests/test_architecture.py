@@ -251,7 +251,7 @@ ROOMS = {
         "problem_documents": "",
         "deleted_rows": "",
         "typed_requests": "",
-        "uploads": "",
+        "uploads": "middleware typed_requests",
         "late_addresses": "",
         "freed_memory": "",
         "arrow": "",
@@ -268,7 +268,7 @@ ROOMS = {
         "code_copies": "access typed_requests",
         "clusters": "access code_copies form_styles lists live_parts typed_requests",
         "comparisons": "access arrow charts drawings environment_symbols form_styles lists "
-        "live_parts problem_documents typed_requests",
+        "live_parts problem_documents typed_requests uploads",
         "health": "access live_parts typed_requests",
         "images": "access form_styles lists live_parts typed_requests uploads",
         "notifications": "form_styles lists typed_requests",
@@ -277,7 +277,7 @@ ROOMS = {
         "data_sets": "access catalogue form_styles typed_requests",
         "imports": "access form_styles typed_requests uploads",
         "planning": "access catalogue code_copies file_fields form_problems form_styles "
-        "typed_requests",
+        "typed_requests uploads",
         "management": "comparisons planning",
         "presets": "access form_styles planning typed_requests",
         "publishing": "access comparisons form_styles typed_requests",

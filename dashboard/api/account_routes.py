@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ninja import Router, Schema
+from ninja import Schema
 
 from dashboard.api.problems import ProblemSchema
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import READ
 from experiments.models import ApiToken
 

@@ -6,13 +6,14 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from django.http import HttpResponse, HttpResponseBase
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 
 from dashboard.api.document import describe_content
 from dashboard.api.limits import HEAVY
 from dashboard.api.list_parts import send_row
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import READ
 from dashboard.comparisons.safe_files import stream_csv
 from dashboard.comparisons.studies import Studies, read_studies

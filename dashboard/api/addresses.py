@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
-from functools import cache, partial
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import URLPattern, path, reverse
-from ninja import NinjaAPI
 
 from dashboard.api import mlflow_views
+from dashboard.api.document import DocumentedApi
+from dashboard.api.routers import list_query_parameters
 from dashboard.api.strict_requests import View, answer_strictly
 
-PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
+PARAMETER = re.compile(r"[<{](?:\w+:)?(\w+)[>}]")
+Methods = Mapping[str, frozenset[str]]
+"""The methods of an address, each with the names that its query takes."""
+READ_ALONE: Methods = {"GET": frozenset()}
 
 
-def list_addresses(api: NinjaAPI) -> list[URLPattern]:
+def list_addresses(api: DocumentedApi) -> list[URLPattern]:
     """Return the addresses of this version of the API, each once, those without parameters first.
 
     django-ninja has an address once for each module that answers one of its methods, and Django
@@ -30,8 +34,14 @@ def list_addresses(api: NinjaAPI) -> list[URLPattern]:
         route = str(pattern.pattern)
         views.setdefault(route, []).append(pattern.callback)
         names.setdefault(route, pattern.name or "")
+    methods = _list_methods(api)
+    views[str(api.openapi_url)], views[""] = [api.answer_document], [answer_index]
     addresses = [
-        path(route, _open(_make_view(api, route, views[route])), name=names[route])
+        path(
+            route,
+            _open(answer_strictly(views[route], methods.get(_name_parts(route), READ_ALONE))),
+            name=names[route],
+        )
         for route in sorted(views, key=_sort_fixed_first)
     ]
     addresses.append(path(mlflow_views.ADDRESS, _open(mlflow_views.answer_mlflow), name="mlflow"))
@@ -40,34 +50,25 @@ def list_addresses(api: NinjaAPI) -> list[URLPattern]:
 
 def list_index() -> list[URLPattern]:
     """Return the address above all versions of the API."""
-    return [path("", _open(answer_strictly([answer_index], _list_get_alone)))]
+    return [path("", _open(answer_strictly([answer_index], READ_ALONE)))]
 
 
 def _sort_fixed_first(route: str) -> tuple[bool, ...]:
     return tuple("<" in part for part in route.split("/"))
 
 
-def _make_view(api: NinjaAPI, route: str, views: list[View]) -> View:
-    if route == api.openapi_url:
-        return answer_strictly(views, _list_get_alone)
-    if not route:
-        return answer_strictly([answer_index], _list_get_alone)
-    return answer_strictly(views, partial(_find_methods, api, PARAMETER.sub(r"{\1}", route)))
+def _name_parts(route: str) -> str:
+    """Return an address as Django or django-ninja writes it, without types of its parts."""
+    return PARAMETER.sub(r"{\1}", route)
 
 
-def _list_get_alone() -> Mapping[str, frozenset[str]]:
-    return {"GET": frozenset()}
-
-
-@cache
-def _find_methods(api: NinjaAPI, route: str) -> Mapping[str, frozenset[str]]:
-    operations = api.get_openapi_schema(path_prefix="")["paths"][f"/{route}"]
-    return {
-        method.upper(): frozenset(
-            parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "query"
-        )
-        for method, operation in operations.items()
-    }
+def _list_methods(api: DocumentedApi) -> Mapping[str, Methods]:
+    """Return what each address takes, as the functions say it that answer its methods."""
+    found: dict[str, dict[str, frozenset[str]]] = defaultdict(dict)
+    for route, operation in api.list_operations():
+        for method in operation.methods:
+            found[_name_parts(route)][method] = list_query_parameters(operation.models)
+    return found
 
 
 def _open(view: View) -> View:

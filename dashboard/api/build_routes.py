@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
-from ninja import Field, Router
+from ninja import Field
 
 from dashboard.access.rights import visible_row
 from dashboard.api.catalogue_routes import send_described
@@ -21,6 +21,7 @@ from dashboard.api.limits import HEAVY
 from dashboard.api.operation_schemas import OperationSchema
 from dashboard.api.problems import ProblemSchema, refusals_as_conflicts, refuse
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import CATALOGUE
 from dashboard.software.build_file_forms import BuildFileForm
 from dashboard.software.recipe_forms import RecipeForm

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from django.http import StreamingHttpResponse
-from ninja import Router, Schema
+from ninja import Schema
 
 from dashboard.api.document import describe_content
 from dashboard.api.experiment_actions import find_own
@@ -21,6 +21,7 @@ from dashboard.api.problems import (
     refuse,
 )
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.sent_parts import FILE, Json, describe_parts, require_parts
 from dashboard.api.tokens import EXPERIMENTS
 from dashboard.execution.by_hand_views import TOO_LARGE, ResultsForm

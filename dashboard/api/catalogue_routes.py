@@ -10,7 +10,7 @@ from django.db.models import Model
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
-from ninja import Query, Router, Schema
+from ninja import Query, Schema
 from pydantic import create_model
 
 from dashboard.api import catalogue_schemas as catalogue
@@ -20,6 +20,7 @@ from dashboard.api.experiment_routes import REFUSED, Key
 from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
 from dashboard.api.problems import ProblemSchema
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import READ
 from dashboard.execution.run_columns import list_columns
 

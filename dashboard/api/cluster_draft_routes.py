@@ -12,7 +12,6 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
-from ninja import Router
 
 from dashboard.api.catalogue_routes import send_described
 from dashboard.api.catalogue_schemas import ClusterSchema
@@ -43,6 +42,7 @@ from dashboard.api.problems import (
     refuse_now,
 )
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import CLUSTERS, READ
 from dashboard.clusters.carried_cluster_forms import CarriedClusterForm
 from dashboard.clusters.cluster_confirmation import (

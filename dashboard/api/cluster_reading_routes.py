@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from django.http import HttpResponse
-from ninja import Field, Router
+from ninja import Field
 
 from dashboard.access.rights import visible_row
 from dashboard.api.cluster_routes import NOT_NOW
@@ -16,6 +16,7 @@ from dashboard.api.limits import HEAVY
 from dashboard.api.list_parts import send_content
 from dashboard.api.problems import refusals_as_conflicts, refuse, refuse_now
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import CLUSTERS, READ
 from dashboard.api.visit_schemas import (
     ClusterDifferenceSchema,

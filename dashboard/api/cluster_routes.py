@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from django.db.models import Q
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 
 from dashboard.access.rights import changeable_row, visible_row
 from dashboard.api.catalogue_routes import send_described
@@ -29,6 +29,7 @@ from dashboard.api.problems import (
     refuse_now,
 )
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import CLUSTERS, READ
 from dashboard.api.visibility_changes import VisibilityChange, change_row
 from dashboard.api.visit_schemas import (

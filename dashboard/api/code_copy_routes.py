@@ -7,7 +7,6 @@ from typing import Any
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
-from ninja import Router
 
 from dashboard.access.rights import visible_row
 from dashboard.api.catalogue_routes import send_described
@@ -24,6 +23,7 @@ from dashboard.api.problems import (
     refuse,
 )
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import CATALOGUE
 from experiments.access.permissions import why_not_add, why_not_change
 from experiments.code_copies import code_requests

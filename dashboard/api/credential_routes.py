@@ -10,7 +10,7 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.views.decorators.debug import sensitive_variables
-from ninja import Query, Router
+from ninja import Query
 
 from dashboard.api.credential_schemas import (
     CredentialChange,
@@ -38,6 +38,7 @@ from dashboard.api.problems import (
     refuse,
 )
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import CLUSTERS, READ
 from dashboard.clusters.credential_forms import (
     CredentialForm,

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
-from ninja import Field, Router
+from ninja import Field
 
 from dashboard.access.rights import changeable_row, visible_row
 from dashboard.api.catalogue_routes import send_described
@@ -20,6 +20,7 @@ from dashboard.api.limits import HEAVY
 from dashboard.api.operation_schemas import DataCopySchema, OperationSchema
 from dashboard.api.problems import ProblemSchema, refusals_as_conflicts, refuse, refuse_now
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import CATALOGUE
 from dashboard.api.visibility_changes import VisibilityChange, change_row
 from dashboard.catalogue import row_changes

@@ -11,7 +11,7 @@ from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.utils.datastructures import MultiValueDict
-from ninja import Query, Router, Schema
+from ninja import Query, Schema
 
 from dashboard.api.document import describe_content
 from dashboard.api.experiment_routes import (
@@ -32,6 +32,7 @@ from dashboard.api.problems import (
     refuse,
 )
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.strict_requests import refuse_size
 from dashboard.api.tokens import EXPERIMENTS, READ
 from dashboard.planning.definition_drafts import (

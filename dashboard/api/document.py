@@ -6,13 +6,18 @@ Each address answers some errors, whatever its function says: those are written 
 from __future__ import annotations
 
 import copy
+import json
+from collections.abc import Iterator
+from functools import cached_property
 from http import HTTPStatus
 from typing import Any
 
 from django.conf import settings
+from django.http import HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
+from ninja.responses import NinjaJSONEncoder
 
 from dashboard.api.problems import ProblemSchema
 from dashboard.api.tokens import TokenAuth
@@ -80,33 +85,41 @@ PLAIN_TEXT = describe_content("text/plain")
 class DocumentedApi(NinjaAPI):
     """An API whose document is complete: its errors, scopes and sparse lists, too."""
 
-    _documents: dict[str | None, OpenAPISchema]
-
     def get_openapi_operation_id(self, operation: Operation) -> str:
         """Return the name of its function: clients call theirs by it."""
         return operation.view_func.__name__
 
+    def list_operations(self) -> Iterator[tuple[str, Operation]]:
+        """Yield each function of the API with its path."""
+        for bound in self._get_bound_routers():
+            for path, view in bound.path_operations.items():
+                yield from ((path, operation) for operation in view.operations)
+
     def get_openapi_schema(
         self, *, path_prefix: str | None = None, path_params: Json | None = None
     ) -> OpenAPISchema:
-        """Return the document; it is made once."""
-        kept = self.__dict__.setdefault("_documents", {})
-        if path_prefix not in kept:
-            document = super().get_openapi_schema(path_prefix=path_prefix, path_params=path_params)
-            kept[path_prefix] = complete_document(document, list_scopes(self))
-        return kept[path_prefix]  # type: ignore[no-any-return]
+        """Make the document, which takes a third of a second."""
+        document = super().get_openapi_schema(path_prefix=path_prefix, path_params=path_params)
+        return complete_document(document, list_scopes(self))
+
+    @cached_property
+    def _written_document(self) -> bytes:
+        """The document as it is sent: as values it took eight times as much memory."""
+        return json.dumps(self.get_openapi_schema(), cls=NinjaJSONEncoder).encode()
+
+    def answer_document(self, request: HttpRequest) -> HttpResponse:
+        """Send the document."""
+        return HttpResponse(self._written_document, content_type="application/json")
 
 
-def list_scopes(api: NinjaAPI) -> dict[str, str]:
+def list_scopes(api: DocumentedApi) -> dict[str, str]:
     """Return the scope that each operation needs, by its id; none for those that are open."""
     scopes = {}
-    for bound in api._get_bound_routers():
-        for view in bound.path_operations.values():
-            for operation in view.operations:
-                name = operation.operation_id or api.get_openapi_operation_id(operation)
-                for way in operation.auth_callbacks:
-                    if isinstance(way, TokenAuth):
-                        scopes[name] = str(way.scope)
+    for _, operation in api.list_operations():
+        name = operation.operation_id or api.get_openapi_operation_id(operation)
+        for way in operation.auth_callbacks:
+            if isinstance(way, TokenAuth):
+                scopes[name] = str(way.scope)
     return scopes
 
 

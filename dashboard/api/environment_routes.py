@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from django.http import HttpResponse
 from django.urls import reverse
-from ninja import Field, Query, Router
+from ninja import Field, Query
 from pydantic import AfterValidator
 
 from dashboard.access.rights import changeable_row, visible_row
@@ -28,6 +28,7 @@ from dashboard.api.problems import (
     refuse_now,
 )
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import CATALOGUE, EXPERIMENTS
 from dashboard.api.visibility_changes import VisibilityChange, change_row
 from dashboard.catalogue import row_changes

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.db import transaction
 from django.http import HttpResponse
-from ninja import Router
 
 from dashboard.api.experiment_routes import (
     REFUSED,
@@ -20,6 +19,7 @@ from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.problems import Problem, ProblemSchema, refusals_as_conflicts, refuse
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import EXPERIMENTS
 from experiments.access.permissions import why_not_change
 from experiments.execution import experiment_pauses, lifecycle

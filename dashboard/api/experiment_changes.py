@@ -9,7 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import HttpResponse
 from django.urls import reverse
-from ninja import Field, Router
+from ninja import Field
 
 from dashboard.access.visibility_forms import save_visibility
 from dashboard.api.experiment_actions import CHANGED, find_own
@@ -31,6 +31,7 @@ from dashboard.api.problems import (
     refuse,
 )
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import EXPERIMENTS
 from dashboard.api.visibility_changes import VisibilityChange, fill_in_visibility
 from dashboard.execution.label_views import LabelForm

@@ -9,11 +9,12 @@ from typing import Annotated, Any, Literal
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
-from ninja import Field, Path, Query, Router, Schema
+from ninja import Field, Path, Query, Schema
 
 from dashboard.api.list_parts import MOST, USUAL, refuse_columns, send_list, send_row
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import READ
 from dashboard.execution.experiment_columns import (
     COLUMNS,

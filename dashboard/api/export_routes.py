@@ -8,11 +8,12 @@ from typing import Annotated, Any, Literal
 
 from django.http import HttpResponseBase, StreamingHttpResponse
 from django.utils.http import content_disposition_header
-from ninja import Path, Query, Router, Schema
+from ninja import Path, Query, Schema
 from pydantic import Field
 
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import READ
 from dashboard.arrow.arrow_files import CONTENT_TYPES, Ending
 from dashboard.arrow.writing_process import write_table

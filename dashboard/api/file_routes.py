@@ -9,13 +9,13 @@ from typing import Any
 
 from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404
-from ninja import Router
 
 from dashboard.api.document import PLAIN_TEXT, describe_content
 from dashboard.api.experiment_routes import REFUSED, Key, find_experiment
 from dashboard.api.limits import HEAVY
 from dashboard.api.problems import Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.table_routes import find_compared_table
 from dashboard.api.tokens import READ
 from dashboard.comparisons import bundle_views, export_views

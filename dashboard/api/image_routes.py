@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
-from ninja import Field, Router
+from ninja import Field
 from pydantic import SecretStr
 
 from dashboard.access.rights import changeable_row
@@ -30,6 +30,7 @@ from dashboard.api.problems import (
     refuse_now,
 )
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import CATALOGUE
 from dashboard.api.visibility_changes import VisibilityChange, change_row
 from dashboard.images.image_forms import (

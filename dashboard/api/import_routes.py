@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import HttpResponse, JsonResponse
 from django.urls import reverse
-from ninja import Router, Schema
+from ninja import Schema
 
 from dashboard.api.experiment_routes import (
     REFUSED,
@@ -26,6 +26,7 @@ from dashboard.api.problems import (
     refuse,
 )
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.sent_parts import FILE, TEXT, Json, describe_parts, require_parts
 from dashboard.api.tokens import EXPERIMENTS
 from dashboard.imports.bundle_import_views import BundleForm

@@ -6,12 +6,12 @@ from http import HTTPStatus
 from typing import Any
 
 from django.http import HttpResponse
-from ninja import Router
 
 from dashboard.api.experiment_routes import REFUSED, Key, find_experiment
 from dashboard.api.list_parts import send_row
 from dashboard.api.problems import Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import READ
 from experiments.comparisons.benchmark_formats import (
     describe_for_bencher,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
-from ninja import Field, Path, Router, Schema
+from ninja import Field, Path, Schema
 
 from dashboard.access.link_views import LinkForm, write_link_address
 from dashboard.api.experiment_actions import find_own
@@ -21,6 +21,7 @@ from dashboard.api.idempotency import idempotent, send_secret
 from dashboard.api.list_parts import send_row
 from dashboard.api.problems import Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.table_routes import find_own_table
 from dashboard.api.tokens import EXPERIMENTS, READ
 from experiments.execution.link_actions import list_links, make_link, withdraw_link

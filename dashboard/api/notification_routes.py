@@ -9,13 +9,14 @@ from typing import Annotated, Any
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 
 from dashboard.api.experiment_routes import REFUSED, Key
 from dashboard.api.form_bodies import INVALID, StrictBody, require_valid
 from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import EXPERIMENTS, READ
 from dashboard.notifications.notification_forms import ChoicesForm
 from experiments.models import Notification, NotificationChoices, NotificationWay

@@ -14,6 +14,8 @@ DETAILS = {
     "be UTF-8 without NUL, and its host one of this site.",
     HTTPStatus.NOT_FOUND: "The API has no such address. /api/v1/openapi.json lists all of them.",
     HTTPStatus.CONFLICT: "What this is about has been deleted meanwhile; nothing was changed.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "More was sent than any address of the API takes. Nothing "
+    "of it was read.",
     HTTPStatus.INTERNAL_SERVER_ERROR: "The site has failed, which is a mistake in Tare: it stands "
     "in the log of the web server.",
 }

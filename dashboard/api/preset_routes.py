@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404
-from ninja import Field, Path, Query, Router, Schema
+from ninja import Field, Path, Query, Schema
 
 from dashboard.api.experiment_routes import (
     REFUSED,
@@ -31,6 +31,7 @@ from dashboard.api.limits import HEAVY
 from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refuse
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import EXPERIMENTS, READ
 from dashboard.api.visibility_changes import VisibilityChange, choose_visibility
 from dashboard.presets.own_preset_forms import OwnPresetForm, save_preset

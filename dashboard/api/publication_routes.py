@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any
 
 from django.http import HttpResponse
-from ninja import Field, Router, Schema
+from ninja import Field, Schema
 
 from dashboard.api.experiment_actions import find_own
 from dashboard.api.experiment_routes import REFUSED, Key
@@ -17,6 +17,7 @@ from dashboard.api.limits import HEAVY
 from dashboard.api.list_parts import send_row
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import EXPERIMENTS, READ
 from dashboard.publishing.citation_forms import CitationForm, write_authors
 from experiments import deposits

@@ -9,7 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import HttpResponse
 from django.urls import reverse
-from ninja import Field, Router, Schema
+from ninja import Field, Schema
 
 from dashboard.api.experiment_actions import find_own
 from dashboard.api.experiment_routes import REFUSED, Key
@@ -24,6 +24,7 @@ from dashboard.api.recurring_routes import (
     read_recurring_experiment,
 )
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import EXPERIMENTS
 from dashboard.api.visibility_changes import VisibilityChange, choose_visibility
 from dashboard.recurring.recurring_forms import RecurringForm

@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404
-from ninja import Query, Router, Schema
+from ninja import Query, Schema
 
 from dashboard.api.document import describe_content
 from dashboard.api.experiment_routes import REFUSED, Key
 from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
 from dashboard.api.problems import ProblemSchema
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import READ
 from dashboard.recurring import recurring_views
 from dashboard.recurring.recurring_files import describe_page

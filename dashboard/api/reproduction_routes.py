@@ -10,7 +10,7 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 
 from dashboard.api.definition_routes import PlanSchema
 from dashboard.api.experiment_routes import REFUSED, ExperimentSchema, Key, read_experiment
@@ -20,6 +20,7 @@ from dashboard.api.limits import HEAVY
 from dashboard.api.list_parts import send_row
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refuse
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import EXPERIMENTS, READ
 from experiments.access.permissions import why_not_add
 from experiments.execution import lifecycle

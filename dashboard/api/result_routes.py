@@ -7,11 +7,12 @@ from typing import Any
 from django.core.cache import cache
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
-from ninja import Router, Schema
+from ninja import Schema
 
 from dashboard.api.experiment_routes import REFUSED, Key, find_experiment
 from dashboard.api.list_parts import send_row
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import READ
 from dashboard.comparisons.diagnosis import diagnose
 from dashboard.comparisons.export_views import describe_comparison

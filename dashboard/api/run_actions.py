@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
-from ninja import Field, Query, Router
+from ninja import Field, Query
 
 from dashboard.api.experiment_actions import CHANGED, find_own
 from dashboard.api.experiment_routes import REFUSED, read_experiment
@@ -16,6 +16,7 @@ from dashboard.api.form_bodies import StrictBody
 from dashboard.api.idempotency import idempotent
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refusals_as_conflicts
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.run_items import RunDetails
 from dashboard.api.run_routes import Uid, find_run, read_run
 from dashboard.api.tokens import EXPERIMENTS

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from django.http import FileResponse, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404
-from ninja import Path, Query, Router, Schema
+from ninja import Path, Query, Schema
 
 from dashboard.api.document import describe_content
 from dashboard.api.experiment_actions import find_own
@@ -20,6 +20,7 @@ from dashboard.api.limits import HEAVY
 from dashboard.api.list_parts import MOST, USUAL, send_list
 from dashboard.api.problems import Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.run_routes import Uid, find_run
 from dashboard.api.tokens import EXPERIMENTS, READ
 from dashboard.execution import record_views, run_views

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 
 from dashboard.api.experiment_routes import REFUSED, Key
 from dashboard.api.form_bodies import StrictBody
@@ -16,6 +16,7 @@ from dashboard.api.idempotency import idempotent
 from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import EXPERIMENTS, READ
 from dashboard.execution.saved_views import LONGEST_NAME, LONGEST_QUERY, ViewNotSaved, save_view
 from experiments.models import SavedView

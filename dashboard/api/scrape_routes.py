@@ -6,11 +6,12 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from django.http import HttpResponse
-from ninja import Query, Router
+from ninja import Query
 
 from dashboard.api.experiment_routes import REFUSED, Key, find_experiment
 from dashboard.api.problems import Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.run_routes import Uid, find_run
 from dashboard.api.tokens import READ
 from experiments.execution.open_metrics import CONTENT_TYPE, TooManySamples, write_open_metrics

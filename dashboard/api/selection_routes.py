@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated, Literal
 
-from ninja import Field, Router, Schema
+from ninja import Field, Schema
 
 from dashboard.api.experiment_routes import REFUSED
 from dashboard.api.form_bodies import StrictBody
@@ -13,6 +13,7 @@ from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import EXPERIMENTS
 from experiments.execution import bulk_changes, labels
 from experiments.execution.bulk_changes import Outcome

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
-from ninja import Field, Router, Schema
+from ninja import Field, Schema
 
 from dashboard.api.experiment_actions import find_own
 from dashboard.api.experiment_routes import REFUSED, Key, find_experiment
@@ -18,6 +18,7 @@ from dashboard.api.limits import HEAVY
 from dashboard.api.list_parts import send_row
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refusals_as_conflicts
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import EXPERIMENTS, READ
 from experiments.models import Environment, Experiment, Waiver
 from experiments.notify import enqueue_tick

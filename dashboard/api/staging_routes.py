@@ -8,7 +8,7 @@ from typing import Any
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
-from ninja import Field, Router
+from ninja import Field
 
 from dashboard.access.rights import visible_row
 from dashboard.api.catalogue_routes import send_described
@@ -25,6 +25,7 @@ from dashboard.api.operation_schemas import (
 )
 from dashboard.api.problems import ProblemSchema, refusals_as_conflicts, refuse
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import CATALOGUE
 from dashboard.images.image_forms import StageForm
 from experiments.access.permissions import why_not_add, why_not_change

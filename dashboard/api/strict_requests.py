@@ -16,8 +16,6 @@ from ninja.parser import Parser
 from dashboard.api.problems import FieldProblem, Problem, send_problem
 
 View = Callable[..., HttpResponseBase]
-Methods = Callable[[], Mapping[str, Collection[str]]]
-"""The methods of an address, each with the names of its parameters."""
 
 NUL = "\x00"
 MOST_DIGITS, MOST_PROBLEMS = 19, 20
@@ -65,16 +63,17 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def answer_strictly(views: Sequence[View], find_methods: Methods) -> View:
+def answer_strictly(views: Sequence[View], methods: Mapping[str, Collection[str]]) -> View:
     """Return one view of an address whose methods are answered by several `views`.
 
+    `methods` has those that the address takes, each with the names of its parameters.
     HEAD is answered as GET, as it has an ETag; methods that are not there by 405. Parameters that
     the address does not have are refused, with the name of a similar one.
     """
 
     @conditional_page
     def answer(request: HttpRequest, **values: Any) -> HttpResponseBase:
-        methods, method = find_methods(), request.method or ""
+        method = request.method or ""
         try:
             _refuse_method(method, methods)
             refuse_unknown_length(request)

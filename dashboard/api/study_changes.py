@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from django.db import transaction
 from django.http import HttpResponse
-from ninja import Field, Router
+from ninja import Field
 
 from dashboard.api.experiment_routes import REFUSED, Key
 from dashboard.api.form_bodies import RowKey, require_offered_groups, require_valid
@@ -16,6 +16,7 @@ from dashboard.api.idempotency import idempotent
 from dashboard.api.limits import HEAVY
 from dashboard.api.problems import FieldProblem, Problem, ProblemSchema, refuse
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.study_routes import StudySchema, find_study, read_study
 from dashboard.api.tokens import EXPERIMENTS
 from dashboard.api.visibility_changes import VisibilityChange, choose_visibility

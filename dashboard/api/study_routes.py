@@ -10,7 +10,7 @@ from typing import Annotated
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
-from ninja import Query, Router, Schema
+from ninja import Query, Schema
 
 from dashboard.api.definition_routes import (
     BODY,
@@ -30,6 +30,7 @@ from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
 from dashboard.api.problems import ProblemSchema, refusals_as_conflicts, refuse
 from dashboard.api.requests import ApiRequest
 from dashboard.api.result_routes import judge_experiment
+from dashboard.api.routers import Router
 from dashboard.api.tokens import EXPERIMENTS, READ
 from dashboard.planning.study_drafts import (
     check_study_text,

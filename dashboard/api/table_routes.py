@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 
 from dashboard.api.experiment_routes import REFUSED, Key
 from dashboard.api.form_bodies import INVALID, NO_GROUPS, list_form_problems
@@ -27,6 +27,7 @@ from dashboard.api.problems import (
     refuse,
 )
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import EXPERIMENTS, READ
 from dashboard.api.visibility_changes import VisibilityChange, choose_visibility
 from dashboard.comparisons.export_views import describe_table

@@ -12,12 +12,13 @@ from typing import Annotated
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
-from ninja import Query, Router, Schema
+from ninja import Query, Schema
 
 from dashboard.api.experiment_routes import REFUSED, Key
 from dashboard.api.list_parts import MOST, USUAL, send_list
 from dashboard.api.problems import ProblemSchema, refuse
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import EXPERIMENTS, READ
 from experiments.access.api_token_actions import list_tokens, withdraw_token
 from experiments.access.permissions import why_not_see_all_tokens

@@ -12,7 +12,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.views.decorators.debug import sensitive_variables
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 
 from dashboard.api.experiment_routes import REFUSED, Key
 from dashboard.api.form_bodies import StrictBody, require_valid
@@ -22,6 +22,7 @@ from dashboard.api.limits import HEAVY
 from dashboard.api.list_parts import MOST, USUAL, send_list, send_row
 from dashboard.api.problems import Problem, ProblemSchema, refusals_as_conflicts
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import EXPERIMENTS, READ
 from dashboard.notifications.webhook_forms import WebhookForm
 from experiments.access import audit

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any
 
 from django.http import HttpResponse
-from ninja import Field, Router
+from ninja import Field
 
 from dashboard.access.rights import changeable_row
 from dashboard.api.catalogue_routes import send_described
@@ -26,6 +26,7 @@ from dashboard.api.problems import (
     refuse_now,
 )
 from dashboard.api.requests import ApiRequest
+from dashboard.api.routers import Router
 from dashboard.api.tokens import CATALOGUE
 from dashboard.api.visibility_changes import VisibilityChange, change_row
 from dashboard.planning.command_forms import CommandForm, name_metric_fields

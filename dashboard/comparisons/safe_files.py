@@ -17,6 +17,8 @@ from django.utils.http import content_disposition_header
 from dashboard.arrow.safe_cells import is_formula, make_safe_cell
 from experiments.access.anonymity import write_slug
 
+ROWS_OF_A_PIECE = 500
+END = "\r\n"
 # Where a cell begins in a text, whatever its delimiter: after it, quotes and blanks.
 CELL = re.compile(r"""(^|[,;\t])(\s*"?\s*)([=+\-@\uff1d\uff0b\uff0d\uff20][^,;\t\r\n"]*)""", re.M)
 
@@ -79,26 +81,38 @@ def stream_csv(rows: Iterable[dict[str, Any]], name: str) -> StreamingHttpRespon
 
 
 def _lines(rows: list[dict[str, Any]], columns: list[str]) -> Iterator[str]:
-    writer = csv.writer(Echo())
-    yield writer.writerow([make_safe_cell(column) for column in columns])
-    for row in rows:
-        yield writer.writerow([make_safe_cell(row.get(column, "")) for column in columns])
+    return _write_pieces(columns, ([row.get(column, "") for column in columns] for row in rows))
 
 
 def stream_table(
     heads: Sequence[str], rows: Iterable[Sequence[Any]], name: str
 ) -> StreamingHttpResponse:
     """Stream rows as CSV under these heads, without holding them all."""
-
-    def write_lines() -> Iterator[str]:
-        writer = csv.writer(Echo())
-        yield writer.writerow([make_safe_cell(head) for head in heads])
-        for row in rows:
-            yield writer.writerow([make_safe_cell(value) for value in row])
-
-    response = StreamingHttpResponse(write_lines(), content_type="text/csv; charset=utf-8")
+    pieces = _write_pieces(heads, rows)
+    response = StreamingHttpResponse(pieces, content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = content_disposition_header(True, name)
     return response
+
+
+def _write_pieces(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """Yield CSV, many rows at once.
+
+    After each piece but the last the file breaks off behind the mark that begins the cells of a
+    row: one that was not sent to its end, because the server was stopped, does not look whole.
+    """
+    writer = csv.writer(Echo())
+    marker = csv.writer(Echo(), quoting=csv.QUOTE_ALL)
+    kept = [str(writer.writerow([make_safe_cell(head) for head in heads]))]
+    for number, row in enumerate(rows, 1):
+        cells = [make_safe_cell(value) for value in row]
+        if number % ROWS_OF_A_PIECE:
+            kept.append(writer.writerow(cells))
+            continue
+        first = str(marker.writerow(cells[:1]))
+        yield "".join(kept) + first[:1]
+        is_only = len(cells) == 1
+        kept = [first[1:] if is_only else f"{first[1:].rstrip(END)},{writer.writerow(cells[1:])}"]
+    yield "".join(kept)
 
 
 def make_json_number(value: Any) -> Any:

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from dashboard.access.rights import get_editable_table, require_maker_of
 from dashboard.comparisons.table_forms import TOO_LARGE, TableForm
 from dashboard.typed_requests import Request, parse_whole_number
+from dashboard.uploads import MOST_RECEIVED, judges_large_requests
 from experiments.access import audit
 from experiments.comparisons.published_tables import MOST_BYTES
 from experiments.models import PublishedTable, User
@@ -21,11 +22,11 @@ from experiments.presets.known_tables import KNOWN_TABLES, fill_in
 
 MOST_SENT = MOST_BYTES + 400_000
 """Of a whole request: the table once, and the other fields."""
-MOST_DRAINED = 200_000_000
 CHUNK = 1 << 16
 
 
 # Django's check of the token reads the whole request, so its size is looked at before that.
+@judges_large_requests
 @csrf_exempt
 @require_maker_of(PublishedTable)
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -45,6 +46,7 @@ def _fill_in_known(key: str, owner: User) -> PublishedTable:
     return fill_in(KNOWN_TABLES[key], owner)
 
 
+@judges_large_requests
 @csrf_exempt
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: Request, pk: int) -> HttpResponse:
@@ -98,7 +100,7 @@ def _too_large(request: HttpRequest) -> bool:
     length = parse_whole_number(request.META.get("CONTENT_LENGTH")) or 0  # what Django will read
     if length <= MOST_SENT:
         return False
-    while length <= MOST_DRAINED and request.read(CHUNK):
+    while length <= MOST_RECEIVED and request.read(CHUNK):
         pass
     return True
 

@@ -15,13 +15,20 @@ from django_htmx.http import HttpResponseClientRedirect
 from dashboard.access.rights import require_maker_of
 from dashboard.images.image_forms import IMPORT_FORMS, UploadForm
 from dashboard.typed_requests import Request, parse_whole_number
-from dashboard.uploads import ImageUpload, explain_no_room, explain_too_large, get_image_refusal
+from dashboard.uploads import (
+    ImageUpload,
+    explain_no_room,
+    explain_too_large,
+    get_image_refusal,
+    judges_large_requests,
+)
 from experiments.images import image_imports
 from experiments.images.staging import NotDone
 from experiments.models import Image, ImageImport
 
 
 # Django's check of the token reads the whole request: first comes where to, and whether it fits.
+@judges_large_requests
 @csrf_exempt
 @require_maker_of(Image)
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -16,10 +17,11 @@ from dashboard.form_styles import Styled
 from dashboard.typed_requests import Request
 from dashboard.uploads import was_too_large
 from experiments.imports import LIMITS, ImportProblem
-from experiments.imports.imported_bundles import BundleKnown, Imported
+from experiments.imports.imported_bundles import DATABASE_AWAY, LOST, BundleKnown, Imported
 from experiments.imports.uploaded_bundles import import_uploaded_bundle
 from experiments.models import Experiment, User
 
+logger = logging.getLogger(__name__)
 MEGABYTES = LIMITS.archive_bytes // 1_000_000
 TOO_LARGE = (
     f"The file is larger than {MEGABYTES} MB, the most that this page takes. An administrator can "
@@ -74,6 +76,9 @@ def bundle(request: Request) -> HttpResponse:
             context["is_known"] = True
         except ImportProblem as problem:
             form.add_error("bundle", f"{problem} Nothing was imported.")
+        except DATABASE_AWAY:
+            logger.exception("The database was lost while a bundle was imported.")
+            form.add_error("bundle", LOST)
         else:
             messages.success(request, "Imported. All check sums and numbers agree.")
             for difference in imported.differences:

@@ -20,6 +20,7 @@ from dashboard.form_styles import Styled
 from dashboard.planning.definition_drafts import Applied
 from dashboard.planning.study_drafts import AppliedStudy, check_file, store_file
 from dashboard.typed_requests import OpenRequest, Request
+from dashboard.uploads import was_too_large
 from experiments.definitions.definition_problems import BadDefinition, Problem
 from experiments.definitions.definition_schema import write_schema, write_study_schema
 from experiments.definitions.described_experiments import (
@@ -98,7 +99,8 @@ def import_file(request: Request) -> HttpResponse:
     except BadDefinition as error:
         problems = error.problems
     applied = check_file(content, request.user, mapping, make_missing=make_missing)
-    text = content.decode(errors="replace").replace("\0", "�")
+    shown = b"" if was_too_large(request) else content
+    text = shown.decode(errors="replace").replace("\0", "�")
     context = _describe(applied, applied.problems or problems, text, mapping)
     context["refused"] = REFUSED.get(action, "") if context["problems"] else ""
     context["form"] = DefinitionForm(initial={"text": text, "make_missing": make_missing})
@@ -106,7 +108,12 @@ def import_file(request: Request) -> HttpResponse:
 
 
 def _read_content(request: Request) -> bytes:
-    """Return what was sent: the file, or the text with the ends of lines that files have."""
+    """Return what was sent: the file, or the text with the ends of lines that files have.
+
+    In place of a file that was dropped for its size, one that is refused for its size.
+    """
+    if was_too_large(request):
+        return bytes(MOST_BYTES + 1)
     file = request.FILES.get("file")
     if file:
         return bytes(file.read(MOST_BYTES + 1))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import DatabaseError, IntegrityError, transaction
+from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, transaction
 from django.utils import timezone
 
 from experiments.citations import keep_statement
@@ -46,6 +46,13 @@ from runners.untrusted import Anything, clean_text
 logger = logging.getLogger(__name__)
 
 IMPORTED = "imported a bundle"
+DATABASE_AWAY = (OperationalError, InterfaceError)
+LOST = (
+    "The database was lost in the middle. Import it again in some seconds: all of it is stored, or "
+    "nothing, and runs that are here already are recognised."
+)
+OF_VALUES = ("22", "54")
+"""How codes of PostgreSQL begin that speak of the values: wrong ones, and too large ones."""
 Document = dict[str, Any]
 
 
@@ -76,7 +83,8 @@ def import_bundle(
     """Store a bundle as an experiment of `owner`.
 
     Raises BundleKnown where its runs are here already, and ImportProblem, with nothing stored,
-    where anything of it is not what it should be.
+    where anything of it is not what it should be. One of DATABASE_AWAY where the database is lost
+    in the middle; LOST is what to say then.
     """
     with open_bundle(path, most_of_runs) as bundle:
         uids = [str(run["run"]) for run in bundle.study.runs]
@@ -89,13 +97,26 @@ def import_bundle(
         except IntegrityError:  # the same bundle at the same moment, or rows that contradict
             _require_new(uids)
             raise ImportProblem("Its runs and jobs contradict each other.") from None
+        except DATABASE_AWAY as error:
+            if not _get_code(error).startswith(OF_VALUES):
+                raise
+            raise _refuse_values(error) from None
         except DatabaseError as error:
-            what = clean_text(str(error)).split("\n")[0][:200]
-            raise ImportProblem(f"It holds what no database keeps: {what}.") from None
+            raise _refuse_values(error) from None
         except UNREADABLE as error:
             logger.warning("A bundle could not be imported.", exc_info=True)
             what = clean_text(repr(error))[:200]
             raise ImportProblem(f"Its documents are not what they should be: {what}.") from None
+
+
+def _get_code(error: BaseException) -> str:
+    """Return PostgreSQL's code for an error; "" where the connection broke off."""
+    return getattr(error.__cause__, "pgcode", None) or ""
+
+
+def _refuse_values(error: BaseException) -> ImportProblem:
+    what = clean_text(str(error)).split("\n")[0][:200]
+    return ImportProblem(f"It holds what no database keeps: {what}.")
 
 
 def _require_new(uids: list[str]) -> None:

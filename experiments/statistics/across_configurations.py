@@ -285,7 +285,7 @@ def compute_p_same_ratio(estimates: Sequence[Estimate], signs: Sequence[int]) ->
     Cochran's Q would take the standard errors for known, which those of a few runs are not. With
     two configurations it is Welch's t test of their log-ratios.
     """
-    from scipy.special import fdtrc  # lazily, as in estimates
+    from experiments.statistics.special_functions import fdtrc  # lazily, as in estimates
 
     logs = [sign * estimate.log_ratio for sign, estimate in zip(signs, estimates, strict=True)]
     # Relative to the smallest, so that tiny standard errors do not overflow.

@@ -173,7 +173,7 @@ def compute_limits(logs: Sequence[float], alpha: float) -> Limits | None:
 
 @cache
 def _find_quantile(alpha: float, df: int) -> float:
-    from scipy.special import stdtrit  # lazily, as in estimates
+    from experiments.statistics.special_functions import stdtrit  # lazily, as in estimates
 
     return -float(stdtrit(df, alpha / 2))
 

@@ -13,7 +13,7 @@ def compute_equivalence_curve(pair: Pair, margins: Sequence[float]) -> list[floa
     """
     if pair.ratio is None or pair.log_se is None or pair.df is None:
         return []
-    from scipy.special import stdtr  # lazily, as in estimates
+    from experiments.statistics.special_functions import stdtr  # lazily, as in estimates
 
     distance = abs(math.log(pair.ratio))
     return [

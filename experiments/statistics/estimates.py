@@ -71,7 +71,9 @@ class Estimate:
 
     def log_interval(self, level: float) -> Interval:
         """Return the two-sided interval of `log_ratio`; TOST looks at that of 0.90."""
-        from scipy.special import stdtrit  # lazily: half a second that few pages need
+        from experiments.statistics.special_functions import (
+            stdtrit,  # lazily: half a second that few pages need
+        )
 
         half = float(stdtrit(self.df, (1 + level) / 2)) * self.se
         return self.log_ratio - half, self.log_ratio + half
@@ -120,7 +122,7 @@ class Estimate:
         return replace(self, arms=tuple(Arm(arm.variance, arm.n + extra) for arm in self.arms))
 
     def _upper_tail(self, distance: float) -> float:
-        from scipy.special import stdtr
+        from experiments.statistics.special_functions import stdtr
 
         return float(stdtr(self.df, -distance / self.se))
 

@@ -50,7 +50,8 @@ def _alarms_of_two(level: float, share: float) -> float:
     The first one has a `share` of the data, and its root is the correlation of both.
     """
     import numpy as np
-    from scipy.special import ndtr, ndtri
+
+    from experiments.statistics.special_functions import ndtr, ndtri
 
     limit = -float(ndtri(level / 2))
     nodes, weights = _find_nodes(4 * NODES)
@@ -108,7 +109,8 @@ def _errors_of_two(
     by its chi-square distribution, the other three on a grid.
     """
     import numpy as np
-    from scipy.special import chdtr, chdtri, ndtr, ndtri, stdtrit
+
+    from experiments.statistics.special_functions import chdtr, chdtri, ndtr, ndtri, stdtrit
 
     total, share = first + added, first / (first + added)
     df_first, df_total = arms * (first - 1), arms * (total - 1)

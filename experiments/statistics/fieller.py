@@ -52,7 +52,7 @@ class MeansWithErrors:
         return distance > self._quantile(level) ** 2 * max(variance, 0.0)
 
     def _quantile(self, level: float) -> float:
-        from scipy.special import stdtrit  # lazily, as in estimates
+        from experiments.statistics.special_functions import stdtrit  # lazily, as in estimates
 
         return float(stdtrit(self.df, (1 + level) / 2))
 

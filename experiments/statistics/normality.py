@@ -34,7 +34,7 @@ def check_normality(of: str, values: Sequence[float]) -> Normality | None:
     squares = math.fsum((value - mean) ** 2 for value in values)
     if not FEWEST <= n <= MOST or squares <= 1e-24 * n:
         return None
-    from scipy.special import ndtr, ndtri  # lazily, as in estimates
+    from experiments.statistics.special_functions import ndtr, ndtri  # lazily, as in estimates
 
     expected = [float(ndtri((i - 0.375) / (n + 0.25))) for i in range(1, n + 1)]
     ordered = sorted(values)

@@ -131,6 +131,6 @@ def compute_smallest_margin(
 
 def compute_upper_bound_factor(df: float) -> float:
     """Return the factor from an SD to its 80 % upper bound: 2.12 after 3 runs."""
-    from scipy.special import chdtri
+    from experiments.statistics.special_functions import chdtri
 
     return math.sqrt(df / float(chdtri(df, 0.8)))

@@ -44,7 +44,7 @@ class RandomEffects:
         return self._reach(level, self.count - 2, math.hypot(math.sqrt(self.tau2), self.se))
 
     def _reach(self, level: float, df: int, se: float) -> Interval:
-        from scipy.special import stdtrit  # lazily, as in estimates
+        from experiments.statistics.special_functions import stdtrit  # lazily, as in estimates
 
         half = float(stdtrit(df, (1 + level) / 2)) * se
         return self.mean - half, self.mean + half

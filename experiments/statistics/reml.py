@@ -164,7 +164,7 @@ class NestedLikelihood:
 
     def find_region(self, slack: float) -> Region:
         """Return the variances whose deviance lies above the least one by at most `slack`."""
-        from scipy.special import lambertw  # lazily, as in estimates
+        from experiments.statistics.special_functions import lambertw  # lazily, as in estimates
 
         limit = self.least_deviance + slack
         box, grid = self._whole, self._whole_grid

@@ -66,7 +66,7 @@ class Steps:
 
 def average_steps(variances: Sequence[float]) -> Steps | None:
     """Return the mean of the runs' own variances; None without any."""
-    from scipy.special import stdtrit  # lazily, as in estimates
+    from experiments.statistics.special_functions import stdtrit  # lazily, as in estimates
 
     if not variances:
         return None
@@ -122,7 +122,7 @@ class Design:
     @property
     def width(self) -> float:
         """Return the half width of the 95 % interval, to a factor that designs share."""
-        from scipy.special import stdtrit  # lazily, as in estimates
+        from experiments.statistics.special_functions import stdtrit  # lazily, as in estimates
 
         total = sum(self.blocks)
         count = len(self.blocks)

@@ -259,7 +259,8 @@ def compute_bca(
     result does not depend on the order of the runs. Like `scipy.stats.bootstrap(method="BCa")`.
     """
     import numpy as np  # lazily, as in estimates
-    from scipy.special import ndtr, ndtri
+
+    from experiments.statistics.special_functions import ndtr, ndtri
 
     signs = [-1, 1] if len(groups) > 1 else [1]
     arms = [np.sort(np.asarray(values, dtype=float)) for values in groups]
@@ -295,7 +296,8 @@ def compute_bca(
 def _from_bias(shares: Any, resamples: int) -> Any:
     """Return how much the random error of the bias adds to that of the share below an end."""
     import numpy as np
-    from scipy.special import ndtri
+
+    from experiments.statistics.special_functions import ndtri
 
     density = np.exp(-(ndtri(shares) ** 2) / 2) / math.sqrt(2 * math.pi)
     of_bias = math.sqrt(math.pi / 2 / resamples)

@@ -172,7 +172,8 @@ def _fit_drift(times: Any, values: Any) -> tuple[float | None, float]:
     None for the first unless Spearman's ranks are correlated with time at P_TREND.
     """
     import numpy as np
-    from scipy.special import stdtr
+
+    from experiments.statistics.special_functions import stdtr
 
     count = len(values)
     ranks = [np.argsort(np.argsort(each, kind="stable"), kind="stable") for each in (times, values)]

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
 
 from experiments.statistics.estimates import IDENTICAL
 from experiments.statistics.margins import Margin
+from experiments.statistics.special_functions import stdtr, stdtrit
 from experiments.statistics.values import ALPHA, Better, Verdict
 from experiments.statistics.verdicts import list_rules
 

@@ -95,7 +95,8 @@ def compute_chance_within(
     spreads that it sees). It agrees with simulations within 0.002.
     """
     import numpy as np
-    from scipy.special import ndtr  # lazily, as in estimates
+
+    from experiments.statistics.special_functions import ndtr  # lazily, as in estimates
 
     mean, se = truth.log_ratio, truth.se
     seen, df, weights = _seen(truth, quantiles)
@@ -135,7 +136,8 @@ def find_undetected_range(alpha: float) -> Range:
 def _seen(truth: Estimate, quantiles: int) -> tuple[Any, Any, Any]:
     """Return standard errors that may be seen, with their df and probabilities."""
     import numpy as np
-    from scipy.special import chdtri
+
+    from experiments.statistics.special_functions import chdtri
 
     arms = [arm for arm in truth.arms if arm.variance > 0]
     if len(arms) != 2:
@@ -177,7 +179,8 @@ def compute_quantiles(df: Any, share: float) -> Any:
     For a grid it is interpolated in 1 / df, to four digits, because computing it takes too long.
     """
     import numpy as np
-    from scipy.special import stdtrit
+
+    from experiments.statistics.special_functions import stdtrit
 
     if df.ndim == 1:  # they are all the same
         return stdtrit(df[0], share)
@@ -210,7 +213,7 @@ def find_likely_range(estimate: Estimate, more: int) -> tuple[int, int]:
     distribution, of two environments with Satterthwaite's degrees of freedom. The ratio is taken as
     it is. Within a few per cent of counting anew with the variance of each end.
     """
-    from scipy.special import chdtri
+    from experiments.statistics.special_functions import chdtri
 
     n = min(arm.n for arm in estimate.arms)
     ends = [estimate.df / float(chdtri(estimate.df, tail)) for tail in (TAIL, 1 - TAIL)]

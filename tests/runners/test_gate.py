@@ -32,6 +32,7 @@ IN_JOBS = (
     "runners/images/",
     "runners/conda_builds.py",
     "runners/file_builds.py",
+    "runners/conda_builds.py",
     "runners/own_trees.py",
     "runners/recipes.py",
     "runners/workloads/",

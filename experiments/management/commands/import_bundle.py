@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from experiments.access.permissions import may_add
 from experiments.imports import ImportProblem
-from experiments.imports.imported_bundles import BundleKnown, import_bundle
+from experiments.imports.imported_bundles import DATABASE_AWAY, LOST, BundleKnown, import_bundle
 from experiments.models import Experiment, User
 
 
@@ -42,6 +42,8 @@ class Command(BaseCommand):
             raise CommandError(f"{known} {address}. Nothing was imported.") from None
         except (OSError, ImportProblem) as problem:
             raise CommandError(f"{problem} Nothing was imported.") from None
+        except DATABASE_AWAY as error:
+            raise CommandError(f"{LOST} ({error})") from error
         experiment = imported.experiment
         self.stdout.write(
             f"All check sums and numbers agree. Experiment {experiment.pk}, "

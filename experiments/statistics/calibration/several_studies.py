@@ -47,7 +47,7 @@ def measure_coverage(
     `apart` is the standard deviation of the true log-ratios. Standard errors of studies lie between
     half and twice 1 % evenly, and are estimated with `blocks` - 1 degrees of freedom.
     """
-    from scipy.special import ndtri  # lazily, as in estimates
+    from experiments.statistics.special_functions import ndtri  # lazily, as in estimates
 
     rng = np.random.default_rng(seed)
     errors = rng.uniform(0.005, 0.02, (sets, studies))

@@ -64,7 +64,7 @@ def spread_from_interval(
         )
     if count is None or count < 2:
         return None
-    from scipy.special import stdtrit  # lazily, as in estimates
+    from experiments.statistics.special_functions import stdtrit  # lazily, as in estimates
 
     quantile = float(stdtrit(count - 1, (1 + level) / 2))
     return Printed(half / quantile, max(half - step, half / 2) / quantile, (half + step) / quantile)

@@ -264,14 +264,16 @@ def _beyond_floor(difference: float, least: float) -> float:
 
 def _p_alike(squares: float, runs: int, baseline_runs: int, p_shift: float) -> float:
     """Return twice the smaller p of two tests: F of the squared differences, t of the shift."""
-    from scipy.special import fdtrc  # lazily: half a second that few pages need
+    from experiments.statistics.special_functions import (
+        fdtrc,  # lazily: half a second that few pages need
+    )
 
     return min(1.0, 2 * min(float(fdtrc(runs, baseline_runs - 1, squares)), p_shift))
 
 
 def _p_shifted(shift: float, seed_sd: float, se: float, df: float) -> float:
     """Return the p of no shift, by Student's t; 1 where the shift is within the noise."""
-    from scipy.special import stdtr
+    from experiments.statistics.special_functions import stdtr
 
     if abs(shift) <= seed_sd or se == math.inf:
         return 1.0
