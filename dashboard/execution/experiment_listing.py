@@ -19,12 +19,14 @@ from dashboard.execution.experiment_columns import (
     ExperimentColumn,
     choose_columns,
 )
-from dashboard.execution.experiment_values import find_experiments, read_values, sort_keys
+from dashboard.execution.experiment_filters import find_experiments
+from dashboard.execution.experiment_values import read_values, sort_keys
 from dashboard.execution.run_columns import Column, Columns, list_columns, shorten
 from dashboard.execution.run_conditions import Condition, read_conditions
 from dashboard.lists import PER_PAGE, ExperimentFilter, RowGone, list_keys_after, order_rows
 from dashboard.typed_requests import Request
 from experiments.comparisons import read_kept_verdicts
+from experiments.execution.stored_values import list_changed
 from experiments.models import Event, Experiment, User
 from experiments.models.experiment import ExperimentQuerySet
 
@@ -96,11 +98,16 @@ class ExperimentList:
         return self.sort.removeprefix("-")
 
     @cached_property
+    def changed(self) -> set[int]:
+        """Return the experiments whose runs have changed since their values were stored."""
+        return list_changed()
+
+    @cached_property
     def rows(self) -> ExperimentQuerySet:
         """Return the experiments that fit all filters."""
         rows = self.filters.apply(select_experiments(self.user))
         if self.filters.conditions:
-            rows = rows.filter(pk__in=find_experiments(self.filters.conditions))
+            rows = rows.filter(pk__in=find_experiments(self.filters.conditions, self.changed))
         return rows
 
     def get_page(self, number: str | None) -> Page[int]:
@@ -115,7 +122,7 @@ class ExperimentList:
     def _order(self) -> Any:
         if column := self.sort_column:
             keys = self.rows.order_by().values_list("pk", flat=True)
-            return sort_keys(keys, column, descending=self.is_descending)
+            return sort_keys(keys, column, self.changed, descending=self.is_descending)
         path = SORTS[self.sort_key]
         ordered = order_rows(self.rows, F(path), path, descending=self.is_descending)
         return ordered.values_list("pk", flat=True)
@@ -140,10 +147,10 @@ class ExperimentList:
             )
         keys = set(self.rows.order_by().values_list("pk", flat=True))
         if after is None:
-            return sort_keys(keys, column, descending=self.is_descending)[:count]
+            return sort_keys(keys, column, self.changed, descending=self.is_descending)[:count]
         if after not in keys and not visible.filter(pk=after).exists():
             raise RowGone
-        ordered = sort_keys(keys | {after}, column, descending=self.is_descending)
+        ordered = sort_keys(keys | {after}, column, self.changed, descending=self.is_descending)
         begin = ordered.index(after) + 1
         return ordered[begin : begin + count]
 
@@ -214,8 +221,13 @@ def _find_last_change() -> Subquery:
     return Subquery(events.values("at")[:1])
 
 
-def read_experiments(keys: Sequence[int], columns: Sequence[ExperimentColumn]) -> list[Experiment]:
-    """Return the experiments of these keys, in their order, with what the columns show."""
+def read_experiments(
+    keys: Sequence[int], columns: Sequence[ExperimentColumn], asked: ExperimentList | None = None
+) -> list[Experiment]:
+    """Return the experiments of these keys, in their order, with what the columns show.
+
+    They are of the list that was `asked`, if it is given, and as that knows them.
+    """
     rows: Any = Experiment.objects.without_plan().select_related("cluster", "owner", "baseline")
     chosen = {column.key for column in columns}
     if "changed" in chosen:
@@ -228,7 +240,8 @@ def read_experiments(keys: Sequence[int], columns: Sequence[ExperimentColumn]) -
         for experiment in experiments:
             experiment.kept_verdicts = all_verdicts.get(experiment.pk, {})
     if of_runs := [column.of_runs for column in columns if column.of_runs]:
-        all_values = read_values([experiment.pk for experiment in experiments], of_runs)
+        changed = asked.changed if asked else list_changed()
+        all_values = read_values([row.pk for row in experiments], of_runs, changed)
         for experiment in experiments:
             experiment.run_values = all_values[experiment.pk]
     return experiments

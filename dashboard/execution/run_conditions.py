@@ -68,11 +68,17 @@ class Condition:
         """
         fits = Q()
         for unit in (self.column.unit, *self.column.other_units):
-            limit = _convert_quantity(self.value, self.column.unit, unit)
+            limit = self.convert_to(unit)
             if limit is not None:
                 same_unit = {f"{prefix}unit": unit, f"{prefix}value__{self.lookup}": limit}
                 fits |= Q(**same_unit)
         return fits
+
+    def convert_to(self, unit: str) -> float | None:
+        """Return what a metric is compared with, in a unit; None if the metric has no such unit."""
+        if unit not in (self.column.unit, *self.column.other_units):
+            return None
+        return _convert_quantity(self.value, self.column.unit, unit)
 
     @property
     def text(self) -> str:
