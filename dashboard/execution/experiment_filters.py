@@ -7,8 +7,7 @@ condition, and whether all do. The runs themselves are asked of the other experi
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from django.db.models import Exists, OuterRef, QuerySet
 
@@ -18,43 +17,74 @@ from dashboard.execution.run_filters import apply_conditions, select_values
 from experiments.execution.stored_values import RUNS, fetch_values
 from experiments.models import Run
 
+STORED = (
+    *("runs", "count", "CASE WHEN cardinality(units) = 1 THEN units[1] END"),
+    *("lowest", "highest", "shown::text", "largest::text"),
+)
+"""What a StoredValue is made of, in SQL."""
 
-def find_experiments(conditions: Sequence[Condition], changed: Collection[int]) -> list[int]:
+
+def find_experiments(conditions: Sequence[Condition], changed: Collection[int]) -> set[int]:
     """Return the keys of experiments that have a run which fulfils all conditions.
 
     `changed` are the experiments whose values are not stored as they are now.
     """
     keys = {condition.column.key for condition in conditions}
-    values: defaultdict[int, dict[str, StoredValue]] = defaultdict(dict)
-    for experiment, key, *others in fetch_values([RUNS, *keys], changed, StoredValue._fields):
-        values[experiment][key] = StoredValue(*others)
-    found, open_experiments = [], []
-    for experiment, by_key in values.items():
-        runs = by_key[RUNS].runs
-        answer = combine_judgements(
-            [
-                judge_condition(condition, by_key.get(condition.column.key), runs)
-                for condition in conditions
-            ]
-        )
+    all_runs: dict[int, int] = {}
+    values: dict[str, dict[int, StoredValue]] = {key: {} for key in keys}
+    for experiment, key, *others in fetch_values([RUNS, *keys], changed, STORED):
+        if key == RUNS:
+            all_runs[experiment] = others[0]
+        else:
+            values[key][experiment] = StoredValue(*others)
+    judgements = [
+        _judge_all(condition, values[condition.column.key], all_runs) for condition in conditions
+    ]
+    found, open_experiments = set(), []
+    for experiment, *own in zip(all_runs, *judgements, strict=True):
+        answer = combine_judgements(own)
         if answer is None:
             open_experiments.append(experiment)
         elif answer:
-            found.append(experiment)
+            found.add(experiment)
     if open_experiments:
-        fitting = select_fitting_runs(conditions).filter(experiment__in=open_experiments)
-        found += fitting.order_by().values_list("experiment", flat=True).distinct()
+        fitting = select_fitting_runs(conditions)
+        if 2 * len(open_experiments) < len(all_runs):
+            fitting = fitting.filter(experiment__in=open_experiments)
+        fitting_experiments = fitting.order_by().values_list("experiment", flat=True).distinct()
+        found.update(set(open_experiments).intersection(fitting_experiments))
     return found
+
+
+def _judge_all(
+    condition: Condition, values: Mapping[int, StoredValue], all_runs: Mapping[int, int]
+) -> list[Judgement]:
+    """Return what is told of a condition for each experiment; what is stored alike is judged once.
+
+    `all_runs` are how many runs of each count.
+    """
+    known: dict[tuple[StoredValue | None, int], Judgement] = {}
+    judgements = []
+    for experiment, runs in all_runs.items():
+        stored = values.get(experiment)
+        judgement = known.get((stored, runs))
+        if judgement is None:
+            judgement = known[stored, runs] = judge_condition(condition, stored, runs)
+        judgements.append(judgement)
+    return judgements
 
 
 def combine_judgements(judgements: Sequence[Judgement]) -> bool | None:
     """Return whether some run fulfils all conditions; None where only the runs can tell."""
-    if any(judgement.some is False for judgement in judgements):
-        return False
-    not_by_all = [judgement for judgement in judgements if not judgement.every]
-    if not not_by_all:
-        return True
-    return True if len(not_by_all) == 1 and not_by_all[0].some else None
+    not_by_all = 0
+    is_certain = True
+    for some, every in judgements:
+        if some is False:
+            return False
+        if not every:
+            not_by_all += 1
+            is_certain = is_certain and some is True
+    return True if not_by_all <= 1 and is_certain else None
 
 
 def select_fitting_runs(conditions: Sequence[Condition]) -> QuerySet[Run]:

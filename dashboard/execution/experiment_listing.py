@@ -105,10 +105,18 @@ class ExperimentList:
     @cached_property
     def rows(self) -> ExperimentQuerySet:
         """Return the experiments that fit all filters."""
-        rows = self.filters.apply(select_experiments(self.user))
-        if self.filters.conditions:
-            rows = rows.filter(pk__in=find_experiments(self.filters.conditions, self.changed))
-        return rows
+        rows = self._rows_without_conditions
+        return rows if self._fitting is None else rows.filter(pk__in=self._fitting)
+
+    @cached_property
+    def _rows_without_conditions(self) -> ExperimentQuerySet:
+        return self.filters.apply(select_experiments(self.user))
+
+    @cached_property
+    def _fitting(self) -> set[int] | None:
+        """Return the experiments that have a run which fulfils all conditions, if there are any."""
+        conditions = self.filters.conditions
+        return find_experiments(conditions, self.changed) if conditions else None
 
     def get_page(self, number: str | None) -> Page[int]:
         """Return a page of keys."""
@@ -121,11 +129,17 @@ class ExperimentList:
 
     def _order(self) -> Any:
         if column := self.sort_column:
-            keys = self.rows.order_by().values_list("pk", flat=True)
-            return sort_keys(keys, column, self.changed, descending=self.is_descending)
-        path = SORTS[self.sort_key]
-        ordered = order_rows(self.rows, F(path), path, descending=self.is_descending)
-        return ordered.values_list("pk", flat=True)
+            return sort_keys(
+                self._list_unordered(), column, self.changed, descending=self.is_descending
+            )
+        path, rows = SORTS[self.sort_key], self._rows_without_conditions
+        ordered = order_rows(rows, F(path), path, descending=self.is_descending)
+        keys = ordered.values_list("pk", flat=True)
+        return keys if self._fitting is None else [key for key in keys if key in self._fitting]
+
+    def _list_unordered(self) -> set[int]:
+        keys = set(self._rows_without_conditions.order_by().values_list("pk", flat=True))
+        return keys if self._fitting is None else keys & self._fitting
 
     def list_keys_after(self, after: int | None, count: int) -> list[int]:
         """Return the keys of `count` experiments, those behind the one with the key `after`.
@@ -145,7 +159,7 @@ class ExperimentList:
                 after=after,
                 count=count,
             )
-        keys = set(self.rows.order_by().values_list("pk", flat=True))
+        keys = self._list_unordered()
         if after is None:
             return sort_keys(keys, column, self.changed, descending=self.is_descending)[:count]
         if after not in keys and not visible.filter(pk=after).exists():

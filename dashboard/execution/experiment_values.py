@@ -103,4 +103,3 @@ def sort_keys(
         return key not in places, way * places.get(key, 0), way * key
 
     return sorted(keys, key=place)
-

@@ -6,8 +6,10 @@ Where it cannot be told for sure it says so. A condition means here what it does
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from dashboard.execution.run_columns import PARAMETER
@@ -21,7 +23,8 @@ class StoredValue(NamedTuple):
 
     runs: int
     count: int
-    units: list[str] | None
+    unit: str | None
+    """Of a metric that has one unit."""
     lowest: float | None
     highest: float | None
     shown: str | None
@@ -37,6 +40,12 @@ class Judgement(NamedTuple):
     every: bool
 
 
+COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 NONE, ALL, OPEN = Judgement(False, False), Judgement(True, True), Judgement(None, False)
 
 
@@ -53,10 +62,9 @@ def judge_condition(condition: Condition, stored: StoredValue | None, runs: int)
             return Judgement(True, has_all)
         # Of a parameter that is a table no value is stored.
         return NONE if has_all else OPEN if is_parameter else Judgement(True, False)
-    shown = [_normalize(value) for value in json.loads(stored.shown or "[]", parse_float=Decimal)]
-    largest = _normalize(json.loads(stored.largest or "null", parse_float=Decimal))
+    shown, (largest,) = _load_values(stored.shown), _load_values(f"[{stored.largest}]")
     values = Values(shown, largest, stored.count, has_all)
-    if condition.operator in ("<", "<=", ">", ">="):
+    if condition.operator in COMPARE:
         return _judge_limit(condition, values)
     if condition.operator == "~":
         return _judge_part(condition.value, values, is_parameter=is_parameter)
@@ -67,7 +75,7 @@ def judge_condition(condition: Condition, stored: StoredValue | None, runs: int)
 class Values(NamedTuple):
     """The smallest values and the largest one, each with its type."""
 
-    shown: list[tuple[str, Any]]
+    shown: Sequence[tuple[str, Any]]
     largest: tuple[str, Any]
     count: int
     has_all: bool
@@ -81,6 +89,12 @@ class Values(NamedTuple):
     def has_only_numbers(self) -> bool:
         """Return whether all are numbers: texts come before them, yes and no behind."""
         return self.shown[0][0] == self.largest[0] == "number"
+
+
+@lru_cache(10_000)
+def _load_values(text: str | None) -> tuple[tuple[str, Any], ...]:
+    """Return the values of a list in JSON; the next request asks for the same ones."""
+    return tuple(_normalize(value) for value in json.loads(text or "[]", parse_float=Decimal))
 
 
 def _normalize(value: Any) -> tuple[str, Any]:
@@ -108,48 +122,34 @@ def _judge_metric(condition: Condition, stored: StoredValue | None, runs: int) -
         is_known = condition.operator == "!="
         return Judgement(True, has_all) if is_known else Judgement(not has_all, False)
     low, high = stored.lowest, stored.highest
-    if stored.count < stored.runs or len(stored.units or ()) != 1 or low is None or high is None:
+    if stored.count < stored.runs or stored.unit is None or low is None or high is None:
         return OPEN
-    limit = condition.convert_to(stored.units[0]) if stored.units else None
-    if limit is None:
-        return ALL if condition.operator == "!=" else NONE
-    some, every = {
-        "<": (low < limit, high < limit),
-        "<=": (low <= limit, high <= limit),
-        ">": (high > limit, low > limit),
-        ">=": (high >= limit, low >= limit),
-        "=": (True if limit in (low, high) else None, low == high == limit),
-        "!=": (not low == high == limit or not has_all, not low <= limit <= high),
-    }[condition.operator]
+    limit = condition.convert_to(stored.unit)
+    is_outside = limit is None or not low <= limit <= high
     if condition.operator == "!=":
-        return Judgement(some, every)
-    if condition.operator == "=" and not low <= limit <= high:
+        return Judgement(is_outside or low != high or not has_all, is_outside)
+    if limit is None or (condition.operator == "=" and is_outside):
         return NONE
-    return Judgement(some, bool(every) and has_all)
+    if condition.operator == "=":
+        return Judgement(True if limit in (low, high) else None, low == high and has_all)
+    compare = COMPARE[condition.operator]
+    at_ends = compare(low, limit), compare(high, limit)
+    return Judgement(any(at_ends), all(at_ends) and has_all)
 
 
 def _judge_limit(condition: Condition, values: Values) -> Judgement:
     """Judge a comparison of sizes, which numbers alone fulfil."""
-    limit = Decimal(repr(condition.parsed))
+    limit, compare = Decimal(repr(condition.parsed)), COMPARE[condition.operator]
 
     def fits(value: tuple[str, Any]) -> bool:
         kind, number = value
-        return kind == "number" and {
-            "<": number < limit,
-            "<=": number <= limit,
-            ">": number > limit,
-            ">=": number >= limit,
-        }[condition.operator]
+        return kind == "number" and compare(number, limit)
 
     if values.is_complete:
         return _judge_each([fits(value) for value in values.shown], values)
     if values.has_only_numbers:
-        return _judge_ends([fits(values.shown[0]), fits(values.largest)], values)
+        return _judge_each([fits(values.shown[0]), fits(values.largest)], values)
     return OPEN
-
-
-def _judge_ends(ends: Sequence[bool], values: Values) -> Judgement:
-    return Judgement(any(ends), all(ends) and values.has_all)
 
 
 def _judge_each(fitting: Sequence[bool], values: Values) -> Judgement:

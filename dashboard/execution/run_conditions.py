@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from django.db.models import Q
@@ -190,6 +191,7 @@ def _parse_quantity(column: Column, value: str) -> float | None:
     return number
 
 
+@lru_cache(1024)
 def _convert_quantity(text: str, usual_unit: str, unit: str) -> float | None:
     """Return a number in `unit`; where the text has none it is in `usual_unit`.
 

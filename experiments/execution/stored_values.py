@@ -49,7 +49,8 @@ COUNTED = f"run.experiment_id = ANY(%(computed)s) AND run.state = '{Run.State.SU
 # PostgreSQL counts NaN as larger than infinity. Halfway between two of the largest numbers there is
 # infinity, so a median may be too large.
 METRICS = f"""
-    SELECT experiment_id, '{METRIC}' || metric AS key, max(runs)::int AS runs, max(count)::int AS count,
+    SELECT experiment_id, '{METRIC}' || metric AS key,
+        max(runs)::int AS runs, max(count)::int AS count,
         CASE WHEN min(first_unit) = max(last_unit) THEN ARRAY[min(first_unit)]
             WHEN max(count) > 0 THEN ARRAY[min(first_unit), max(last_unit)] END AS units,
         CASE WHEN bool_and(has_median) THEN max(median) FILTER (WHERE is_total) END AS median,
@@ -193,9 +194,10 @@ def list_changed() -> set[int]:
     return set(rows.distinct())
 
 
-def are_values_changed() -> bool:
-    """Return whether there are values to be stored anew."""
-    return ValueChange.objects.exists()
+def find_longest_waiting() -> int | None:
+    """Return the experiment whose values have waited longest to be stored anew; None if none do."""
+    changes = ValueChange.objects.order_by("pk").values_list("experiment_id", flat=True)
+    return changes.first()
 
 
 def store_changed_values() -> int:
@@ -231,6 +233,6 @@ def _store_values(experiments: Sequence[int]) -> None:
     ExperimentValue.objects.filter(experiment_id__in=experiments).delete()
     with connection.cursor() as cursor:
         cursor.execute(
-            f"INSERT INTO {VALUE} ({', '.join(COLUMNS)}) {COMPUTE_ALL}",  # noqa: S608
+            f"INSERT INTO {VALUE} ({', '.join(COLUMNS)}) {COMPUTE_ALL}",
             {"computed": list(experiments)},
         )
