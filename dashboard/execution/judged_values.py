@@ -12,17 +12,17 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from dashboard.execution.run_columns import PARAMETER
 from dashboard.execution.run_conditions import Condition
 from dashboard.execution.run_filters import list_spellings
-from experiments.execution.stored_values import LONGEST_TEXT, MOST_SHOWN
+from experiments.execution.stored_values import LONGEST_TEXT, MOST_SHOWN, PARAMETER
 
 
 class StoredValue(NamedTuple):
     """What is stored of a metric, a parameter or a fact of an experiment."""
 
     runs: int
-    count: int
+    counted: int
+    """How many distinct values there are; of a metric, how many finite ones."""
     unit: str | None
     """Of a metric that has one unit."""
     lowest: float | None
@@ -63,7 +63,7 @@ def judge_condition(condition: Condition, stored: StoredValue | None, runs: int)
         # Of a parameter that is a table no value is stored.
         return NONE if has_all else OPEN if is_parameter else Judgement(True, False)
     shown, (largest,) = _load_values(stored.shown), _load_values(f"[{stored.largest}]")
-    values = Values(shown, largest, stored.count, has_all)
+    values = Values(shown, largest, stored.counted, has_all)
     if condition.operator in COMPARE:
         return _judge_limit(condition, values)
     if condition.operator == "~":
@@ -77,13 +77,13 @@ class Values(NamedTuple):
 
     shown: Sequence[tuple[str, Any]]
     largest: tuple[str, Any]
-    count: int
+    counted: int
     has_all: bool
     """Whether all runs that count have a value."""
 
     @property
     def is_complete(self) -> bool:
-        return self.count <= MOST_SHOWN
+        return self.counted <= MOST_SHOWN
 
     @property
     def has_only_numbers(self) -> bool:
@@ -122,7 +122,7 @@ def _judge_metric(condition: Condition, stored: StoredValue | None, runs: int) -
         is_known = condition.operator == "!="
         return Judgement(True, has_all) if is_known else Judgement(not has_all, False)
     low, high = stored.lowest, stored.highest
-    if stored.count < stored.runs or stored.unit is None or low is None or high is None:
+    if stored.counted < stored.runs or stored.unit is None or low is None or high is None:
         return OPEN
     limit = condition.convert_to(stored.unit)
     is_outside = limit is None or not low <= limit <= high
