@@ -26,6 +26,10 @@ MANY_REPEATS, FEW_STEPS = 400, 20
 SHOWN = 60
 """So many of the newest experiments have a kept comparison, as a worker leaves it."""
 SORTED = "/runs/?sort=-metric.step_time"
+FIVE_OF_RUNS = (
+    "column=metric.step_time&column=metric.import_time&column=parameter.steps"
+    "&column=parameter.seed&column=fact.kernel"
+)
 LISTS = (
     "/runs/",
     SORTED,
@@ -46,6 +50,14 @@ LISTS = (
     "/experiments/?state=alive",
     "/experiments/?sort=-changed",
     "/experiments/?column=workloads&column=environments&column=changed&column=verdicts",
+    "/experiments/?sort=-metric.step_time&column=metric.step_time",
+    "/experiments/?sort=-parameter.seed",
+    "/experiments/?sort=fact.kernel",
+    f"/experiments/?{FIVE_OF_RUNS}",
+    "/experiments/?where=metric.step_time>0",
+    "/experiments/?where=fact.kernel!=6.1.3",
+    f"/experiments/?{FIVE_OF_RUNS}&sort=-parameter.seed"
+    "&where=metric.step_time>0.1&where=fact.kernel~6&where=parameter.seed>=0",
     "/compare/?tab=tables",
     "/catalogue/?tab=environments",
     "/catalogue/?tab=workloads",
@@ -139,6 +151,7 @@ def _make_rows(person: User) -> dict[str, list[Any]]:
     from django.utils import timezone
 
     from experiments.comparisons import keep_comparison
+    from experiments.execution.stored_values import store_changed_values
     from experiments.models import Cluster, Experiment, Run
     from experiments.planning.freeze import freeze_definition
     from tests.dashboard.access.test_roles import make_own_rows
@@ -161,6 +174,8 @@ def _make_rows(person: User) -> dict[str, list[Any]]:
     runs = list(results.runs.order_by("pk")[:2])
     for pk in (*(row.pk for row in newest), *own["results"], curves, many):
         keep_comparison(pk)
+    while store_changed_values():  # as a worker does, too
+        pass
     job = alive.jobs.order_by("-pk")[0]
     type(job).objects.filter(pk=job.pk).update(state="running", ended_at=None)
     Run.objects.filter(job=job).update(state=Run.State.RUNNING, ended_at=None)

@@ -122,6 +122,11 @@ def enqueue_find_changes(cluster_pk: int) -> None:
     _enqueue_on_commit("find_changes", cluster_pk, queue=BULK)
 
 
+def enqueue_store_values(experiment_pk: int) -> None:
+    """Ask for what an experiment's runs say to be stored, and others' too; the clock asks again."""
+    _enqueue_on_commit("store_values", experiment_pk, queue=BULK)
+
+
 def enqueue_deliver(person_pk: int) -> None:
     """Ask for what a person is to be told to be sent; the clock asks again."""
     _enqueue_on_commit("deliver", person_pk)

@@ -17,7 +17,7 @@ from typing import Any
 from django.db.models import Q
 
 from dashboard.api.problems import Problem
-from dashboard.execution.run_columns import METRIC, OWN, PARAMETER, Column, shorten
+from dashboard.execution.run_columns import OWN, Column, shorten
 from dashboard.execution.run_conditions import (
     LONGEST_VALUE,
     MOST_CONDITIONS,
@@ -25,6 +25,7 @@ from dashboard.execution.run_conditions import (
     Condition,
     make_condition,
 )
+from experiments.execution.stored_values import METRIC, PARAMETER
 from experiments.models import Run
 
 PART = re.compile(

@@ -13,7 +13,8 @@ from functools import lru_cache
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from dashboard.execution.run_columns import FACT, Column, Columns
+from dashboard.execution.run_columns import Column, Columns
+from experiments.execution.stored_values import FACT
 
 KEPT = 4096
 """So many columns are remembered as they were drawn."""

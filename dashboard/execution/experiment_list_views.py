@@ -47,7 +47,7 @@ def experiments(request: Request) -> HttpResponse:
     columns = asked.columns
     page = asked.get_page(request.GET.get("page"))
     # Runs are counted of the rows shown, not of all that the filter found.
-    shown = read_experiments(list(page.object_list), columns)
+    shown = read_experiments(list(page.object_list), columns, asked)
     all_progress = measure_progress(shown)
     chosen = {column.key for column in columns}
     of_runs = [column.of_runs for column in columns if column.of_runs]

@@ -19,12 +19,14 @@ from dashboard.execution.experiment_columns import (
     ExperimentColumn,
     choose_columns,
 )
-from dashboard.execution.experiment_values import find_experiments, read_values, sort_keys
+from dashboard.execution.experiment_filters import find_experiments
+from dashboard.execution.experiment_values import read_values, sort_keys
 from dashboard.execution.run_columns import Column, Columns, list_columns, shorten
 from dashboard.execution.run_conditions import Condition, read_conditions
 from dashboard.lists import PER_PAGE, ExperimentFilter, RowGone, list_keys_after, order_rows
 from dashboard.typed_requests import Request
 from experiments.comparisons import read_kept_verdicts
+from experiments.execution.stored_values import list_changed
 from experiments.models import Event, Experiment, User
 from experiments.models.experiment import ExperimentQuerySet
 
@@ -96,12 +98,25 @@ class ExperimentList:
         return self.sort.removeprefix("-")
 
     @cached_property
+    def changed(self) -> set[int]:
+        """Return the experiments whose runs have changed since their values were stored."""
+        return list_changed()
+
+    @cached_property
     def rows(self) -> ExperimentQuerySet:
         """Return the experiments that fit all filters."""
-        rows = self.filters.apply(select_experiments(self.user))
-        if self.filters.conditions:
-            rows = rows.filter(pk__in=find_experiments(self.filters.conditions))
-        return rows
+        rows = self._rows_without_conditions
+        return rows if self._fitting is None else rows.filter(pk__in=self._fitting)
+
+    @cached_property
+    def _rows_without_conditions(self) -> ExperimentQuerySet:
+        return self.filters.apply(select_experiments(self.user))
+
+    @cached_property
+    def _fitting(self) -> set[int] | None:
+        """Return the experiments that have a run which fulfils all conditions, if there are any."""
+        conditions = self.filters.conditions
+        return find_experiments(conditions, self.changed) if conditions else None
 
     def get_page(self, number: str | None) -> Page[int]:
         """Return a page of keys."""
@@ -114,11 +129,17 @@ class ExperimentList:
 
     def _order(self) -> Any:
         if column := self.sort_column:
-            keys = self.rows.order_by().values_list("pk", flat=True)
-            return sort_keys(keys, column, descending=self.is_descending)
-        path = SORTS[self.sort_key]
-        ordered = order_rows(self.rows, F(path), path, descending=self.is_descending)
-        return ordered.values_list("pk", flat=True)
+            return sort_keys(
+                self._list_unordered(), column, self.changed, descending=self.is_descending
+            )
+        path, rows = SORTS[self.sort_key], self._rows_without_conditions
+        ordered = order_rows(rows, F(path), path, descending=self.is_descending)
+        keys = ordered.values_list("pk", flat=True)
+        return keys if self._fitting is None else [key for key in keys if key in self._fitting]
+
+    def _list_unordered(self) -> set[int]:
+        keys = set(self._rows_without_conditions.order_by().values_list("pk", flat=True))
+        return keys if self._fitting is None else keys & self._fitting
 
     def list_keys_after(self, after: int | None, count: int) -> list[int]:
         """Return the keys of `count` experiments, those behind the one with the key `after`.
@@ -138,12 +159,12 @@ class ExperimentList:
                 after=after,
                 count=count,
             )
-        keys = set(self.rows.order_by().values_list("pk", flat=True))
+        keys = self._list_unordered()
         if after is None:
-            return sort_keys(keys, column, descending=self.is_descending)[:count]
+            return sort_keys(keys, column, self.changed, descending=self.is_descending)[:count]
         if after not in keys and not visible.filter(pk=after).exists():
             raise RowGone
-        ordered = sort_keys(keys | {after}, column, descending=self.is_descending)
+        ordered = sort_keys(keys | {after}, column, self.changed, descending=self.is_descending)
         begin = ordered.index(after) + 1
         return ordered[begin : begin + count]
 
@@ -214,8 +235,13 @@ def _find_last_change() -> Subquery:
     return Subquery(events.values("at")[:1])
 
 
-def read_experiments(keys: Sequence[int], columns: Sequence[ExperimentColumn]) -> list[Experiment]:
-    """Return the experiments of these keys, in their order, with what the columns show."""
+def read_experiments(
+    keys: Sequence[int], columns: Sequence[ExperimentColumn], asked: ExperimentList | None = None
+) -> list[Experiment]:
+    """Return the experiments of these keys, in their order, with what the columns show.
+
+    They are of the list that was `asked`, if it is given, and as that knows them.
+    """
     rows: Any = Experiment.objects.without_plan().select_related("cluster", "owner", "baseline")
     chosen = {column.key for column in columns}
     if "changed" in chosen:
@@ -228,7 +254,8 @@ def read_experiments(keys: Sequence[int], columns: Sequence[ExperimentColumn]) -
         for experiment in experiments:
             experiment.kept_verdicts = all_verdicts.get(experiment.pk, {})
     if of_runs := [column.of_runs for column in columns if column.of_runs]:
-        all_values = read_values([experiment.pk for experiment in experiments], of_runs)
+        changed = asked.changed if asked else list_changed()
+        all_values = read_values([row.pk for row in experiments], of_runs, changed)
         for experiment in experiments:
             experiment.run_values = all_values[experiment.pk]
     return experiments

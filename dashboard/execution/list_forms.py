@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.http import QueryDict
 
-from dashboard.execution.run_columns import FACT
 from dashboard.execution.run_conditions import SIGNS
+from experiments.execution.stored_values import FACT
 
 OPERATORS = [(sign, SIGNS.get(sign, sign)) for sign in ("=", "!=", "~", "<", "<=", ">", ">=")]
 FIELDS = ("add_column", "add_operator", "add_value", "add_fact")

@@ -21,6 +21,7 @@ from django.db.models import (
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
 from experiments.confounder_table import read_table
+from experiments.execution.stored_values import FACT, METRIC, PARAMETER
 from experiments.models import Experiment, User, Workload
 from experiments.planning.workloads import make_label
 from experiments.program_files import LIBRARY, PROGRAM
@@ -28,8 +29,6 @@ from runners.workloads import KNOWN_WORKLOADS
 
 Kind = Literal["text", "number", "time", "duration", "metric", "parameter"]
 
-METRIC, PARAMETER, FACT = "metric.", "parameter.", "fact."
-"""How the keys begin of columns that are not of the run itself."""
 OTHER_FACTS = ("package ", "variable ", "GPU ", PROGRAM, LIBRARY)
 """How facts begin of which there are too many to offer: each may be asked for by its name."""
 LONGEST_NAME = 200

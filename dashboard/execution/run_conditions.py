@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from django.db.models import Q
@@ -68,11 +69,17 @@ class Condition:
         """
         fits = Q()
         for unit in (self.column.unit, *self.column.other_units):
-            limit = _convert_quantity(self.value, self.column.unit, unit)
+            limit = self.convert_to(unit)
             if limit is not None:
                 same_unit = {f"{prefix}unit": unit, f"{prefix}value__{self.lookup}": limit}
                 fits |= Q(**same_unit)
         return fits
+
+    def convert_to(self, unit: str) -> float | None:
+        """Return what a metric is compared with, in a unit; None if the metric has no such unit."""
+        if unit not in (self.column.unit, *self.column.other_units):
+            return None
+        return _convert_quantity(self.value, self.column.unit, unit)
 
     @property
     def text(self) -> str:
@@ -184,6 +191,7 @@ def _parse_quantity(column: Column, value: str) -> float | None:
     return number
 
 
+@lru_cache(1024)
 def _convert_quantity(text: str, usual_unit: str, unit: str) -> float | None:
     """Return a number in `unit`; where the text has none it is in `usual_unit`.
 

@@ -12,7 +12,7 @@ from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.models import Exists, F, FilteredRelation, OuterRef, Q, QuerySet, Subquery
 
-from dashboard.execution.run_columns import FACT, Column
+from dashboard.execution.run_columns import Column
 from dashboard.execution.run_conditions import Condition
 from dashboard.execution.run_filters import (
     apply_conditions,
@@ -22,6 +22,7 @@ from dashboard.execution.run_filters import (
     select_values,
 )
 from dashboard.lists import RowGone, list_keys_after, order_rows
+from experiments.execution.stored_values import FACT
 from experiments.models import Measurement, Run, Snapshot
 
 CHUNK = 2000

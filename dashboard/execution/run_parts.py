@@ -46,6 +46,8 @@ def _select_events(job: int, run: int) -> QuerySet[Event]:
     return rows.select_related("actor", "run").only(*shown)
 
 
+MOST_ROWS = 200
+"""Measurements and parameters of a run that its page lists; files have all."""
 EVENTS = CompiledRows(_select_events, KEY, OTHER_KEY)
 
 
@@ -84,11 +86,14 @@ def prepare_live_part(request: OpenRequest, row: Any) -> dict[str, Any]:
 def describe_state(request: OpenRequest, row: Run) -> dict[str, Any]:
     """Return what every form of the page says of a run: its state, and what may be done with it."""
     parameters = describe_parameters(row.spec.get("workload", {}))
+    given = [row for row in parameters if row[1] != "none"]
     context: dict[str, Any] = {
         "run": row,
         "experiment": row.experiment,
-        "parameters": parameters,
-        "unset_parameters": [name for name, text in parameters if text == "none"],
+        "parameters": given[:MOST_ROWS],
+        "more_parameters": max(0, len(given) - MOST_ROWS),
+        "unset_parameters": [name for name, text in parameters if text == "none"][:MOST_ROWS],
+        "most_rows": MOST_ROWS,
         "segments": describe_segments(row),
         "can_edit": may_change(request.user, row.experiment),
         "may": None,

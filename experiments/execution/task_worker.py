@@ -38,6 +38,7 @@ TASKS = {
         tasks.find_changes,
         tasks.deliver,
         tasks.deposit,
+        tasks.store_values,
     )
 }
 """What can be asked for, by the name under which RQ writes it down."""

@@ -7,6 +7,7 @@ from django.db import close_old_connections
 from experiments import execution
 from experiments.comparisons import keep_comparison
 from experiments.deposits import deposit_bundle
+from experiments.execution.stored_values import store_changed_values
 from experiments.models import CheckReport, StagedImage
 from experiments.notifications import deliver as deliver_to
 from experiments.notifications import list_due_people, watch_experiment
@@ -86,6 +87,12 @@ def keep(pk: int) -> str:
     note_and_tell(pk)
     watch_experiment(pk)
     return outcome
+
+
+def store_values(_: int) -> str:
+    """Store what an experiment's runs say, and those of all others that have changed."""
+    close_old_connections()
+    return f"stored of {store_changed_values()}"
 
 
 def deposit(pk: int) -> str:

@@ -16,6 +16,7 @@ from experiments.models.credential import Credential, Origin
 from experiments.models.data_sets import DataCopy, DataSet
 from experiments.models.definition_text import DefinitionText
 from experiments.models.experiment import Experiment
+from experiments.models.experiment_value import ExperimentValue, ValueChange
 from experiments.models.extension import Extension
 from experiments.models.images import Image, ImageImport, StagedImage
 from experiments.models.imported_bundle import ImportedBundle
@@ -81,6 +82,7 @@ __all__ = [
     "EnvironmentInspection",
     "Event",
     "Experiment",
+    "ExperimentValue",
     "Extension",
     "GPUMonth",
     "HostKey",
@@ -132,6 +134,7 @@ __all__ = [
     "TrustedKey",
     "UnsavedForm",
     "User",
+    "ValueChange",
     "Waiver",
     "Webhook",
     "WebhookAnswer",

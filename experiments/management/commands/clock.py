@@ -16,6 +16,7 @@ from django.db.models.functions import Now
 from experiments.clusters.old_readings import forget_old_readings
 from experiments.clusters.visit_requests import LONGEST
 from experiments.deposits import list_due_deposits
+from experiments.execution.stored_values import find_longest_waiting
 from experiments.execution.visit_times import is_urgent
 from experiments.health.alert_watch import watch_beside
 from experiments.health.signs import show_sign
@@ -52,6 +53,7 @@ from experiments.notify import (
     enqueue_receive,
     enqueue_recur,
     enqueue_send,
+    enqueue_store_values,
     enqueue_tick,
     enqueue_visit,
     enqueue_watch,
@@ -71,6 +73,8 @@ AGAIN_SECONDS = 60
 DELIVERY_SECONDS = 5
 # Facts of clusters after whose change something recurs are looked for as often.
 CHANGES_SECONDS = 300
+# What runs of changed experiments say is stored as often.
+VALUES_SECONDS = 60
 # What is older than it is kept is deleted as often.
 CLEANING_SECONDS = 3600
 PAUSE_SECONDS = 0.5
@@ -106,6 +110,7 @@ class Command(BaseCommand):
                     enqueue_watches(retried_at, time.monotonic())
                     enqueue_recurrences(retried_at, time.monotonic())
                     enqueue_deliveries(retried_at, time.monotonic())
+                    enqueue_stored_values(retried_at, time.monotonic())
                     forget_old_rows(retried_at, time.monotonic())
                     sign.beat()
                     mark_alive(ALIVE_SECONDS)
@@ -222,6 +227,14 @@ def enqueue_deliveries(retried_at: dict[str, float], now: float) -> None:
         retried_at["delivered"] = now
         for pk in {pk for way in list_open_ways() for pk in list_due_people(way)}:
             enqueue_deliver(pk)
+
+
+def enqueue_stored_values(retried_at: dict[str, float], now: float) -> None:
+    """Have what runs of experiments say stored, where runs have changed."""
+    if now - retried_at.get("values", float("-inf")) >= VALUES_SECONDS:
+        retried_at["values"] = now
+        if (pk := find_longest_waiting()) is not None:
+            enqueue_store_values(pk)
 
 
 def forget_old_rows(retried_at: dict[str, float], now: float) -> None:

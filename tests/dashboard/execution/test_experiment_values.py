@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from dashboard.execution.experiment_value_cells import join_values
 from dashboard.execution.experiment_values import read_values, sort_keys
 from dashboard.execution.run_columns import Column
+from experiments.execution.stored_values import list_changed
 from experiments.models import Experiment, Job, Measurement, Run, SavedView, Snapshot, Workload
 from tests.dashboard.conftest import People, Site, fetch, measured
 from tests.factories import JobFactory, LaunchedFactory, RunFactory, WorkloadFactory
@@ -201,7 +202,7 @@ def test_values_are_what_python_computes_from_the_rows(
         workload = experiment.workloads.first()
         for value, state, scale, steps in rows:
             add_run(experiment, value, state=state, scale=scale, workload=workload, steps=steps)
-        values = read_values([experiment.pk], [STEP_TIME, STEPS])[experiment.pk]
+        values = read_values([experiment.pk], [STEP_TIME, STEPS], list_changed())[experiment.pk]
         counted = [row for row in rows if row[1] == "succeeded"]
         steps_shown = sorted({row[3] for row in counted})
         others = values.others.get(STEPS.key)
@@ -363,7 +364,7 @@ def test_five_thousand_experiments_with_few_runs(
     for number, row in enumerate(rows[::100]):
         add_run(row, 1 + number / 100, workload=site.workload, steps=number)
     keys = [row.pk for row in rows]
-    ordered = sort_keys(keys, STEP_TIME, descending=True)
+    ordered = sort_keys(keys, STEP_TIME, list_changed(), descending=True)
     assert ordered[:50] == keys[::100][::-1]
     assert ordered[50:52] == [keys[-1], keys[-2]]
     page = as_owner.get("/experiments/", {"sort": "-metric.step_time", "page": "101"})
@@ -373,7 +374,7 @@ def test_five_thousand_experiments_with_few_runs(
 
 def test_values_are_escaped(as_owner: Client, four: list[Experiment]) -> None:
     add_run(four[3], steps="<b>", kernel="<i>", unit="<u>")
-    values = read_values([four[3].pk], [STEPS])[four[3].pk]
+    values = read_values([four[3].pk], [STEPS], list_changed())[four[3].pk]
     assert join_values(values.others[STEPS.key]) == "<b>"
     page = as_owner.get("/experiments/", {"column": [STEPS.key, KERNEL.key]}).content.decode()
     assert "<b>" not in page

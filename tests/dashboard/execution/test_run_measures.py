@@ -126,3 +126,21 @@ def test_two_runs_that_were_measured_in_two_ways_have_no_difference(
     row.source = "integrated samples"
     row.save()
     assert "6.543 kJ 6.000 kJ −8.3 %" in read(as_owner, address)
+
+
+def test_of_thousands_of_metrics_and_parameters_the_first_are_listed(
+    run: Run, as_owner: Client
+) -> None:
+    odd = ("'", '"', "%s", "<b>", "\u2028", "NaN", "x" * 100)
+    Measurement.objects.bulk_create(
+        Measurement(run=run, metric=name, value=float("nan"), unit="%s")
+        for name in (*odd, *(f"m{number}" for number in range(5000)))
+    )
+    parameters = {**dict.fromkeys(odd, "<i>"), "": "", **{f"p{n}": n for n in range(5000)}}
+    Run.objects.filter(pk=run.pk).update(spec={"workload": {"parameters": parameters}})
+    page = as_owner.get(f"/runs/{run.uid}/").content.decode()
+    assert len(page) < 150_000
+    assert "<i>" not in page
+    text = read(as_owner, f"/runs/{run.uid}/")
+    assert "The first 200 of 5,0" in text
+    assert "and 4,80" in text

@@ -231,6 +231,7 @@ def test_workers_run_whatever_tare_asks_for() -> None:
     assert own == TASKS.keys()
     named = {"tick", *notify.VISITS.values(), "deliver", "recur"}
     named |= {"send", "receive", "copy_file", "keep", "watch", "find_changes", "deposit"}
+    named |= {"store_values"}
     assert {f"{notify.TASKS}.{name}" for name in named} == TASKS.keys()
 
 
