@@ -18,10 +18,11 @@ from dashboard.execution.experiment_value_cells import (
     write_value,
 )
 from dashboard.execution.run_columns import MOST_COLUMNS, Column, Columns, shorten
-from dashboard.templatetags.tare import state, verdict, when
+from dashboard.templatetags.tare import counted_verdict, state, when
 from experiments.comparisons.typed_tables import Kind
 from experiments.execution.progress import Progress
 from experiments.models import Experiment
+from experiments.natural_order import sort_naturally
 from experiments.planning.goals import get_margins
 
 LONGEST_NAME = 20
@@ -65,7 +66,7 @@ def _read_runs(row: Experiment, progress: Progress) -> str:
 
 
 def _list_names(rows: Iterable[Any]) -> str:
-    return ", ".join(sorted(str(row) for row in rows))
+    return ", ".join(sort_naturally(str(row) for row in rows))
 
 
 def _list_workloads(row: Experiment) -> str:
@@ -217,9 +218,7 @@ def _draw_verdicts(row: Experiment) -> SafeString:
     """Return the verdicts with how many pairs have each, as a link to what explains them."""
     verdicts: dict[str, int] = getattr(row, "kept_verdicts", {})
     words = format_html_join(
-        " ",
-        '<span class="nowrap">{}{}</span>',
-        ((verdict(word), f" {count}" if count > 1 else "") for word, count in verdicts.items()),
+        " ", "{}", ((counted_verdict(word, count),) for word, count in verdicts.items())
     )
     address = reverse("comparison", args=[row.pk])
     title = "Open the comparison: it has the ratios, and what qualifies them"

@@ -13,6 +13,7 @@ from django.db.models import BinaryField, Case, F, Func, Q, QuerySet, Value, Whe
 from experiments.comparisons.accuracies import get_target
 from experiments.comparisons.rows_by_key import iterate_values
 from experiments.models import Experiment, Run, Series, Workload
+from experiments.natural_order import sort_naturally
 from experiments.statistics.run_bands import StepTrace, TimedRun, trace_steps
 from experiments.statistics.steps import (
     Curve,
@@ -223,9 +224,8 @@ def _read_others(
 
 def _environment_names(experiment: Experiment) -> list[str]:
     """Return the names of the environments, the baseline first."""
-    names = list(experiment.environments.order_by("name").values_list("name", flat=True))
-    names.sort(key=lambda name: name != experiment.baseline.name)
-    return names
+    names = experiment.environments.order_by().values_list("name", flat=True)
+    return sorted(sort_naturally(names), key=lambda name: name != experiment.baseline.name)
 
 
 def _read_evaluations(rows: QuerySet[Series], keys: Sequence[int]) -> dict[str, list[Curve]]:
