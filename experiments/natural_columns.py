@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.db.models import F, Func, TextField, Value
+from django.db.models import Case, F, Func, TextField, Value, When
 
 DIGITS = 18
 """Numbers of up to so many digits are compared by their size."""
@@ -16,6 +16,19 @@ def pad_numbers(column: str) -> Func:
     """
     padded = _replace(F(column), "([0-9]+)", "0" * (DIGITS - 1) + r"\1")
     return _replace(padded, f"0*([0-9]{{{DIGITS}}})", r"\1")
+
+
+def pad_workload(path: str = "") -> Case:
+    """Return an expression that orders rows by a workload, which is at `path` or the row itself.
+
+    Variants come by the values in which they differ, as `Workload.natural_key` has them.
+    """
+    begin = f"{path}__" if path else ""
+    return Case(
+        When(**{f"{begin}sweep_order": ""}, then=pad_numbers(f"{begin}name")),
+        default=F(f"{begin}sweep_order"),
+        output_field=TextField(),
+    )
 
 
 def _replace(text: F | Func, pattern: str, replacement: str) -> Func:

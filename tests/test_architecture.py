@@ -83,6 +83,7 @@ MAY_IMPORT = {
     "experiments.imports.uploaded_bundles": {"experiments", "runners.scratch_folders"},
     "experiments.imports.bundle_shapes": {"experiments.imports.problems", "runners.untrusted"},
     "experiments.models": {
+        "experiments.natural_order",
         "experiments.models",
         "experiments.design",
         "experiments.encryption",
@@ -221,7 +222,7 @@ ROOMS = {
         "snapshots": "snapshot_facts",
         "statistics": "natural_order",
         "fact_comparison": "confounder_table statistics",
-        "models": "design encryption snapshot_facts snapshots",
+        "models": "design encryption natural_order snapshot_facts snapshots",
         "valkey_pause": "",
         "notify": "models valkey_pause",
         "access": "encryption models",

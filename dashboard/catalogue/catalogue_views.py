@@ -33,7 +33,7 @@ from experiments.models import (
 )
 from experiments.models.catalogue import WorkloadQuerySet
 from experiments.models.compiled_rows import CompiledReaderRows, CompiledRows
-from experiments.natural_columns import pad_numbers
+from experiments.natural_columns import pad_numbers, pad_workload
 from experiments.planning.workloads import describe_settings
 from runners.workloads import WORKLOADS
 
@@ -127,7 +127,7 @@ def _workloads(request: Request) -> dict[str, Any]:
     rows = filters.apply(Workload.objects.visible_to(request.user)).select_related(
         "owner", "parent"
     )
-    sorts = {"name": "sort_name", "kind": "kind", "limit": "time_limit_seconds"}
+    sorts: Sorts = {"name": pad_workload(), "kind": "kind", "limit": "time_limit_seconds"}
     workloads_listing = make_listing(request, rows, sorts=sorts, default="name")
     changed_parameters = {
         row.pk: describe_settings(row).differing for row in workloads_listing.page

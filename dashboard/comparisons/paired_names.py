@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 Names = tuple[str, str]
 """What stands for the same thing on both sides; empty where a side has no such thing."""
-AT_THE_EDGES = re.compile(r"^[\s,;:()/–-]+|(?:[\s,;:()/–-]|\b(?:on|at|of))+$")
-"""What is left over where a cluster's name was taken from the beginning or the end of another."""
+EDGE = r"(?:[\s,;:()/–]+|\s-\s)"
+"""What stands between a cluster's name and the rest of another."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,9 @@ def shorten_names(names: Iterable[str], cluster: str) -> dict[str, str]:
 
 
 def _leave_out(name: str, cluster: str) -> str:
+    """Return a name without a cluster's at its beginning or its end."""
     if not cluster:
         return name
-    rest = re.sub(rf"(?<![\w-]){re.escape(cluster)}(?![\w-])", " ", name)
-    return AT_THE_EDGES.sub("", " ".join(rest.split())) or name
+    rest = re.sub(rf"^{re.escape(cluster)}{EDGE}", "", name)
+    rest = re.sub(rf"{EDGE}(?:(?:on|at|of){EDGE})?{re.escape(cluster)}\)?$", "", rest)
+    return rest.strip() or name

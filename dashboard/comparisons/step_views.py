@@ -23,6 +23,7 @@ from dashboard.typed_requests import OpenRequest, parse_whole_number
 from experiments.comparisons.series import Inside, read_series
 from experiments.comparisons.trainings import compare_all_trainings
 from experiments.models import Experiment
+from experiments.natural_columns import pad_workload
 
 
 @by_link
@@ -33,7 +34,7 @@ def steps(request: OpenRequest, pk: int) -> HttpResponse:
     They have a page of their own because a thousand runs have a million steps.
     """
     experiment = get_readable(request, pk)
-    rows = experiment.workloads.order_by("sort_name")
+    rows = experiment.workloads.order_by(pad_workload())
     name = request.GET.get("workload") or rows.values_list("name", flat=True).first()
     workload = get_object_or_404(rows, name=name)
     scale = request.GET.get("scale") or experiment.scales[0]

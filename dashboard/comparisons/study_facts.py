@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 
 from dashboard.comparisons.paired_facts import cut_lines, name_values
 from dashboard.comparisons.sides import describe_settings
@@ -104,7 +105,7 @@ def _read_sections(row: StudyRow, software: Mapping[int, Facts]) -> Sections:
         }
     source = row.source
     environments = list(source.environments.all())
-    workloads = list(source.workloads.all())
+    workloads = sorted(source.workloads.all(), key=attrgetter("natural_key"))
     design = dict(describe_design(source, [each.name for each in environments], workloads))
     if row.comparison:
         design["Margin"] = row.margin_text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 from django.db.models import Q, prefetch_related_objects
@@ -206,7 +207,7 @@ def list_experiment_facts(
     """Return what is known of both: their designs, environments, workloads and software."""
     rows = two.left.experiment, two.right.experiment
     prefetch_related_objects(rows, "workloads")
-    workloads = [list(row.workloads.all()) for row in rows]
+    workloads = [sorted(row.workloads.all(), key=attrgetter("natural_key")) for row in rows]
     settings = [_read_environments(row, is_member) for row in rows]
     designs = zip(rows, settings, workloads, strict=True)
     facts = pair_facts(*(_describe_briefly(*design) for design in designs))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from django.urls import reverse
@@ -71,7 +72,7 @@ def _list_names(rows: Iterable[Any]) -> str:
 
 def _list_workloads(row: Experiment) -> str:
     """Return the names of the workloads, numbers in those of variants sorted as numbers."""
-    workloads = sorted(row.workloads.all(), key=lambda workload: workload.sort_name)
+    workloads = sorted(row.workloads.all(), key=attrgetter("natural_key"))
     return ", ".join(workload.name for workload in workloads)
 
 

@@ -46,7 +46,7 @@ from experiments.execution.overdue_visits import find_overdue_visit
 from experiments.execution.progress import Progress, explain_waiting, measure_progress
 from experiments.execution.related_experiments import find_related
 from experiments.models import Experiment, Job, Recurrence, RecurringExperiment, Run
-from experiments.natural_columns import pad_numbers
+from experiments.natural_columns import pad_numbers, pad_workload
 from experiments.software.frozen_parity import describe_known_differences, read_frozen
 from experiments.software.parity_reports import list_own_programs
 
@@ -55,7 +55,7 @@ IMPORTED_TABS = ("runs", "plan", "events")
 """Runs that were imported had no jobs of ours."""
 RUN_SORTS: Sorts = {
     "place": "job__block",
-    "workload": "workload__sort_name",
+    "workload": pad_workload("workload"),
     "scale": pad_numbers("scale"),
     "environment": pad_numbers("environment__name"),
     "repeat": "repeat",
