@@ -40,6 +40,8 @@ class Side:
     name: str
     mark: int | None = None
     address: str = ""
+    title: str = ""
+    """The whole of a name that is cut."""
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,9 @@ def make_two_experiments(left: Experiment, right: Experiment) -> TwoExperiments:
     ):
         question = row.question
         name = question if len(question) <= LONGEST_HEAD else f"{question[:LONGEST_HEAD]}…"
-        head = Side(name, address=row.get_absolute_url())
+        head = Side(
+            name, address=row.get_absolute_url(), title=question if name != question else ""
+        )
         sides.append(ExperimentSide(row, comparison, latest, progress[row.pk].status, head))
     comparisons = [side.comparison for side in sides]
     environments = _pair_environments(left, right, comparisons)
