@@ -64,8 +64,10 @@ class ComparedFacts:
 
         Files have them as they are stored, so that what was exported once is exported again.
         """
-        by_name = sorted(self.differences, key=lambda row: make_natural_key(row.fact))
-        return sorted(by_name, key=lambda row: GRADES.index(row.grade))
+        return sorted(
+            self.differences,
+            key=lambda row: (GRADES.index(row.grade), make_natural_key(row.fact)),
+        )
 
     @property
     def confounding(self) -> list[FactDifference]:
