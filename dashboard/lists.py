@@ -25,6 +25,9 @@ MOST_STUDIES = 50
 PICKED, MOST_COMPARED = "pick", 50
 """The name of what is selected in a list, in forms and addresses; how many are compared at once."""
 
+Sorts = Mapping[str, str | F | Expression]
+"""What the address calls an order: the path of a field, or an expression as `pad_numbers`."""
+
 
 @dataclass(frozen=True)
 class Listing:
@@ -38,7 +41,7 @@ def make_listing(
     request: OpenRequest,
     rows: QuerySet[Any],
     *,
-    sorts: Mapping[str, str],
+    sorts: Sorts,
     default: str,
     per_page: int = PER_PAGE,
     count: int | None = None,
@@ -52,8 +55,9 @@ def make_listing(
     """
     asked = request.GET.get("sort", default)
     sort = asked if asked.removeprefix("-") in sorts else default
-    path = sorts[sort.removeprefix("-")]
-    ordered = order_rows(rows, F(path), path, descending=sort.startswith("-"))
+    by = sorts[sort.removeprefix("-")]
+    expression, path = (F(by), by) if isinstance(by, str) else (by, "")
+    ordered = order_rows(rows, expression, path, descending=sort.startswith("-"))
     paginator: Paginator[Any] = Paginator(ordered, per_page)
     if count is not None:
         paginator.count = count  # which is computed once, and kept there

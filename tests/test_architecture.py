@@ -17,12 +17,19 @@ MAY_IMPORT = {
     "runners.job_failures": {"runners", "re2"},
     "runners.workloads.patterns": {"runners", "re2"},
     "experiments": {"experiments", "runners", "django", "django_rq", "rq", "redis", "cryptography"},
-    "experiments.statistics": {"experiments.statistics", "numpy", "scipy"},
+    "experiments.statistics": {
+        "experiments.natural_order",
+        "experiments.statistics",
+        "numpy",
+        "scipy",
+    },
     "experiments.design": {"numpy"},
     "experiments.comparisons.joined_series": {"experiments", "django", "numpy"},
     "experiments.snapshots": {"experiments.snapshot_facts"},
     "experiments.snapshot_facts": {"experiments.confounder_table", "experiments.program_files"},
     "experiments.confounder_table": set(),
+    "experiments.natural_order": set(),
+    "experiments.natural_columns": {"django"},
     "experiments.fact_comparison": {
         "experiments.confounder_table",
         "experiments.statistics.compared_facts",
@@ -36,7 +43,10 @@ MAY_IMPORT = {
     "experiments.definitions.site_environments": {"experiments", "runners", "django"},
     "experiments.definitions.site_rows": {"experiments", "runners", "django"},
     "experiments.definitions.site_workloads": {"experiments", "runners", "django"},
-    "experiments.software.parity": {"experiments.confounder_table"},
+    "experiments.software.parity": {
+        "experiments.confounder_table",
+        "experiments.natural_order",
+    },
     "experiments.execution.open_metrics": {
         "experiments",
         "runners",
@@ -58,7 +68,11 @@ MAY_IMPORT = {
         "runners.workloads",
     },
     "experiments.imports.by_hand_studies": {"experiments", "runners", "django"},
-    "experiments.imports.layout": {"experiments.imports", "experiments.planning.free_names"},
+    "experiments.imports.layout": {
+        "experiments.imports",
+        "experiments.natural_order",
+        "experiments.planning.free_names",
+    },
     "experiments.imports.imported_runs": {"experiments", "runners.workloads", "django"},
     "experiments.imports.imported_bundles": {"experiments", "runners", "django"},
     "experiments.imports.bundle_comparison": {"experiments", "runners", "django"},
@@ -69,6 +83,7 @@ MAY_IMPORT = {
     "experiments.imports.uploaded_bundles": {"experiments", "runners.scratch_folders"},
     "experiments.imports.bundle_shapes": {"experiments.imports.problems", "runners.untrusted"},
     "experiments.models": {
+        "experiments.natural_order",
         "experiments.models",
         "experiments.design",
         "experiments.encryption",
@@ -105,12 +120,14 @@ MAY_IMPORT = {
     "dashboard.charts": {
         "dashboard.charts",
         "dashboard.numbers",
+        "experiments.natural_order",
         "experiments.statistics",
         "plotly",
     },
     "dashboard.drawings": {
         "dashboard.charts",
         "dashboard.drawings",
+        "experiments.natural_order",
         "experiments.statistics",
         "django",
         "fontTools",
@@ -192,6 +209,8 @@ ROOMS = {
     },
     "experiments": {
         "confounder_table": "",
+        "natural_order": "",
+        "natural_columns": "",
         "design": "",
         "encryption": "",
         "help_targets": "",
@@ -201,9 +220,9 @@ ROOMS = {
         "settings_checks": "encryption",
         "snapshot_facts": "confounder_table program_files",
         "snapshots": "snapshot_facts",
-        "statistics": "",
+        "statistics": "natural_order",
         "fact_comparison": "confounder_table statistics",
-        "models": "design encryption snapshot_facts snapshots",
+        "models": "design encryption natural_order snapshot_facts snapshots",
         "valkey_pause": "",
         "notify": "models valkey_pause",
         "access": "encryption models",
@@ -213,27 +232,29 @@ ROOMS = {
         "data_sets": "access models notify",
         "code_copies": "access images models notify",
         "definitions": "access models planning",
-        "software": "access confounder_table definitions design images models notify planning",
+        "software": "access confounder_table definitions design images models natural_order "
+        "notify planning",
         "presets": "access design models planning software",
-        "comparisons": "design fact_comparison models notify planning program_files software "
-        "statistics",
+        "comparisons": "design fact_comparison models natural_order notify planning "
+        "program_files software statistics",
         "signing": "access encryption models",
         "citations": "access models",
-        "provenance": "comparisons design models statistics",
+        "provenance": "comparisons design models natural_order statistics",
         "notifications": "access comparisons encryption models",
-        "recurring": "access comparisons models notifications notify planning presets statistics",
+        "recurring": "access comparisons models natural_order notifications notify planning "
+        "presets statistics",
         "reproductions": "access comparisons design images models planning recurring software "
         "statistics",
         "bundles": "citations comparisons confounder_table images models planning provenance "
         "reproductions signing snapshot_facts statistics",
         "deposits": "access bundles citations design encryption models notifications notify",
         "execution": "access clusters code_copies comparisons deposits design encryption images "
-        "liveness loaded_files models notifications notify planning presets recurring snapshots "
-        "software valkey_pause",
+        "liveness loaded_files models natural_order notifications notify planning presets "
+        "recurring snapshots software valkey_pause",
         "studies": "access definitions execution models notify",
         "health": "access execution models notifications notify statistics",
-        "imports": "access bundles citations comparisons design execution models notify planning "
-        "snapshot_facts snapshots statistics",
+        "imports": "access bundles citations comparisons design execution models natural_order "
+        "notify planning snapshot_facts snapshots statistics",
         "admin": "access execution help_targets images models planning software",
         "demo": "access clusters execution models software",
         "management": "access clusters code_copies comparisons demo deposits encryption execution "

@@ -66,7 +66,7 @@ def make(request: Request, kind: str, pk: int) -> HttpResponse:
     ends = timezone.now() + timedelta(days=form.cleaned_data["days"])
     hides = form.cleaned_data["hides_names"]
     make_link(row, request.user, expires_at=ends, hides_names=hides)
-    messages.success(request, "A new link is below. Whoever has it reads without an account.")
+    messages.success(request, "A new link is below. Everyone who has it reads without an account.")
     return redirect("visibility", kind, pk)
 
 

@@ -26,7 +26,7 @@ Made = TypeVar("Made")
 
 WITHOUT_FIELD = {
     "groups": NO_GROUPS,
-    "setup_lines": "You may not write shell lines for this cluster: whoever may change it does.",
+    "setup_lines": "You may not write shell lines for this cluster: those who may change it can.",
     "data_set": "This kind of workload reads no data set.",
     "data_proof": "This kind of workload reads no data set.",
 }

@@ -35,7 +35,7 @@ Find = Callable[[ApiRequest, int], Any]
 
 
 class LinkSchema(Schema):
-    """A link that is not withdrawn. Whoever has its address reads without an account."""
+    """A link that is not withdrawn. Everyone who has its address reads without an account."""
 
     id: int
     address: str | None
@@ -96,7 +96,7 @@ def _add_routes(place: str, noun: str, find: Find) -> None:
         return HttpResponse(status=HTTPStatus.NO_CONTENT)
 
     list_row_links.__doc__ = f"List the links of {noun} that are not withdrawn, for its owner."
-    make_row_link.__doc__ = f"Make a link: whoever has it reads {noun} without an account."
+    make_row_link.__doc__ = f"Make a link: everyone who has it reads {noun} without an account."
     withdraw_row_link.__doc__ = f"Have a link of {noun} open nothing any more."
     word = place.removesuffix("s")
     list_row_links.__name__ = f"list_{word}_links"

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 
 from dashboard.access.rights import filter_readable_keys
 from dashboard.images.image_filters import ImageFilter
-from dashboard.lists import WordFilter, make_listing
+from dashboard.lists import Sorts, WordFilter, make_listing
 from dashboard.live_parts import answer_news_only
 from dashboard.typed_requests import Request
 from experiments.access.permissions import list_changeable_keys, may_add
@@ -33,6 +33,7 @@ from experiments.models import (
 )
 from experiments.models.catalogue import WorkloadQuerySet
 from experiments.models.compiled_rows import CompiledReaderRows, CompiledRows
+from experiments.natural_columns import pad_numbers, pad_workload
 from experiments.planning.workloads import describe_settings
 from runners.workloads import WORKLOADS
 
@@ -106,11 +107,11 @@ def _images(request: Request) -> dict[str, Any]:
     )
     staged = Prefetch("staged", staged_forms.select_related("cluster"))
     rows = filters.apply().defer(*NOT_LISTED).select_related("owner").prefetch_related(staged)
-    sorts = {
-        "reference": "reference",
-        "python": "python_version",
+    sorts: Sorts = {
+        "reference": pad_numbers("reference"),
+        "python": pad_numbers("python_version"),
         "framework": "framework",
-        "cuda": "cuda_version",
+        "cuda": pad_numbers("cuda_version"),
         "size": "size_bytes",
         "created": "created_at",
     }
@@ -126,7 +127,7 @@ def _workloads(request: Request) -> dict[str, Any]:
     rows = filters.apply(Workload.objects.visible_to(request.user)).select_related(
         "owner", "parent"
     )
-    sorts = {"name": "sort_name", "kind": "kind", "limit": "time_limit_seconds"}
+    sorts: Sorts = {"name": pad_workload(), "kind": "kind", "limit": "time_limit_seconds"}
     workloads_listing = make_listing(request, rows, sorts=sorts, default="name")
     changed_parameters = {
         row.pk: describe_settings(row).differing for row in workloads_listing.page
@@ -143,7 +144,11 @@ def _environments(request: Request) -> dict[str, Any]:
     filters = WordFilter(request)
     visible = Environment.objects.originals().visible_to(request.user)
     rows = visible.filter(name__icontains=filters.search_text)
-    sorts = {"name": "name", "cluster": "cluster__name", "runtime": "runtime__kind"}
+    sorts: Sorts = {
+        "name": pad_numbers("name"),
+        "cluster": pad_numbers("cluster__name"),
+        "runtime": "runtime__kind",
+    }
     environments_listing = make_listing(
         request,
         rows.select_related("cluster", "runtime", "staged_image__image").defer(

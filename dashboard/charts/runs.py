@@ -25,6 +25,7 @@ from dashboard.charts.style import (
     value_axis,
 )
 from dashboard.charts.thinning import thin_samples
+from experiments.natural_order import sort_naturally
 from experiments.statistics import Sample, numbers
 
 NODE_FILLS = ("", "-open", "-dot", "-open-dot")
@@ -95,7 +96,7 @@ def draw_run_order(samples: Sequence[Sample], *, unit: str, metric: str, marks: 
     timed = [(sample, sample.started) for sample in known if sample.started is not None]
     first, size, word, since = find_time_scale([started for _, started in timed])
     factor, unit = numbers.si([sample.value for sample, _ in timed], unit)
-    nodes = sorted({sample.node for sample, _ in timed})
+    nodes = sort_naturally({sample.node for sample, _ in timed})
     data: list[dict[str, Any]] = []
     for name in list_environments(known, marks):
         mine = [(sample, started) for sample, started in timed if sample.environment == name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from experiments.natural_order import sort_naturally
 from experiments.statistics import Pair, numbers
 from experiments.statistics.compared_facts import ComparedFacts
 
@@ -35,7 +36,7 @@ def _describe_grades(known: Sequence[ComparedFacts]) -> str:
         ("cosmetic", "without consequence, or known on one side only"),
     ):
         rows = [row.fact for facts in known for row in facts.differences if row.grade == grade]
-        if names := list(dict.fromkeys(rows)):
+        if names := sort_naturally(set(rows)):
             more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
             parts.append(f"{numbers.listed([*names[:MOST_NAMED], *more])} ({consequence})")
     if parts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -11,6 +11,7 @@ from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import ExperimentComparison, Group
 from experiments.comparisons.environment_facts import read_environment_facts
 from experiments.confounder_table import Row, read_table
+from experiments.natural_order import sort_items_naturally, sort_naturally
 from experiments.statistics import Pair
 from experiments.statistics.compared_facts import ComparedFacts, FactDifference
 
@@ -124,11 +125,11 @@ class FactsCompared(ExperimentPanel):
 def _show(
     group: Group, pair: Pair, facts: ComparedFacts, on_baseline: Mapping[str, set[str]]
 ) -> PairFacts:
-    shown = [_show_difference(facts, row) for row in facts.differences[:MOST_SHOWN]]
+    shown = [_show_difference(facts, row) for row in facts.in_natural_order[:MOST_SHOWN]]
     different = {row.fact for row in facts.differences}
     equal = [
-        (name, ", ".join(sorted(values)[:MOST_VALUES]) + " ..." * (len(values) > MOST_VALUES))
-        for name, values in sorted(on_baseline.items())
+        (name, ", ".join(sort_naturally(values)[:MOST_VALUES]) + _mark_more(values))
+        for name, values in sort_items_naturally(on_baseline)
         if name not in different
     ]
     return PairFacts(
@@ -140,6 +141,10 @@ def _show(
         equal=equal[: 5 * MOST_SHOWN],
         more=facts.more + len(facts.differences[MOST_SHOWN:]),
     )
+
+
+def _mark_more(values: Collection[str]) -> str:
+    return " ..." if len(values) > MOST_VALUES else ""
 
 
 def _show_difference(facts: ComparedFacts, difference: FactDifference) -> ShownDifference:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from experiments.natural_order import sort_naturally
 from experiments.statistics import numbers
 
 MOST_OPEN = 20
@@ -39,6 +40,8 @@ class Side:
     name: str
     mark: int | None = None
     address: str = ""
+    title: str = ""
+    """The whole of a name that is cut."""
 
 
 @dataclass(frozen=True)
@@ -106,13 +109,13 @@ def pair_values(
     """Return each fact of which either side has values, by name, with all values of both."""
     return [
         PairedFact(name, name_values(left.get(name, ())), name_values(right.get(name, ())))
-        for name in sorted(left.keys() | right.keys())
+        for name in sort_naturally(left.keys() | right.keys())
     ]
 
 
 def name_values(values: Iterable[str]) -> str:
     """Return all values as text, many of them in lines; a dash where there are none."""
-    names = sorted(values)
+    names = sort_naturally(values)
     return (", " if len(names) <= MOST_VALUES else "\n").join(names) or numbers.MISSING
 
 

@@ -15,6 +15,7 @@ from experiments.comparisons import Comparison, ExperimentComparison
 from experiments.comparisons.comparison_keys import LIBRARIES, identify_method
 from experiments.comparisons.judged_samples import list_compared_runs, list_compared_samples
 from experiments.models import Experiment, Run
+from experiments.natural_order import sort_naturally
 from experiments.statistics import numbers
 from runners.runtimes import RUNTIMES
 
@@ -78,7 +79,7 @@ def describe_nodes(comparison: Comparison) -> str:
     } - {""}
     if not nodes:
         return ""
-    named = ", ".join(sorted(nodes)[:NODES_NAMED])
+    named = ", ".join(sort_naturally(nodes)[:NODES_NAMED])
     more = f" and {len(nodes) - NODES_NAMED:,} more" if len(nodes) > NODES_NAMED else ""
     return f"{numbers.count(len(nodes), 'node')}: {named}{more}"
 

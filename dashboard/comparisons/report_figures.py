@@ -13,6 +13,7 @@ from dashboard.comparisons.panels import list_panels
 from dashboard.comparisons.printed_figures import FIGURES, FOREST, count_pages, describe_kind
 from dashboard.comparisons.shown_figures import make_figure_address
 from dashboard.drawings.axes_figure import AxesFigure
+from dashboard.drawings.dark_svg import add_dark_theme
 from dashboard.drawings.drawing_process import Busy, NotDrawn, draw
 from dashboard.drawings.forest import Forest
 from dashboard.typed_requests import OpenRequest
@@ -128,7 +129,7 @@ def _draw_pages(
                 page=page,
                 is_visitor=isinstance(request.user, Visitor),
             )
-            pictures.append(picture)
+            pictures.append(add_dark_theme(picture))
     except Busy:
         raise
     except NotDrawn as error:

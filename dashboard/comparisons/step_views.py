@@ -30,6 +30,7 @@ from experiments.comparisons.logged import list_compared_arms, list_places
 from experiments.comparisons.series import Inside, read_series
 from experiments.comparisons.trainings import compare_all_trainings
 from experiments.models import Experiment, Workload
+from experiments.natural_columns import pad_workload
 
 MOST_CARRIED = 400
 """Points of a chart that the page carries; more of them are fetched where somebody opens it."""
@@ -44,7 +45,7 @@ def steps(request: OpenRequest, pk: int) -> HttpResponse:
     figure of that one alone is sent, as JSON.
     """
     experiment = get_readable(request, pk)
-    workloads = list(experiment.workloads.order_by("sort_name"))
+    workloads = list(experiment.workloads.order_by(pad_workload()))
     workload = _choose_workload(workloads, request.GET.get("workload", ""))
     scale = request.GET.get("scale") or experiment.scales[0]
     series = read_series(experiment, workload, scale)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 
 from dashboard.comparisons.paired_facts import cut_lines, name_values
 from dashboard.comparisons.sides import describe_settings
@@ -11,6 +12,7 @@ from dashboard.comparisons.studies import Studies, StudyRow
 from dashboard.comparisons.two_experiments import describe_design
 from experiments.comparisons.environment_facts import Facts, read_facts_of_all
 from experiments.models import Environment, Experiment
+from experiments.natural_order import sort_naturally
 from experiments.planning.workloads import describe_settings as describe_workload
 from experiments.statistics import numbers
 from experiments.statistics.across_studies import name_studies
@@ -103,7 +105,7 @@ def _read_sections(row: StudyRow, software: Mapping[int, Facts]) -> Sections:
         }
     source = row.source
     environments = list(source.environments.all())
-    workloads = list(source.workloads.all())
+    workloads = sorted(source.workloads.all(), key=attrgetter("natural_key"))
     design = dict(describe_design(source, [each.name for each in environments], workloads))
     if row.comparison:
         design["Margin"] = row.margin_text
@@ -117,7 +119,7 @@ def _read_sections(row: StudyRow, software: Mapping[int, Facts]) -> Sections:
         sections[section] = _describe_environment(by_name.get(name))
         known = facts.get(name, {})
         sections[f"{section}, its runs"] = {
-            fact: name_values(values) for fact, values in sorted(known.items())
+            fact: name_values(known[fact]) for fact in sort_naturally(known)
         }
     for workload in workloads:
         settings = describe_workload(workload)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 from django.db.models import Q, prefetch_related_objects
@@ -16,6 +17,13 @@ from dashboard.comparisons.paired_facts import (
     pair_facts,
     pair_values,
 )
+from dashboard.comparisons.paired_names import (
+    PairedName,
+    join_names,
+    pair_by_short_names,
+    pair_names,
+    shorten_names,
+)
 from dashboard.comparisons.sides import Measured, describe_settings, measure_all
 from dashboard.comparisons.verdict_matrix import Bar, Scale, choose_scale, make_bar
 from experiments.comparisons import ExperimentComparison, Group, Latest, read_all_latest
@@ -23,6 +31,7 @@ from experiments.comparisons.environment_facts import read_facts_of_all
 from experiments.execution.progress import Status, measure_progress
 from experiments.models import Experiment, Workload
 from experiments.models.experiment import ExperimentQuerySet
+from experiments.natural_order import sort_items_naturally, sort_naturally
 from experiments.planning.decisive_metrics import describe_further
 from experiments.planning.goals import describe_training_margins, get_margins
 from experiments.planning.workloads import describe_settings as describe_workload
@@ -30,8 +39,8 @@ from experiments.statistics import numbers
 
 MOST_CANDIDATES = 20
 LONGEST_HEAD = 80
-Names = tuple[str, str]
-"""What stands for the same thing on both sides; empty where a side has no such thing."""
+BASELINE, OTHERS = slice(1), slice(1, None)
+"""Parts of the names of environments, of which the baseline is the first."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +88,7 @@ class TwoExperiments:
 
     left: ExperimentSide
     right: ExperimentSide
-    environments: list[Names]
+    environments: list[PairedName]
     configurations: list[ConfigurationLines]
     pairs: list[tuple[Group | None, Group | None]]
     """The configurations of both sides, in the same order."""
@@ -99,7 +108,7 @@ class TwoExperiments:
     @property
     def unpaired_environments(self) -> list[str]:
         """Return the names of the environments that one side alone has, the last one apart."""
-        names = [_join(names) for names in self.environments if not all(names)]
+        names = [pair.label for pair in self.environments if not all(pair.names)]
         return [", ".join(names[:-1]), names[-1]] if len(names) > 2 else names
 
     @property
@@ -116,10 +125,12 @@ def make_two_experiments(left: Experiment, right: Experiment) -> TwoExperiments:
     ):
         question = row.question
         name = question if len(question) <= LONGEST_HEAD else f"{question[:LONGEST_HEAD]}…"
-        head = Side(name, address=row.get_absolute_url())
+        head = Side(
+            name, address=row.get_absolute_url(), title=question if name != question else ""
+        )
         sides.append(ExperimentSide(row, comparison, latest, progress[row.pk].status, head))
     comparisons = [side.comparison for side in sides]
-    environments = _pair_environments(*comparisons)
+    environments = _pair_environments(left, right, comparisons)
     pairs = _pair_groups(*comparisons)
     scale = choose_scale([*comparisons[0].pairs, *comparisons[1].pairs], 0.0)
     furthest = choose_scale([], max(get_margins(row).largest for row in (left, right)))
@@ -140,23 +151,16 @@ def make_two_experiments(left: Experiment, right: Experiment) -> TwoExperiments:
     )
 
 
-def _pair_names(left: Sequence[str], right: Sequence[str]) -> list[Names]:
-    """Pair equal names; what is left alone on each side pairs too, as it takes the same place."""
-    left_alone = [name for name in left if name not in right]
-    right_alone = [name for name in right if name not in left]
-    if len(left_alone) == len(right_alone) == 1:
-        successor = right_alone[0]
-        return [(name, name if name in right else successor) for name in left]
-    return [
-        *((name, name if name in right else "") for name in left),
-        *(("", name) for name in right_alone),
+def _pair_environments(
+    left: Experiment, right: Experiment, comparisons: Sequence[ExperimentComparison]
+) -> list[PairedName]:
+    """Pair the baselines, and the other environments by their names without those of clusters."""
+    sides = [
+        [*shorten_names(comparison.environments, row.cluster.name).items()]
+        for row, comparison in zip((left, right), comparisons, strict=True)
     ]
-
-
-def _pair_environments(left: ExperimentComparison, right: ExperimentComparison) -> list[Names]:
-    """Pair the baselines, and the other environments by their names."""
-    baselines = (left.environments[:1] or [""])[0], (right.environments[:1] or [""])[0]
-    return [baselines, *_pair_names(left.environments[1:], right.environments[1:])]
+    baselines, others = ([dict(side[part]) for side in sides] for part in (BASELINE, OTHERS))
+    return [*pair_by_short_names(*baselines), *pair_by_short_names(*others)]
 
 
 def _pair_groups(
@@ -167,22 +171,22 @@ def _pair_groups(
     )
     return [
         (left_groups.get(left_name), right_groups.get(right_name))
-        for left_name, right_name in _pair_names([*left_groups], [*right_groups])
+        for left_name, right_name in pair_names([*left_groups], [*right_groups])
     ]
 
 
 def _make_lines(
     number: int,
     pair: tuple[Group | None, Group | None],
-    environments: list[Names],
+    environments: list[PairedName],
     comparisons: Sequence[ExperimentComparison],
     scales: Sequence[Scale],
 ) -> ConfigurationLines:
     lines = []
-    for names in environments:
+    for environment in environments:
         cells = []
         for side in (0, 1):
-            group, name, scale = pair[side], names[side], scales[side]
+            group, name, scale = pair[side], environment.names[side], scales[side]
             known = group is not None and name
             measured = None
             if group is not None and name:
@@ -192,15 +196,11 @@ def _make_lines(
             bar = make_bar(measured.pair, scale) if measured and measured.pair else None
             mark = comparisons[side].marks[name] if known else 0
             cells.append(SideCell(measured, bar, scale, mark))
-        lines.append(EnvironmentLine(_join(names), (cells[0], cells[1])))
+        lines.append(EnvironmentLine(environment.label, (cells[0], cells[1])))
     groups = [group for group in pair if group]
-    name = _join((pair[0].name if pair[0] else "", pair[1].name if pair[1] else ""))
+    name = join_names((pair[0].name if pair[0] else "", pair[1].name if pair[1] else ""))
     metrics = dict.fromkeys(group.metric.label for group in groups)
     return ConfigurationLines(number, name, " and ".join(metrics), lines)
-
-
-def _join(names: Names) -> str:
-    return " / ".join(dict.fromkeys(filter(None, names)))
 
 
 def list_experiment_facts(
@@ -209,17 +209,17 @@ def list_experiment_facts(
     """Return what is known of both: their designs, environments, workloads and software."""
     rows = two.left.experiment, two.right.experiment
     prefetch_related_objects(rows, "workloads")
-    workloads = [list(row.workloads.all()) for row in rows]
+    workloads = [sorted(row.workloads.all(), key=attrgetter("natural_key")) for row in rows]
     settings = [_read_environments(row, is_member) for row in rows]
     designs = zip(rows, settings, workloads, strict=True)
-    facts = pair_facts(*(dict(describe_design(*design)) for design in designs))
+    facts = pair_facts(*(_describe_briefly(*design) for design in designs))
     facts += _pair_workloads(*workloads)
     facts_of_both = read_facts_of_all([row.pk for row in rows])
     software = [facts_of_both.get(row.pk, {}) for row in rows]
-    for names in two.environments:
+    for environment in two.environments:
+        names, label = environment.names, environment.label
         if not all(names) and not search_text:
             continue  # hundreds of facts beside as many dashes: the page names what stands alone
-        label = _join(names)
         both = pair_facts(*(settings[side].get(names[side], {}) for side in (0, 1)))
         both += pair_values(*(software[side].get(names[side], {}) for side in (0, 1)))
         facts += [
@@ -228,6 +228,18 @@ def list_experiment_facts(
             if all(names) or fact.differs
         ]
     return make_paired_facts(facts, search_text)
+
+
+def _describe_briefly(
+    row: Experiment, environments: Iterable[str], workloads: Iterable[Workload]
+) -> dict[str, str]:
+    """Return what the plan says, with the short names of its environments."""
+    short = shorten_names(environments, row.cluster.name)
+    names = {
+        "Baseline": short.get(row.baseline.name, row.baseline.name),
+        "Environments": ", ".join(short.values()),
+    }
+    return dict(describe_design(row, environments, workloads)) | names
 
 
 def describe_design(
@@ -262,7 +274,7 @@ def _pair_workloads(left: Iterable[Workload], right: Iterable[Workload]) -> list
     """Return the kinds and parameters of the workloads of both, and of one that differs alone."""
     left_rows, right_rows = ({row.name: row for row in side} for side in (left, right))
     facts = []
-    for names in _pair_names(sorted(left_rows), sorted(right_rows)):
+    for names in pair_names(sort_naturally(left_rows), sort_naturally(right_rows)):
         if not all(names):
             continue
         pair = (left_rows[names[0]], right_rows[names[1]])
@@ -274,7 +286,7 @@ def _pair_workloads(left: Iterable[Workload], right: Iterable[Workload]) -> list
             settings = describe_workload(row)
             both = (*settings.differing, *settings.others)
             texts.append({"kind": row.kind} | {setting.label: setting.value for setting in both})
-        label = _join(names)
+        label = join_names(names)
         facts += [
             PairedFact(f"{label}: {fact.name}", fact.left, fact.right)
             for fact in pair_facts(*texts)
@@ -283,8 +295,9 @@ def _pair_workloads(left: Iterable[Workload], right: Iterable[Workload]) -> list
 
 
 def _read_environments(row: Experiment, is_member: bool) -> dict[str, dict[str, str]]:
-    rows = row.environments.select_related("runtime", "staged_image__image").order_by("name")
-    return {each.name: dict(describe_settings(each, is_member)) for each in rows}
+    rows = row.environments.select_related("runtime", "staged_image__image").order_by()
+    described = {each.name: dict(describe_settings(each, is_member)) for each in rows}
+    return dict(sort_items_naturally(described))
 
 
 def list_candidates(user: Any, experiment: Experiment, search_text: str) -> ExperimentQuerySet:

@@ -26,6 +26,7 @@ from dashboard.drawings.axes_figure import (
     take_axis,
     turn_down,
 )
+from experiments.natural_order import make_natural_key, sort_naturally
 from experiments.statistics import Sample, numbers
 
 ROW = 6.2
@@ -179,10 +180,10 @@ def _name_lanes(samples: Sequence[Sample]) -> dict[str, str]:
     counts = Counter(node for sample in samples for node in _list_nodes(sample))
     kept = counts
     if len(counts) > MOST_LANES:
-        by_runs = sorted(counts, key=lambda node: (-counts[node], node))
+        by_runs = sorted(counts, key=lambda node: (-counts[node], make_natural_key(node)))
         kept = Counter({node: counts[node] for node in by_runs[: MOST_LANES - 1]})
     rest = numbers.count(len(counts) - len(kept), "other node")
-    lanes = {node: node or "unknown node" for node in sorted(kept)}
+    lanes = {node: node or "unknown node" for node in sort_naturally(kept)}
     return {**lanes, **{node: rest for node in counts if node not in kept}}
 
 

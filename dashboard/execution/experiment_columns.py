@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from django.urls import reverse
@@ -18,10 +19,11 @@ from dashboard.execution.experiment_value_cells import (
     write_value,
 )
 from dashboard.execution.run_columns import MOST_COLUMNS, Column, Columns, shorten
-from dashboard.templatetags.tare import state, verdict, when
+from dashboard.templatetags.tare import counted_verdict, state, when
 from experiments.comparisons.typed_tables import Kind
 from experiments.execution.progress import Progress
 from experiments.models import Experiment
+from experiments.natural_order import sort_naturally
 from experiments.planning.goals import get_margins
 
 LONGEST_NAME = 20
@@ -65,12 +67,12 @@ def _read_runs(row: Experiment, progress: Progress) -> str:
 
 
 def _list_names(rows: Iterable[Any]) -> str:
-    return ", ".join(sorted(str(row) for row in rows))
+    return ", ".join(sort_naturally(str(row) for row in rows))
 
 
 def _list_workloads(row: Experiment) -> str:
     """Return the names of the workloads, numbers in those of variants sorted as numbers."""
-    workloads = sorted(row.workloads.all(), key=lambda workload: workload.sort_name)
+    workloads = sorted(row.workloads.all(), key=attrgetter("natural_key"))
     return ", ".join(workload.name for workload in workloads)
 
 
@@ -217,9 +219,7 @@ def _draw_verdicts(row: Experiment) -> SafeString:
     """Return the verdicts with how many pairs have each, as a link to what explains them."""
     verdicts: dict[str, int] = getattr(row, "kept_verdicts", {})
     words = format_html_join(
-        " ",
-        '<span class="nowrap">{}{}</span>',
-        ((verdict(word), f" {count}" if count > 1 else "") for word, count in verdicts.items()),
+        " ", "{}", ((counted_verdict(word, count),) for word, count in verdicts.items())
     )
     address = reverse("comparison", args=[row.pk])
     title = "Open the comparison: it has the ratios, and what qualifies them"

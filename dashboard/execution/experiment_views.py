@@ -30,7 +30,7 @@ from dashboard.execution.experiment_parts import (
 from dashboard.execution.experiment_rows import draw_matrix_rows, draw_run_rows
 from dashboard.execution.matrix import Matrix, Pace, build_matrix, estimate_seconds_left
 from dashboard.execution.verdict_panel import OfferedFigures, ShownComparison
-from dashboard.lists import Listing, make_listing
+from dashboard.lists import Listing, Sorts, make_listing
 from dashboard.live_parts import answer_news_only, take_read
 from dashboard.software.parity_views import prepare_report
 from dashboard.typed_requests import OpenRequest
@@ -48,20 +48,21 @@ from experiments.execution.progress import Progress, explain_waiting, measure_pr
 from experiments.execution.queue_places import watch_queue
 from experiments.execution.related_experiments import find_related
 from experiments.models import Experiment, Job, Recurrence, RecurringExperiment, Run
+from experiments.natural_columns import pad_numbers, pad_workload
 from experiments.software.frozen_parity import describe_known_differences, read_frozen
 from experiments.software.parity_reports import list_own_programs
 
 TABS = ("runs", "jobs", "plan", "events")
 IMPORTED_TABS = ("runs", "plan", "events")
 """Runs that were imported had no jobs of ours."""
-RUN_SORTS = {
+RUN_SORTS: Sorts = {
     "place": "job__block",
-    "workload": "workload__sort_name",
-    "scale": "scale",
-    "environment": "environment__name",
+    "workload": pad_workload("workload"),
+    "scale": pad_numbers("scale"),
+    "environment": pad_numbers("environment__name"),
     "repeat": "repeat",
     "state": "state",
-    "node": "node",
+    "node": pad_numbers("node"),
     "began": "began_at",
 }
 NOT_IN_THE_LIST = (

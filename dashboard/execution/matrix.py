@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import TypeVar
 
 from django.core.cache import cache
@@ -200,7 +201,8 @@ def build_matrix(experiment: Experiment, inputs: Inputs | None = None) -> Matrix
     index = {row.name: place for place, row in enumerate(environments)}
     states, paces = _count_cells_of(experiment, inputs)
     workloads = [
-        (row, choose_primary_metric(experiment, row)) for row in experiment.workloads.all()
+        (row, choose_primary_metric(experiment, row))
+        for row in sorted(experiment.workloads.all(), key=attrgetter("natural_key"))
     ]
     succeeded = sum(counts[Run.State.SUCCEEDED] for counts in states.values())
     if succeeded > MANY_VALUES:

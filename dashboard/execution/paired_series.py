@@ -18,6 +18,7 @@ from dashboard.execution.run_facts import EVALUATED_AT
 from experiments.comparisons.series import ACCURACY, ACCURACY_TIME, FURTHER_SHARES
 from experiments.comparisons.step_summaries import LOSS
 from experiments.models import Run, Series
+from experiments.natural_order import make_natural_key
 from experiments.statistics.steps import Curve
 
 MOST_PLOTS = 6
@@ -89,7 +90,12 @@ def _read(
     for metric, unit, run in rows.values_list("metric", "unit", "run"):
         runs_by_key.setdefault((metric, unit), set()).add(run)
     order = sorted(
-        runs_by_key, key=lambda key: (-len(runs_by_key[key]), key[0] != "step_time", key)
+        runs_by_key,
+        key=lambda key: (
+            -len(runs_by_key[key]),
+            key[0] != "step_time",
+            *map(make_natural_key, key),
+        ),
     )
     names = list(dict.fromkeys(metric for metric, _ in order))
     chosen = chosen if chosen in names else ""

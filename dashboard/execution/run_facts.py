@@ -16,6 +16,7 @@ from experiments.comparisons.step_summaries import read_steady_state
 from experiments.loaded_files import shorten_loaded
 from experiments.models import Measurement, MeasureNotes, Run, Series
 from experiments.models.compiled_rows import KEY, CompiledRows
+from experiments.natural_order import make_natural_key, sort_naturally
 from experiments.snapshots import flatten, shorten_patches
 from experiments.statistics import numbers
 from experiments.statistics.steps import Curve
@@ -58,7 +59,7 @@ def search_facts(content: Mapping[str, Any], search_text: str = "") -> list[Fact
     outside |= dict(flatten(rest))
     search_words = search_text.lower().split()
     facts = []
-    for name in sorted(outside.keys() | inside.keys()):
+    for name in sort_naturally(outside.keys() | inside.keys()):
         sides = outside.get(name, ""), inside.get(name, "")
         matching_lines = [_find_lines(search_words, name, text) for text in sides]
         if any(matching_lines):
@@ -212,7 +213,9 @@ def list_series(run: Run) -> list[tuple[Series, Series | None]]:
     kind = KNOWN_WORKLOADS[run.workload.kind]
     primary = run.experiment.primary_metric or kind.choose_primary_metric(run.workload.parameters)
     first = (primary, "step_time")
-    rows = sorted(run.series.all(), key=lambda row: (row.metric not in first, row.metric))
+    rows = sorted(
+        run.series.all(), key=lambda row: (row.metric not in first, make_natural_key(row.metric))
+    )
     evaluated_at = {row.metric: row for row in rows if row.metric in EVALUATED_AT}
     times = evaluated_at.get(ACCURACY_TIME)
     return [

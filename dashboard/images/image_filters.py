@@ -12,6 +12,7 @@ from dashboard.lists import Filter
 from dashboard.typed_requests import OpenRequest
 from experiments.images.search import search
 from experiments.models import Cluster, Image, StagedImage
+from experiments.natural_order import sort_naturally
 
 NOWHERE = "nowhere"
 
@@ -50,7 +51,7 @@ class ImageFilter(Filter):
             values = {row[index] for row in known}
             if name == "framework":  # an image may have several
                 values = {framework for text in values for framework in text.split(", ")}
-            ordered = sorted(values - {""}, key=_natural)
+            ordered = sort_naturally(values - {""})
             self._set_choices(name, [(value, value) for value in ordered])
         places = self.clusters.filter(staged_images__in=_present()).distinct()
         on = [(str(cluster.pk), f"on {cluster}") for cluster in places]
@@ -86,8 +87,3 @@ def _is(column: str, value: str) -> Q:
 
 def _present() -> QuerySet[StagedImage]:
     return StagedImage.objects.exclude(state=StagedImage.State.REMOVED)
-
-
-def _natural(text: str) -> list[tuple[int, str]]:
-    """Order 3.9 before 3.11."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", text)]

@@ -8,6 +8,7 @@ from typing import Any
 
 from experiments.images.architectures import read_architecture
 from experiments.models import Image, StagedImage
+from experiments.natural_order import sort_items_naturally
 from experiments.statistics import numbers
 
 SOURCES = {"python": "Python", "conda": "conda", "spack": "Spack", "system": "system"}
@@ -39,7 +40,7 @@ def search_packages(image: Image, search_text: str = "") -> list[Package]:
     return [
         Package(name, version, SOURCES.get(source, source))
         for source, versions in sorted(by_source.items())
-        for name, version in sorted(versions.items())
+        for name, version in sort_items_naturally(versions)
         if all(word in f"{name} {version} {source}".lower() for word in search_words)
     ]
 
@@ -84,4 +85,5 @@ def _words(*texts: str | None) -> str:
 
 
 def _versions(versions: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {version}".strip() for name, version in sorted(versions.items()))
+    rows = sort_items_naturally(versions)
+    return ", ".join(f"{name} {version}".strip() for name, version in rows)

@@ -23,10 +23,10 @@ from experiments.imports.layout import (
     find_tool,
     list_choices,
     list_positions,
-    make_natural_key,
     suggest_position,
 )
 from experiments.models import Experiment, User
+from experiments.natural_order import make_natural_key
 
 FAILURES_SHOWN = 10
 DECIDING = ("wall_images_per_second", "step_images_per_second", "step_time", "time_to_first_step")

@@ -51,6 +51,7 @@ from experiments.models import (
     Workload,
 )
 from experiments.models.experiment import USUAL_OUTPUT_MIB
+from experiments.natural_columns import pad_numbers
 from experiments.planning import rules
 from experiments.planning.aa_tests import select_offered
 from experiments.planning.forecasts import Forecast, forecast
@@ -215,7 +216,9 @@ class ExperimentForm(
         self.offer_groups_of(user)
         self.chosen_cluster = self._chosen_cluster(user)
         visible = select_offered(self.instance, user).filter(cluster=self.chosen_cluster)
-        environments = visible.select_related("runtime", "staged_image__image")
+        environments = visible.select_related("runtime", "staged_image__image").order_by(
+            pad_numbers("name"), "pk"
+        )
         self._field("environments").queryset = environments
         self._field("baseline").queryset = environments
         for name in ("environments", "baseline"):
@@ -224,7 +227,7 @@ class ExperimentForm(
         partitions = Partition.objects.filter(cluster=self.chosen_cluster)
         # A draft keeps showing its own, and says that it is out of service.
         offered = Q(enabled=True) | Q(pk=self.instance.partition_id)
-        self._field("partition").queryset = partitions.filter(offered)
+        self._field("partition").queryset = partitions.filter(offered).order_by(pad_numbers("name"))
         workloads = Workload.objects.visible_to(user).originals().launchable()
         self._field("workloads").queryset = workloads
         if self.instance.sweeps:

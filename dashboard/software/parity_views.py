@@ -14,6 +14,7 @@ from dashboard.access.rights import by_link, get_editable, get_readable, require
 from dashboard.typed_requests import OpenRequest, Request, parse_whole_number, read_posted_text
 from experiments.access.permissions import may_change, may_use, why_not_use
 from experiments.models import Environment, Experiment, User
+from experiments.natural_order import sort_items_naturally
 from experiments.notify import enqueue_tick
 from experiments.presets.program_checks import list_known_programs
 from experiments.software import inspections, parity_reports
@@ -76,8 +77,8 @@ def prepare_inventory(row: Environment, reader: User) -> dict[str, Any]:
     return {
         "software": software,
         "libraries": list(list_libraries(facts)),
-        "packages": sorted(facts.get("packages", {}).items()),
-        "system_packages": sorted(facts.get("system_packages", {}).items()),
+        "packages": sort_items_naturally(facts.get("packages", {})),
+        "system_packages": sort_items_naturally(facts.get("system_packages", {})),
         "programs": list_known_programs(facts),
         "may_inspect": may_use(reader, row) and may_use(reader, row.cluster),
     }

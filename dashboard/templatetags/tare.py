@@ -144,6 +144,12 @@ def verdict(value: str) -> SafeString:
 
 
 @register.simple_tag
+def counted_verdict(value: str, count: int) -> SafeString:
+    """Return how many comparisons have a verdict, before its shape, colour and word."""
+    return format_html('<span class="nowrap"><strong>{}</strong> {}</span>', count, verdict(value))
+
+
+@register.simple_tag
 def environment(name: Any, index: int) -> SafeString:
     """Return an environment's name after its symbol; index 0 is the baseline."""
     return _draw_environment(name if isinstance(name, str) else str(name), index % len(SYMBOLS))
@@ -188,6 +194,17 @@ def when(value: datetime | None, precision: str = "minutes") -> SafeString:
     moment = utc.isoformat(timespec="seconds")
     # Of digits and our own words, so that nothing has to be escaped.
     return SafeString(f'<time datetime="{moment}" data-when="{escape(precision)}">{text}</time>')
+
+
+@register.filter
+def at_or(value: datetime | None, otherwise: str) -> SafeString:
+    """Return a time that is ahead, with "at" before it; once it has passed, what is said instead.
+
+    `otherwise` is in a template's own words, such as "at its next visit".
+    """
+    if value is None or value <= timezone.now():
+        return conditional_escape(otherwise)
+    return format_html("at {}", when(value, "seconds"))
 
 
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)? UTC")

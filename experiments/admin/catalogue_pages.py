@@ -116,7 +116,9 @@ class EnvironmentForm(VisibilityFields, forms.ModelForm):  # type: ignore[type-a
             if why_not := why_not_use_keys_of(self.by, affected):
                 self.add_error(None, why_not)
             elif "setup_lines" in self.changed_data and not may_change(self.by, affected):
-                self.add_error("setup_lines", "They are shell: whoever administers it writes them.")
+                self.add_error(
+                    "setup_lines", "They are shell: an administrator of the cluster writes them."
+                )
         problems = environments.list_refusals(
             cluster=cluster,
             runtime=cleaned.get("runtime"),

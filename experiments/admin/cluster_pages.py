@@ -234,7 +234,7 @@ class ClusterForm(HelpLinks, VisibilityFields, forms.ModelForm):  # type: ignore
 
 
 VISIBILITY_HELP = (
-    "Cluster administrators of the groups may change the cluster too. Whoever may use its key may "
+    "Cluster administrators of the groups may change the cluster too. All who may use its key may "
     "send jobs there."
 )
 # What decides where the cluster's key logs in, and what runs with it.
@@ -276,7 +276,7 @@ class ClusterAdmin(Owned):
                     "credential",
                 ),
                 "description": "The host key is fetched, compared and pinned on the cluster's own "
-                "page. Whoever pastes one here has compared its fingerprint already.",
+                "page. Compare its fingerprint before you paste one here.",
             },
         ),
         ("How it runs jobs", {"fields": ("scheduler", "work_directory", "setup_lines")}),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from experiments.comparisons import ExperimentComparison
+from experiments.comparisons.group_order import sort_by_groups
 from experiments.models import Experiment, Measurement, Run, Segment
 from experiments.models.segment import count_most_segments
 from experiments.statistics import PointsPair, Sample, compare_points
@@ -142,7 +143,7 @@ def tabulate_accuracies(comparison: ExperimentComparison) -> list[Accuracies]:
     }
     return [
         _table(experiment, environments, *key, arms, times, targets.get(key[0], 0.0))
-        for key, arms in arms_by_table.items()
+        for key, arms in sort_by_groups(comparison, arms_by_table)
     ]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from experiments.comparisons import ExperimentComparison
+from experiments.comparisons.group_order import sort_by_groups
 from experiments.models import Run
 
 
@@ -73,7 +74,7 @@ def collect_anatomies(comparison: ExperimentComparison) -> list[Anatomy]:
                 if name in phases_by_environment
             ],
         )
-        for cell, phases_by_environment in phases_by_group.items()
+        for cell, phases_by_environment in sort_by_groups(comparison, phases_by_group)
     ]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from experiments.comparisons.exclusions import filter_counted
 from experiments.comparisons.warm_ups import GroupKey, WarmUps
 from experiments.models import Experiment, Measurement, Workload
+from experiments.natural_order import sort_naturally
 from experiments.statistics import Sample
 from runners.workloads import KNOWN_WORKLOADS, Metric
 
@@ -33,8 +34,8 @@ def find_reported_metric(workload: Workload, name: str) -> Metric | None:
 
 
 def list_baseline_first(experiment: Experiment) -> list[str]:
-    rows = experiment.environments.order_by("name").values_list("pk", "name")
-    return [name for pk, name in sorted(rows, key=lambda row: row[0] != experiment.baseline_id)]
+    keys = dict(experiment.environments.order_by().values_list("name", "pk"))
+    return sorted(sort_naturally(keys), key=lambda name: keys[name] != experiment.baseline_id)
 
 
 def read_samples(

@@ -22,7 +22,7 @@ there were two events this was the one for both, which count as the worse."""
 EXCLUDING = f"{Run.State.SUCCEEDED} → {Run.State.EXCLUDED}"
 NAMED = 5
 """More runs than this are counted, not named, in the reason of a stamp."""
-WHY_AFTER = "Whoever can read a verdict and then choose the runs can choose the verdict."
+WHY_AFTER = "A person who reads a verdict and then chooses the runs can choose the verdict."
 
 
 class Moment(StrEnum):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 from experiments import program_files
@@ -88,7 +89,7 @@ class _Recorded:
 
 def read_inputs(experiment: Experiment) -> GroupInputs:
     """Read what the groups of an experiment rest on; the queries do not grow with its plan."""
-    workloads = list(experiment.workloads.order_by("sort_name"))
+    workloads = sorted(experiment.workloads.all(), key=attrgetter("natural_key"))
     stage = read_stage(experiment)
     tried_again, collected_late = (
         set(experiment.events.filter(what=what).values_list("job__workload_id", "job__scale"))

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from experiments.comparisons.comparison import Group
@@ -63,7 +64,7 @@ def compare_between_workloads(comparison: ExperimentComparison) -> list[Workload
     if not judged or not may_compare_workloads(comparison):
         return []
     repeats = judged[-1].repeats or comparison.experiment.all_repeats
-    rows = comparison.experiment.workloads.select_related("data_set").order_by("sort_name")
+    rows = comparison.experiment.workloads.select_related("data_set")
     groups = {
         (group.configuration["workload"], group.configuration["scale"]): group
         for group in comparison.groups
@@ -71,7 +72,9 @@ def compare_between_workloads(comparison: ExperimentComparison) -> list[Workload
     scales = dict.fromkeys(scale for _, scale in groups)
     return [
         pair
-        for factor, reference, other in list_workload_pairs(list(rows))
+        for factor, reference, other in list_workload_pairs(
+            sorted(rows, key=attrgetter("natural_key"))
+        )
         for scale in scales
         if (pair := _compare(comparison, groups, factor, reference, other, scale, repeats))
     ]

@@ -220,7 +220,7 @@ def _require_rights(row: Deposit) -> None:
     owner = None if row.owner_id is None else User.objects.filter(pk=row.owner_id).first()
     experiment = Experiment.objects.without_plan().select_related("owner").get(pk=row.experiment_id)
     if owner is None:
-        why = "Whoever asked for it has no account any more."
+        why = "The person who asked for it has no account any more."
     elif not owner.is_active:
         why = f"The account of {owner} is not in service any more."
     else:

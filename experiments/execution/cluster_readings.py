@@ -37,7 +37,7 @@ NO_LONGER_ALLOWED = Check(
     "Connection",
     "Entry",
     "failed",
-    "Whoever asked for this may no longer use the keys on the way to this cluster.",
+    "The person who asked for this may no longer use the keys on the way to this cluster.",
     "Ask again as somebody who may.",
 )
 RELATIONS = ("draft__credential", "draft__jump_host", "cluster__credential", "cluster__jump_host")

@@ -14,6 +14,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from experiments.design import Scale
 from experiments.execution.moves import move
 from experiments.models import Job, Run
+from experiments.natural_order import sort_naturally
 
 
 def exclude_waiting_for_node(planned: QuerySet[Job]) -> QuerySet[Job]:
@@ -78,9 +79,9 @@ def choose_excluded_nodes(counts: Mapping[str, int], nodes: int, needed: int) ->
     a job needs so many.
     """
     if nodes - len(counts) >= needed:
-        return sorted(counts)
+        return sort_naturally(counts)
     least = min(counts.values(), default=0)
-    used_more = sorted(node for node, count in counts.items() if count > least)
+    used_more = sort_naturally(node for node, count in counts.items() if count > least)
     return used_more if nodes - len(used_more) >= needed else []
 
 

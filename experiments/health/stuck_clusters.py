@@ -115,7 +115,7 @@ def list_limits(now: datetime) -> list[Stuck]:
     return [
         Stuck(
             "Limits of clusters that jobs wait for",
-            "They go on by themselves at the time that is named. Whoever may change the cluster "
+            "They go on by themselves at the time that is named. All who may change the cluster "
             "can raise its limits.",
             len(rows),
             tuple(rows[:MOST_SHOWN]),

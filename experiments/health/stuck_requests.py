@@ -64,7 +64,7 @@ def list_unvisited(now: datetime) -> list[Kind]:
     kinds = ((CheckReport, "Checks"), (HostKey, "Host keys"), (ConnectionTest, "Connection tests"))
     return [
         Kind(
-            f"{name} that somebody asked for and nobody has begun",
+            f"{name} requested and not begun yet",
             "A worker begins them within seconds; the clock asks again for ten minutes.",
             model._default_manager.filter(
                 began_at=None, ended_at=None, requested_at__lt=now - LONGEST_WAIT

@@ -151,7 +151,7 @@ def unstage(row: StagedImage, by: User) -> Operation:
 def why_not_unstage(row: StagedImage) -> str:
     """Return why a form cannot be removed; "" if it can."""
     if not row.made_here:
-        return f"{row} was registered by hand: whoever put it there removes it."
+        return f"{row} was registered by hand: the person who put it there removes it."
     if row.state in (State.REMOVING, State.REMOVED):
         return f"{row} is {row.state} already."
     if row.format == ARCHIVE:

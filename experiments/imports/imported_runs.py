@@ -20,7 +20,6 @@ from experiments.imports.layout import (
     arrange,
     find_tool,
     list_differing_parameters,
-    make_natural_key,
     name_apart,
 )
 from experiments.models import (
@@ -35,6 +34,7 @@ from experiments.models import (
     User,
     Workload,
 )
+from experiments.natural_order import make_natural_key, sort_naturally
 from experiments.planning.free_names import add_number
 from experiments.statistics import numbers
 from runners.workloads import KNOWN_WORKLOADS
@@ -85,7 +85,7 @@ def store(
                 question=question,
                 cluster=cluster,
                 baseline=environments[baseline],
-                scales=sorted({logged.scale for logged in placed}, key=make_natural_key),
+                scales=sort_naturally({logged.scale for logged in placed}),
                 repeats=max(logged.repeat for logged in placed),
                 design=Experiment.Design.INDEPENDENT,
                 margin=margin,
@@ -135,7 +135,7 @@ def forget(experiment: Experiment, by: User | None = None) -> None:
 
 
 def _check_names(placed: Sequence[Placed], baseline: str) -> None:
-    names = sorted({logged.environment for logged in placed})
+    names = sort_naturally({logged.environment for logged in placed})
     if len(names) < 2:
         raise ImportProblem(f"There is one environment only, {names[0]}: nothing to compare with.")
     if len(names) > MOST_ENVIRONMENTS:

@@ -14,6 +14,7 @@ from typing import Any
 from experiments.imports.lengths import EPOCHS, STEPS
 from experiments.imports.problems import ImportProblem
 from experiments.imports.tf_cnn import LoggedRun
+from experiments.natural_order import make_natural_key, sort_naturally
 from experiments.planning.free_names import add_number
 
 TOOLS = {
@@ -85,7 +86,9 @@ def list_positions(runs: Sequence[LoggedRun]) -> list[Position]:
     """
     parts = _parts(runs)
     columns = zip(*parts, strict=True)
-    return [Position(index, tuple(sorted(set(column)))) for index, column in enumerate(columns)]
+    return [
+        Position(index, tuple(sort_naturally(set(column)))) for index, column in enumerate(columns)
+    ]
 
 
 def list_choices(path_positions: Sequence[Position]) -> list[Position]:
@@ -134,14 +137,6 @@ def arrange(runs: Sequence[LoggedRun], environment: int) -> list[Placed]:
         for index, repeat in zip(members, own, strict=True):
             placed[index] = Placed(runs[index], where, workload, scale, repeat)
     return [placed[index] for index in range(len(runs))]
-
-
-def make_natural_key(text: str) -> list[tuple[int, str]]:
-    """Return a key that sorts run2 before run10."""
-    return [
-        (int(part[:15]), "") if part.isdecimal() else (-1, part)
-        for part in re.split(r"(\d+)", text)
-    ]
 
 
 def _parts(runs: Sequence[LoggedRun]) -> list[list[str]]:

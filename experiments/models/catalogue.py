@@ -17,6 +17,7 @@ from experiments.models.data_sets import DataSet
 from experiments.models.environment_copies import update_copy
 from experiments.models.images import Image, StagedImage
 from experiments.models.visibility import SharedInside, SharedQuerySet, compile_once
+from experiments.natural_order import NaturalKey, make_natural_key
 from runners.code_copies import CodeSource, find_source
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS
 from runners.workloads.parameter_sweeps import Variant
@@ -289,6 +290,17 @@ class Workload(SharedInside):
     def code_source(self) -> CodeSource | None:
         """Return where its code comes from; None where it names none."""
         return find_source(self.parameters)
+
+    @property
+    def natural_key(self) -> tuple[NaturalKey, str]:
+        """Return what lists for people are sorted by: names with numbers by size, then variants.
+
+        The values of a variant are written so that texts sort as they do: not to be read again.
+        """
+        values = Variant(self.swept, {}).order if self.swept else ""
+        if not values or not self.sweep_order.endswith(values):
+            return make_natural_key(self.sweep_order or self.name), ""
+        return make_natural_key(self.sweep_order.removesuffix(values).rstrip()), values
 
     @property
     def swept_label(self) -> str:

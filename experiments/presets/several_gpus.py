@@ -95,7 +95,7 @@ LONG_TRAINING = Preset(
     question="Does ResNet50 learn as well and as fast in a container on 1, 2 and 4 GPUs?",
     then="ImageNet, 5 epochs on K80 (top-1 0.36, top-5 0.63, 33:45 h on one GPU, 8:34 h on four) "
     "and 10 epochs on GTX 980 Ti (0.53, 0.78, 30:23 h and 8:16 h), in udocker.",
-    now="Five repeats where there was one run of each: whoever cannot pay for that chooses fewer, "
+    now="Five repeats where there was one run of each: choose fewer where that costs too much, "
     "and the verdict is provisional. Top-1 and top-5 after each epoch, and loss, have panels of "
     "their own. A run goes over up to six jobs of eight hours each, from checkpoints.",
     needs=("tensorflow",),

@@ -11,6 +11,7 @@ from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
 from experiments.comparisons import ExperimentComparison, Group
 from experiments.models import Experiment, Run
+from experiments.natural_order import sort_naturally
 from experiments.provenance.origins import MANY, Place, Result, RunGroup
 from experiments.statistics import Pair
 
@@ -193,8 +194,8 @@ def _make_group(
         count=len(runs),
         blocks=len({run.block for run in runs}),
         jobs=0,
-        nodes=tuple(sorted({run.node for run in runs if run.node})),
-        images=tuple(sorted({run.image for run in runs if run.image})),
+        nodes=tuple(sort_naturally({run.node for run in runs if run.node})),
+        images=tuple(sort_naturally({run.image for run in runs if run.image})),
         snapshots=len({run.snapshot for run in runs if run.snapshot}),
         payloads=(),
         first_began_at=min(began).isoformat() if began else "",

@@ -25,6 +25,7 @@ from experiments.models import (
     Run,
     Runtime,
 )
+from experiments.natural_order import sort_naturally
 from experiments.notify import enqueue_recur
 
 OF_NODES = ("GPU driver", "kernel")
@@ -128,7 +129,7 @@ def _compare_nodes(experiments: Iterable[int], cluster_pk: int) -> dict[int, lis
 def _name_changes(
     nodes: Mapping[str, Seen], newest: Mapping[str, Seen], ended: datetime
 ) -> Iterator[str]:
-    for node in sorted(nodes.keys() & newest.keys()):
+    for node in sort_naturally(nodes.keys() & newest.keys()):
         (_, before), (ended_at, now) = nodes[node], newest[node]
         for name in OF_NODES if ended_at > ended else ():
             old, new = before.get(name), now.get(name)
@@ -169,7 +170,7 @@ def _compare_checks(last: Sequence[Recurrence], reports: QuerySet[CheckReport]) 
             old, new = (_read_versions(each, own) for each in (report, newest))
             changes[row.pk] = [
                 f"version of {name}: {old[name][:SHOWN]} → {new[name][:SHOWN]}"
-                for name in sorted(old.keys() & new.keys())
+                for name in sort_naturally(old.keys() & new.keys())
                 if old[name] != new[name]
             ]
     return changes

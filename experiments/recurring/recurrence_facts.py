@@ -9,6 +9,7 @@ from django.db.models import Q
 
 from experiments.comparisons.environment_facts import read_facts_of_all
 from experiments.models import Recurrence, Run, Snapshot
+from experiments.natural_order import make_natural_key, sort_naturally
 
 MOST_SHOWN = 12
 FIRST = ("GPU driver", "runtime", "kernel", "image", "node")
@@ -39,14 +40,14 @@ def list_changes(recurrence: Recurrence) -> list[str]:
 def compare_facts(before: Facts, now: Facts) -> list[str]:
     """Return what differs, with the environments in which it does: "kernel: 5.14 → 6.1 (all)"."""
     lines: dict[tuple[str, str], list[str]] = {}
-    shared = sorted(before.keys() & now.keys())
+    shared = sort_naturally(before.keys() & now.keys())
     for environment in shared:
         old, new = before[environment], now[environment]
         for name in old.keys() & new.keys():
             if old[name] != new[name]:
                 change = f"{', '.join(old[name])} → {', '.join(new[name])}"
                 lines.setdefault((name, change), []).append(environment)
-    order = sorted(lines, key=lambda key: (_rank(key[0]), key))
+    order = sorted(lines, key=lambda key: (_rank(key[0]), *map(make_natural_key, key)))
     described = [
         f"{name}: {change}"
         + ("" if lines[name, change] == shared else f" ({_join(lines[name, change])})")

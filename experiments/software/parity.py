@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.confounder_table import Grade, read_table
+from experiments.natural_order import make_natural_key
 
 Facts = Mapping[str, Any]
 
@@ -74,7 +75,7 @@ def list_differences(baseline: Facts, environment: Facts) -> list[Difference]:
             *_compare_libraries(baseline, environment),
             *_compare_builds(baseline, environment),
         ),
-        key=lambda row: (list(Grade).index(row.grade), row.what),
+        key=lambda row: (list(Grade).index(row.grade), make_natural_key(row.what)),
     )
 
 

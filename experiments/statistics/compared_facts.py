@@ -8,7 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from experiments.natural_order import make_natural_key
+
 FactGrade = Literal["blocking", "likely", "cosmetic"]
+GRADES: tuple[FactGrade, ...] = ("blocking", "likely", "cosmetic")
 MOST_IN_STAMP = 4
 """Facts that the reason of a stamp names; further ones are counted: panel and files have them."""
 
@@ -56,9 +59,20 @@ class ComparedFacts:
         return [row for row in self.differences if row.grade == "blocking"]
 
     @property
+    def in_natural_order(self) -> list[FactDifference]:
+        """Return the differences as they are listed for people: by grade, then package2 before 10.
+
+        Files have them as they are stored, so that what was exported once is exported again.
+        """
+        return sorted(
+            self.differences,
+            key=lambda row: (GRADES.index(row.grade), make_natural_key(row.fact)),
+        )
+
+    @property
     def confounding(self) -> list[FactDifference]:
         """Return those that stamp the verdict: the blocking and the likely ones."""
-        return [row for row in self.differences if row.grade != "cosmetic"]
+        return [row for row in self.in_natural_order if row.grade != "cosmetic"]
 
     @property
     def sentences(self) -> list[str]:

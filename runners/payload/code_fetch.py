@@ -33,7 +33,7 @@ ANSWERS = (
     (
         ("remote host identification has changed",),
         "the host of the repository has another key than the cluster’s account knows of it: ask "
-        "whoever runs that host, and correct ~/.ssh/known_hosts of the account",
+        "those who run that host, and correct ~/.ssh/known_hosts of the account",
     ),
     (
         ("host key verification failed",),

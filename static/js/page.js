@@ -181,7 +181,7 @@ document.addEventListener("click", async (event) => {
   }
 });
 
-// Whoever goes on by Tab leaves a menu behind, which would cover what has the focus now.
+// Going on by Tab leaves a menu behind, which would cover what has the focus now.
 document.addEventListener("focusin", (event) => {
   if (event.target.closest("[popover], dialog")) return; // opened from within one
   for (const menu of document.querySelectorAll("details.menu[open]")) {

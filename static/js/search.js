@@ -169,7 +169,7 @@
     open("");
   });
 
-  // Not when it gets the focus: whoever goes through the page by Tab passes it.
+  // Not when it gets the focus: going through the page by Tab passes it.
   box.addEventListener("click", () => open(box.value));
   box.addEventListener("input", (event) => {
     if (!event.isComposing && box.value) open(box.value);

@@ -32,7 +32,6 @@ IN_JOBS = (
     "runners/images/",
     "runners/conda_builds.py",
     "runners/file_builds.py",
-    "runners/conda_builds.py",
     "runners/own_trees.py",
     "runners/recipes.py",
     "runners/workloads/",

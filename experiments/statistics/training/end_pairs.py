@@ -209,8 +209,8 @@ class EndPair:
         if self.chosen_afterwards:
             yield (
                 TrainingStamp.AFTERWARDS,
-                "The plan has no margin for this: whoever chooses one when the data can be seen "
-                "can choose the verdict.",
+                "The plan has no margin for this: a person who chooses one when the data can be "
+                "seen can choose the verdict.",
             )
         if self.diverged:
             yield (
@@ -223,7 +223,7 @@ class EndPair:
             yield (
                 TrainingStamp.EXCLUDED,
                 f"Persons excluded {self.excluded} run{'s' * (self.excluded != 1)} of either side: "
-                "whoever can choose the runs can choose the verdict.",
+                "a person who can choose the runs can choose the verdict.",
             )
         if self.verdict is TrainingVerdict.NO_INFERENCE:
             return

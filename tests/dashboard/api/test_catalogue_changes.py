@@ -100,7 +100,7 @@ def test_an_environment_is_made_with_what_the_page_would_suggest(
         ({"runtime": 999}, "runtime", "choice"),
         ({"staged_image": 999}, "staged_image", "not there yet"),
         ({"mode": "F9"}, "mode", "no mode"),
-        ({"setup_lines": "module load python"}, "setup_lines", "whoever may change it"),
+        ({"setup_lines": "module load python"}, "setup_lines", "those who may change it"),
         ({"binds": ["/a\n/b"]}, "", "one line"),
         ({"variables": {"A=B": "c"}}, "", "has no ="),
         ({"binds": ["relative"]}, "binds", "relative"),

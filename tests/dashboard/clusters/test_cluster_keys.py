@@ -164,6 +164,6 @@ def test_an_older_forced_command_is_told_with_its_cure(cluster: Cluster, editor:
     assert "Older script" not in read(editor)
     Cluster.objects.filter(pk=cluster.pk).update(older_gate_at=timezone.now())
     assert "Older script of the forced command" in read(editor)
-    assert "Whoever administers this cluster can replace the script." in read(editor)
+    assert "An administrator of this cluster can replace the script." in read(editor)
     boss = UserFactory(is_superuser=True)
     assert f'Save the script of <a href="{key.get_absolute_url()}">' in read(boss)

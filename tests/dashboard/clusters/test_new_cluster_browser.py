@@ -120,7 +120,7 @@ def test_all_steps_by_the_keyboard(
     press(page, "Log in and read")
     expect(page.get_by_text("waiting")).to_be_visible()
     work()
-    expect(page.get_by_role("heading", name="What was found")).to_be_visible()
+    expect(page.get_by_role("heading", name="Results of the test")).to_be_visible()
     expect(page.get_by_role("link", name="5. Confirm")).to_be_visible()  # without a reload
     look(f"{theme}-4-test-found")
     tab_to(page, page.get_by_role("link", name="Continue"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -91,3 +92,46 @@ def test_the_menu_of_exports_is_used_by_keyboard_alone(
     page.keyboard.press("Escape")
     expect(link).to_be_hidden()
     expect(page.locator("#export > summary")).to_be_focused()
+
+
+LUMINANCE = """(image) => {
+  const canvas = document.createElement('canvas');
+  canvas.width = 40; canvas.height = 20;
+  const paper = canvas.getContext('2d');
+  paper.drawImage(image, 0, 0, 40, 20);
+  const [red, green, blue] = paper.getImageData(1, 1, 1, 1).data;
+  return (red + green + blue) / 3;
+}"""
+SMALLER = """() => [...document.querySelectorAll('main *')].filter((part) =>
+  [...part.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim()))
+  .map((part) => getComputedStyle(part).fontSize)"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_report_follows_the_readers_theme_with_its_pictures_and_is_light_on_paper(
+    theme: Literal["light", "dark"], page: Page, open_page: Open, results: Experiment
+) -> None:
+    page.emulate_media(color_scheme=theme)
+    open_page(f"/experiments/{results.pk}/report.html")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    assert (
+        page.evaluate(ground) == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 26)"}[theme]
+    )
+    picture = page.locator("figure img").first
+    expect(picture).to_be_visible()
+    assert (picture.evaluate(LUMINANCE) < 128) == (theme == "dark")
+    page.emulate_media(media="print", color_scheme=theme)
+    assert page.evaluate(ground) == "rgb(255, 255, 255)"
+
+
+def test_the_report_has_three_sizes_of_type_and_never_scrolls_sideways(
+    page: Page, open_page: Open, site: Site, people: People
+) -> None:
+    name = "a-container-of-one-very-long-word-that-has-no-place-to-break-in-it"
+    other = ContainerFactory(name=name, cluster=site.cluster)
+    made = measured(site, people.owner, others=[other], question=f"What does {name}{name} cost?")
+    for width, title in ((390, "20px"), (1024, "24px"), (1440, "24px")):
+        page.set_viewport_size({"width": width, "height": 900})
+        open_page(f"/experiments/{made.pk}/report.html")
+        assert set(page.evaluate(SMALLER)) == {title, "15px", "13px"}, width
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width

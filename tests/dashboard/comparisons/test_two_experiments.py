@@ -20,7 +20,9 @@ from experiments.comparisons import keep_comparison
 from experiments.models import Cluster, Environment, Experiment, Run, Snapshot
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import (
+    ClusterFactory,
     ContainerFactory,
+    EnvironmentFactory,
     ExperimentFactory,
     JobFactory,
     LaunchedFactory,
@@ -404,3 +406,31 @@ def test_packages_come_last_and_what_is_beyond_the_first_facts_is_folded(
 
     found = show(client, *two, "?find=package+p").select("#facts-found table")
     assert len(found[0].select("tbody tr")) == 60, "all that was searched for is shown"
+
+
+def test_the_names_of_the_clusters_stand_once_above_all(
+    people: People, site: Site, as_owner: Client
+) -> None:
+    sides = []
+    for name in ("north-1", "south-2"):
+        cluster = ClusterFactory(name=name)
+        bare = EnvironmentFactory(name=f"bare metal {name}", cluster=cluster)
+        box = ContainerFactory(name=f"Apptainer on {name}", cluster=cluster)
+        made = LaunchedFactory(
+            owner=people.owner, cluster=cluster, baseline=bare, environments=[bare, box]
+        )
+        for repeat in (1, 2, 3):
+            block(made, repeat, {bare: 0.02 + repeat / 1e5, box: 0.021 + repeat / 1e5})
+        facts = {f"package package{number}": f"1.{name[-1]}" for number in range(12)}
+        snapshot = Snapshot.objects.keep({"inside": {"python": {"version": name}}})
+        Snapshot.objects.filter(pk=snapshot.pk).update(facts=facts)
+        Run.objects.filter(experiment=made).update(snapshot=snapshot)
+        sides.append(made)
+    page = show(as_owner, *sides)
+    names = [row.text.strip() for row in page.select("#facts-found th[scope=row]")]
+    assert "Cluster" in names
+    assert [name for name in names if "north" in name or "south" in name] == []
+    packages = [name for name in names if name.startswith("Apptainer: package")]
+    assert packages == [f"Apptainer: package package{number}" for number in range(12)]
+    rows = [row.text.strip() for row in page.select(".two-results tbody tr:not(.group) th")]
+    assert rows == ["bare metal", "Apptainer"]

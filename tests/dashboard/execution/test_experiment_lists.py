@@ -139,11 +139,11 @@ def test_verdicts_are_those_of_kept_comparisons_that_nothing_has_changed(
         assert keep_comparison(experiment.pk) == "kept"
     kept = KeptComparison.objects.get(pk=three[0].pk)
     (verdict,) = kept.verdicts
-    assert read() == {"a?": verdict, "b?": verdict, "=draft?": missing}
+    assert read() == {"a?": f"1 {verdict}", "b?": f"1 {verdict}", "=draft?": missing}
     KeptComparison.objects.filter(pk=three[0].pk).update(verdicts={"SLOWER": 1, "EQUIVALENT": 12})
-    assert read()["a?"] == "EQUIVALENT 12 SLOWER"
+    assert read()["a?"] == "12 EQUIVALENT 1 SLOWER"
     Event.objects.create(experiment=three[0], what="excluded")
-    assert read() == {"a?": missing, "b?": verdict, "=draft?": missing}
+    assert read() == {"a?": missing, "b?": f"1 {verdict}", "=draft?": missing}
     answer = as_owner.get("/experiments.csv", {"column": "verdicts", "sort": "question"})
     lines = b"".join(answer.streaming_content).decode().splitlines()  # type: ignore[attr-defined]
     assert lines[-1].endswith(f",b?,{verdict}: 1")

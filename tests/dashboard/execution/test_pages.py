@@ -115,7 +115,7 @@ def test_many_verdicts_are_counted_where_they_are_told_in_short(
     assert [item.text.split() for item in result.select(".counted li")] == [["7", "SLOWER"]]
     assert len(result.select("svg.ratios .ratio")) == 7
     address = reverse("comparison", args=[made.pk])
-    assert "7 of 7" in as_owner.get(address, headers=HTMX).content.decode()
+    assert "of 7 comparisons" in as_owner.get(address, headers=HTMX).content.decode()
     whole = as_owner.get(show_all_sections(address)).content.decode()
     assert whole.count("slower than bare metal</strong>") == 7
 

@@ -307,7 +307,7 @@ def test_what_one_side_ran_alone_is_one_sentence(as_owner: Client, people: Peopl
     )
     sentence = (
         "fh2_udocker_5epoch and lsdf_udocker_5epoch are not compared where only one of them has "
-        "logs: cifar10_alexnet, batch 512 (1x1, 1x2, 1x4); cifar10_alexnet, batch 64 (1x1, 1x2, "
+        "logs: cifar10_alexnet, batch 64 (1x1, 1x2, 1x4); cifar10_alexnet, batch 512 (1x1, 1x2, "
         "1x4)."
     )
     page = read_report(as_owner, row)

@@ -85,13 +85,13 @@ def test_many_configurations_are_folded_on_screen_and_whole_on_paper(
     assert page.evaluate("document.documentElement.scrollHeight") < 12_000
     headings = page.locator("details.panel > summary")
     folded = headings.count()
-    table = page.locator("#anatomy table").first
+    table = page.locator("#anatomy table:not(.exports)").first
     expect(table).to_be_hidden()
     headings.get_by_text("Phases").click()
     expect(table).to_be_visible()
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     expect(page.locator("details.panel[open]")).to_have_count(folded)
-    tables = page.locator("details.panel table:not(details.panel details table)")
+    tables = page.locator("details.panel table:not(details.panel details table, .exports)")
     expect(tables.last).to_be_visible()
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     expect(page.locator("details.panel[open]")).to_have_count(1)

@@ -315,7 +315,7 @@ def test_variants_of_a_private_draft_tell_nobody_its_values(
 
 def test_the_form_says_who_sees_the_variants(as_owner: Client, site: Site, net: Workload) -> None:
     page = as_owner.post(NEW, swept(site, net, "batch_size: 32"), headers=HTMX).content.decode()
-    assert "Whoever may view both this experiment and net can view its variants" in page
+    assert "Everyone who may view both this experiment and net can view its variants" in page
 
 
 def test_a_variant_has_the_visibility_of_its_workload(

@@ -140,8 +140,8 @@ def test_who_may_not_change_a_stored_cluster_any_more_is_told_nothing_of_it(
         row = of_stored(stored, by)
         assert read(row) == "failed"
         assert words(row) == (
-            "Entry: Whoever asked for this may no longer use the keys on the way to this cluster."
-            " Ask again as somebody who may."
+            "Entry: The person who asked for this may no longer use the keys on the way to this "
+            "cluster. Ask again as somebody who may."
         )
         assert row.found == {}
     assert not asked

@@ -440,7 +440,7 @@ def test_many_lines_of_one_complaint_are_one_sentence_and_a_fold(
     assert pause.details == lines
     client.force_login(made.owner)
     page = client.get(made.get_absolute_url()).content.decode()
-    shown, fold = page.split("<summary>All that was said</summary>")
+    shown, fold = page.split("<summary>The whole message</summary>")
     assert "payload/7.py" not in shown
     assert "payload/27.py" in fold.split("</details>")[0]
 

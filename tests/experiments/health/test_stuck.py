@@ -173,7 +173,7 @@ def test_visits_that_nobody_has_begun(now: datetime) -> None:
     first = CheckReport.objects.order_by("pk")[0]
     CheckReport.objects.filter(pk=first.pk).update(requested_at=now - HOUR)
     group = find(now)
-    assert (group.title, group.count) == ("Checks that somebody asked for and nobody has begun", 1)
+    assert (group.title, group.count) == ("Checks requested and not begun yet", 1)
 
 
 def test_of_many_the_oldest_are_shown_and_the_others_counted(

@@ -165,7 +165,7 @@ def test_five_epochs_on_three_scales_are_compared_where_both_sides_ran() -> None
     assert all(pair.ratio for pair in found.pairs)
     assert found.left_out == [
         "fh2_udocker_5epoch and lsdf_udocker_5epoch are not compared where only one of them has "
-        "logs: cifar10_alexnet, batch 512 (1x1, 1x2, 1x4); cifar10_alexnet, batch 64 (1x1, 1x2, "
+        "logs: cifar10_alexnet, batch 64 (1x1, 1x2, 1x4); cifar10_alexnet, batch 512 (1x1, 1x2, "
         "1x4)."
     ]
 

@@ -1,0 +1,42 @@
+"""Rows in the order of names with numbers, by PostgreSQL: as `natural_order` has it."""
+
+from __future__ import annotations
+
+from django.db.models import Case, F, Func, TextField, Value, When
+
+DIGITS = 18
+"""Numbers of up to so many digits are compared by their size."""
+
+
+def pad_numbers(column: str) -> Func:
+    """Return an expression that orders rows by a column of text with its numbers by size.
+
+    Each number is written with `DIGITS` digits. No index has this order: for lists of thousands of
+    rows, not of hundreds of thousands.
+    """
+    padded = _replace(F(column), "([0-9]+)", "0" * (DIGITS - 1) + r"\1")
+    return _replace(padded, f"0*([0-9]{{{DIGITS}}})", r"\1")
+
+
+def pad_workload(path: str = "") -> Case:
+    """Return an expression that orders rows by a workload, which is at `path` or the row itself.
+
+    Variants come by the values in which they differ, as `Workload.natural_key` has them.
+    """
+    begin = f"{path}__" if path else ""
+    return Case(
+        When(**{f"{begin}sweep_order": ""}, then=pad_numbers(f"{begin}name")),
+        default=F(f"{begin}sweep_order"),
+        output_field=TextField(),
+    )
+
+
+def _replace(text: F | Func, pattern: str, replacement: str) -> Func:
+    return Func(
+        text,
+        Value(pattern),
+        Value(replacement),
+        Value("g"),
+        function="regexp_replace",
+        output_field=TextField(),
+    )
