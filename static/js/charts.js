@@ -120,8 +120,9 @@ function draw(plot, width) {
   if (width) layout.width = width;
   Plotly.react(plot, data, layout, CONFIG);
   plot.dispatchEvent(new Event("tare:drawn", { bubbles: true }));
-  if (plot.dataset.drawn) return;
-  plot.dataset.drawn = "yes";
+  const isDrawnAnew = plot.dataset.drawn !== undefined;
+  plot.dataset.drawn = document.documentElement.dataset.bsTheme;
+  if (isDrawnAnew) return;
   plot.on("plotly_click", ({ points }) => {
     const run = points[0]?.customdata;
     if (typeof run === "string" && plot.dataset.runs) {
@@ -171,7 +172,8 @@ window.addEventListener("afterprint", () => {
 document.addEventListener("toggle", (event) => {
   // Folded away in the meantime, a plot does not know how wide it may be.
   for (const plot of event.target.querySelectorAll("[data-drawn]")) resize(plot);
-  drawAll("[data-chart]:not([data-drawn])", event.target);
+  // Nor does it know that the reader has chosen the other theme.
+  drawAll(`[data-chart]:not([data-drawn="${document.documentElement.dataset.bsTheme}"])`, event.target);
 }, true);
 
 // A figure's names are plotly's pseudo-HTML.

@@ -41,3 +41,25 @@ def test_a_chart_and_its_table_are_fetched_and_a_failure_is_said_and_mended(
     fold.click()
     expect(page.locator("[data-chart^=accuracy] .main-svg").first).to_be_visible()
     expect(note).to_have_count(0)
+
+
+def test_a_chart_that_was_folded_has_the_colours_of_the_theme_when_it_is_opened_again(
+    page: Page, open_page: Open, site: Site, people: People
+) -> None:
+    made = trained(site, people, scales=("1x1",))
+    page.emulate_media(color_scheme="light")
+    open_page(reverse("comparison_steps", args=[made.pk]))
+    fold = page.get_by_text("Interactive chart: loss")
+    label = page.locator("[data-chart^=losses] .xtitle").first
+
+    def read_colour() -> str:
+        return str(label.evaluate("element => getComputedStyle(element).fill"))
+
+    fold.click()
+    expect(label).to_be_visible(timeout=30_000)
+    on_light = read_colour()
+    fold.click()
+    page.emulate_media(color_scheme="dark")
+    fold.click()
+    expect(label).to_be_visible()
+    expect(label).not_to_have_css("fill", on_light)
