@@ -52,6 +52,13 @@ def read_text(upload: UploadedFile[Any] | None, what: str) -> str:
         raise ValidationError(f"This file is no text, and so not {what}.") from None
 
 
+def check_account(name: str) -> str:
+    """Return the name of an account on a login node. Raises ValidationError if it has blanks."""
+    if any(letter.isspace() or not letter.isprintable() for letter in name):
+        raise ValidationError("An account is the name that you log in with: it has no blanks.")
+    return name
+
+
 class CredentialForm(OwnColumns, Styled, forms.ModelForm):  # type: ignore[type-arg]
     """The form of a credential's name, account and limits: all but its key."""
 
@@ -71,6 +78,9 @@ class CredentialForm(OwnColumns, Styled, forms.ModelForm):  # type: ignore[type-
         super().__init__(*args, **kwargs)
         scheduler: Any = self.fields["scheduler"]
         scheduler.choices = [("", "choose one"), *scheduler_choices()]
+
+    def clean_user_name(self) -> str:
+        return check_account(self.cleaned_data["user_name"])
 
     @property
     def has_forced_command(self) -> bool:

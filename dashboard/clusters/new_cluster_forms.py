@@ -8,6 +8,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 
+from dashboard.clusters.credential_forms import check_account
 from dashboard.form_styles import Styled
 from experiments.clusters.cluster_updates import KNOWN_FACTS, propose_partition
 from experiments.clusters.jump_hosts import list_jump_hosts
@@ -47,12 +48,19 @@ class AddressForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
         jump.queryset = list_jump_hosts(self.instance.owner)
         jump.empty_label = "none"
         port: Any = self.fields["port"]
-        port.validators += [MinValueValidator(1), MaxValueValidator(LARGEST_PORT)]
+        sentence = f"A port is a number from 1 to {LARGEST_PORT}."
+        port.validators = [
+            MinValueValidator(1, sentence),
+            MaxValueValidator(LARGEST_PORT, sentence),
+        ]
         for name in ("host", "user_name"):
             self.fields[name].widget.attrs.update(autocomplete="off", spellcheck="false")
 
     def clean_name(self) -> str:
         return clean_new_name(self.cleaned_data["name"])
+
+    def clean_user_name(self) -> str:
+        return check_account(self.cleaned_data["user_name"])
 
 
 def clean_new_name(text: str) -> str:

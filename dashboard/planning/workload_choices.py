@@ -9,6 +9,7 @@ from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from experiments.models import Workload
+from experiments.natural_columns import pad_workload
 from runners.workloads import WORKLOADS
 
 MOST_OFFERED = 50
@@ -48,6 +49,7 @@ def choose_offered(
 ) -> WorkloadChoices:
     """Return the workloads to offer; `text` are words of names, kinds and parameters."""
     text = text.replace("\0", "").strip()[:LONGEST_FILTER]
+    workloads = workloads.order_by(pad_workload(), "pk")
     kept = list(workloads.filter(pk__in=chosen)) if chosen else []
     rest = workloads.exclude(pk__in=[row.pk for row in kept]) if kept else workloads
     if text:

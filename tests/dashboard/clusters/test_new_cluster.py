@@ -217,6 +217,7 @@ class TestAddress:
             {"host": "-oProxyCommand=x"},
             {"port": 0},
             {"port": 70000},
+            {"user_name": "me you"},
             {"jump_host": 999},
             {"scheduler": "cron"},
         ],

@@ -118,3 +118,13 @@ def test_without_javascript_the_filter_is_a_step(
     page = BeautifulSoup(as_owner.post(NEW, sent).content, "html.parser")
     assert [name[:8] for name in names(page)] == ["net 0042"]
     assert page.select_one("#workload-filter")["value"] == "net 0042"  # type: ignore[index]
+
+
+def test_workloads_with_numbers_are_offered_in_the_order_of_their_sizes(
+    as_owner: Client, site: Site
+) -> None:
+    for name in ("net 10", "net 9", "net 100"):
+        WorkloadFactory(name=name, kind="cnn", owner=site.workload.owner)
+    page = BeautifulSoup(as_owner.get(NEW).content, "html.parser")
+    nets = [" ".join(label.split()[:2]) for label in names(page) if label.startswith("net ")]
+    assert nets == ["net 9", "net 10", "net 100"]
