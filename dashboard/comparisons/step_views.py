@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import urlencode
 
@@ -25,7 +25,7 @@ from dashboard.comparisons.figures import (
 from dashboard.comparisons.printed_figures import describe_inside
 from dashboard.comparisons.shown_figures import ShownFigure, leave_ending_open
 from dashboard.environment_symbols import assign_symbols
-from dashboard.typed_requests import OpenRequest
+from dashboard.typed_requests import OpenRequest, parse_whole_number
 from experiments.comparisons.logged import list_compared_arms, list_places
 from experiments.comparisons.series import Inside, read_series
 from experiments.comparisons.trainings import compare_all_trainings
@@ -41,23 +41,27 @@ MOST_CARRIED = 400
 def steps(request: OpenRequest, pk: int) -> HttpResponse:
     """Show step times, losses and accuracies of one workload at one scale, or a fragment of them.
 
-    They have a page of their own because a thousand runs have a million steps. With `chart`, the
-    figure of that one alone is sent, as JSON.
+    These are named, or the number of their configuration is given. They have a page of their own
+    because a thousand runs have a million steps. With `chart`, the figure of that one alone is
+    sent, as JSON.
     """
     experiment = get_readable(request, pk)
     workloads = list(experiment.workloads.order_by(pad_workload()))
-    workload = _choose_workload(workloads, request.GET.get("workload", ""))
-    scale = request.GET.get("scale") or experiment.scales[0]
-    series = read_series(experiment, workload, scale)
     symbols = assign_symbols(experiment)
+    places = list_places(experiment, list_compared_arms(experiment, workloads, list(symbols)))
+    if "configuration" in request.GET:
+        workload, scale = _find_place(places, request.GET["configuration"])
+    else:
+        workload = _choose_workload(workloads, request.GET.get("workload", ""))
+        scale = request.GET.get("scale") or experiment.scales[0]
+    series = read_series(experiment, workload, scale)
     group_name = f"{workload.pk}-{slugify(scale)}"
     if "chart" in request.GET:
         asked = request.GET["chart"]
         return _send_chart(
             draw_steps(series, symbols, group_name, lambda of, _: of == asked), asked
         )
-    places = list_places(experiment, list_compared_arms(experiment, workloads, list(symbols)))
-    figure = None
+    figure, number = None, 0
     if (workload, scale) in places:
         number = places.index((workload, scale)) + 1
         figure = _show_figure(request, experiment, series, symbols, number)
@@ -65,14 +69,13 @@ def steps(request: OpenRequest, pk: int) -> HttpResponse:
     plots = draw_steps(
         series, symbols, group_name, lambda _, points: not figure or points <= MOST_CARRIED
     )
-    where = {"workload": workload.name, "scale": scale}
     context = {
         "experiment": experiment,
         "workload": workload,
         "scale": scale,
         "marks": symbols,
         "plots": [
-            plot if plot.figure else replace(plot, source=_name_chart(request, where, of))
+            plot if plot.figure else replace(plot, source=_name_chart(request, number, of))
             for of, plot in plots.items()
         ],
         "figure": figure,
@@ -94,6 +97,14 @@ def _choose_workload(workloads: list[Workload], name: str) -> Workload:
     raise Http404("The experiment has no such workload.")
 
 
+def _find_place(places: Sequence[tuple[Workload, str]], number: str) -> tuple[Workload, str]:
+    """Return the configuration with this number; Http404 where none is."""
+    place = parse_whole_number(number) or 0
+    if not 1 <= place <= len(places):
+        raise Http404("The experiment has no such configuration.")
+    return places[place - 1]
+
+
 def _send_chart(plots: Mapping[str, Plot], name: str) -> HttpResponse:
     if name not in plots:
         raise Http404("There is no such chart of these runs.")
@@ -102,8 +113,9 @@ def _send_chart(plots: Mapping[str, Plot], name: str) -> HttpResponse:
     return JsonResponse(pack_figure(plots[name].figure), json_dumps_params=options)
 
 
-def _name_chart(request: OpenRequest, where: Mapping[str, str], of: str) -> str:
-    return f"{request.path}?{urlencode({**where, 'chart': of})}"
+def _name_chart(request: OpenRequest, configuration: int, of: str) -> str:
+    """Return the address of one chart, without names: in an attribute they may be replaced."""
+    return f"{request.path}?{urlencode({'configuration': configuration, 'chart': of})}"
 
 
 def _show_figure(

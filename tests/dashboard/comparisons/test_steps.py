@@ -158,6 +158,7 @@ def test_a_large_chart_is_fetched_when_it_is_opened(
     name = "Jürgens-Bäcker"
     Environment.objects.filter(pk=site.container.pk).update(name=name)
     User.objects.filter(pk=people.owner.pk).update(last_name=name)
+    made.workloads.update(name=f"of {name}")
     client = Client() if visitor else people.client("owner")
     if visitor:
         client.get(link_to(made, hides_names=True))
@@ -174,6 +175,9 @@ def test_a_large_chart_is_fetched_when_it_is_opened(
     address = reverse("comparison_steps", args=[made.pk])
     missing = client.get(address, {"chart": "nothing"})
     assert missing.status_code == (302 if visitor else 404), "visitors are asked to log in"
+    for number in ("0", "2", "-1", "9" * 5000, "²", "", "1.0"):
+        asked = {"configuration": number, "chart": "losses"}
+        assert client.get(address, asked).status_code == missing.status_code, number
 
 
 def test_a_loss_that_is_no_number_is_a_gap(site: Site, people: People, as_owner: Client) -> None:
