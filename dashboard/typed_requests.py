@@ -27,6 +27,17 @@ def parse_whole_number(text: object) -> int | None:
     return int(digits) if digits.isdecimal() and len(digits) <= MOST_DIGITS else None
 
 
+def read_length(request: HttpRequest) -> int:
+    """Return how many bytes a request says that it has; 0 if it does not say so.
+
+    A number of more digits than any file has bytes is 10 ** MOST_DIGITS: Django reads as many.
+    """
+    text = str(request.META.get("CONTENT_LENGTH") or "")
+    if text.isdecimal() and len(text.lstrip("0")) > MOST_DIGITS:
+        return int(10**MOST_DIGITS)
+    return parse_whole_number(text.lstrip("0")) or 0
+
+
 def read_posted_text(request: HttpRequest, name: str) -> str:
     """Return a posted text without blanks around it; no row can hold a NUL, which is replaced."""
     return request.POST.get(name, "").replace("\x00", "\ufffd").strip()

@@ -18,7 +18,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
 from dashboard.middleware import Answer
-from dashboard.typed_requests import parse_whole_number
+from dashboard.typed_requests import read_length
 from experiments.images import store
 from experiments.imports import LIMITS
 from experiments.statistics import numbers
@@ -52,7 +52,7 @@ class RefuseHugeRequests:
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], *arguments: Any
     ) -> HttpResponse | None:
-        length = parse_whole_number(request.META.get("CONTENT_LENGTH")) or 0
+        length = read_length(request)
         if length <= MOST_RECEIVED or getattr(view, "judges_large_requests", False):
             return None
         most = numbers.quantity(float(MOST_RECEIVED), "B", significant=3)

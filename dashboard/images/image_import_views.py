@@ -14,7 +14,7 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from dashboard.access.rights import require_maker_of
 from dashboard.images.image_forms import IMPORT_FORMS, UploadForm
-from dashboard.typed_requests import Request, parse_whole_number
+from dashboard.typed_requests import Request, read_length
 from dashboard.uploads import (
     ImageUpload,
     explain_no_room,
@@ -96,4 +96,4 @@ def _of(form: Any) -> dict[str, Any]:
 
 
 def _length(request: HttpRequest) -> int:
-    return parse_whole_number(request.META.get("CONTENT_LENGTH")) or 0
+    return read_length(request)

@@ -43,7 +43,7 @@ def list_pages(patterns: Any, before: str = "/") -> list[tuple[str, str]]:
     return found
 
 
-def send(client: Client, address: str, size: int, headers: Any = None) -> Any:
+def send(client: Client, address: str, size: int | str, headers: Any = None) -> Any:
     sent: Any = {"wsgi.input": Unreadable(), "CONTENT_LENGTH": str(size)}
     return client.generic("POST", address, b"", content_type=FORM, headers=headers, **sent)
 
@@ -60,6 +60,18 @@ def test_no_page_reads_a_gigabyte(role: str) -> None:
             answer = send(client, address, 10**9)
             assert answer.status_code == 413, address
             assert "larger than 200 MB" in answer.content.decode()
+
+
+@pytest.mark.parametrize("length", ["9" * 18, "9" * 19, "9" * 40, "9" * 4000, "0" * 40 + "9" * 12])
+def test_no_length_is_so_long_that_it_is_none(length: str) -> None:
+    client = Client(enforce_csrf_checks=True)
+    assert send(client, "/login/", length).status_code == 413
+    person = UserFactory(role="researcher")
+    client.force_login(person, "dashboard.access.logged_in.Backend")
+    for address in ("/compare/tables/new/", "/catalogue/images/new/"):
+        assert send(client, address, length).status_code == 413, address
+    headers = log_in(person, "experiments")
+    assert send(client, "/api/v1/experiments/import", length, headers).status_code == 413
 
 
 @pytest.mark.parametrize("address", ["experiments/import", "bundles", "experiments/1/results"])
