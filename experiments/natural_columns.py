@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db.models import Case, F, Func, TextField, Value, When
+from django.db.models.functions import Collate
 
 DIGITS = 18
 """Numbers of up to so many digits are compared by their size."""
@@ -11,11 +12,12 @@ DIGITS = 18
 def pad_numbers(column: str) -> Func:
     """Return an expression that orders rows by a column of text with its numbers by size.
 
-    Each number is written with `DIGITS` digits. No index has this order: for lists of thousands of
-    rows, not of hundreds of thousands.
+    Each number is written with `DIGITS` digits, behind a sign that comes before all others: so a
+    number comes before whatever else may follow a text, as it does in `natural_order`. No index
+    has this order: for lists of thousands of rows, not of hundreds of thousands.
     """
-    padded = _replace(F(column), "([0-9]+)", "0" * (DIGITS - 1) + r"\1")
-    return _replace(padded, f"0*([0-9]{{{DIGITS}}})", r"\1")
+    padded = _replace(F(column), "([0-9]+)", "\x01" + "0" * (DIGITS - 1) + r"\1")
+    return Collate(_replace(padded, f"0*([0-9]{{{DIGITS}}})", r"\1"), "C")
 
 
 def pad_workload(path: str = "") -> Case:

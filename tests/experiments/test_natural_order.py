@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import pytest
@@ -13,6 +14,7 @@ from experiments.natural_columns import DIGITS, pad_numbers
 from experiments.natural_order import make_natural_key, sort_items_naturally, sort_naturally
 
 WORDS = st.text("abcxyz", max_size=4)
+SIGNS = st.text("ab -._/+²٣é", max_size=3)
 NUMBERS = st.integers(0, 10**40).map(str)
 NAMES = st.lists(st.one_of(WORDS, NUMBERS), min_size=1, max_size=5).map("".join)
 
@@ -58,9 +60,15 @@ def test_a_number_of_thousands_of_digits_is_one() -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     st.lists(
-        st.lists(st.one_of(WORDS, st.integers(0, 10**DIGITS - 1).map(str)), min_size=1, max_size=3)
+        st.lists(
+            st.one_of(WORDS, SIGNS, st.integers(0, 10**DIGITS - 1).map(str)),
+            min_size=1,
+            max_size=3,
+        )
         .map("".join)
-        .filter(lambda name: name and max(map(len, name.split("x"))) < DIGITS),
+        .filter(
+            lambda name: name and max(map(len, re.findall("[0-9]+", name)), default=0) < DIGITS
+        ),
         max_size=8,
         unique=True,
     )
