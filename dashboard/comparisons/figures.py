@@ -97,9 +97,9 @@ class Plot:
     wide: bool = False
     """Whether it may scroll inside its box rather than shrink."""
     is_drawn_otherwise: bool = False
-    """Whether the picture above it shows the same in another way: the caption is not of that."""
+    """Whether the picture above shows the same in another way: then this caption is not its own."""
     source: str = ""
-    """The address of the figure where the page does not carry it: fetched when it is opened."""
+    """The address from which the figure is fetched when it is opened; "" if the page holds it."""
 
 
 @dataclass(frozen=True)
@@ -230,17 +230,17 @@ def draw_steps(
     series: Inside,
     marks: Marks,
     name: str,
-    is_wanted: Callable[[str, int], bool] = lambda of, points: True,
+    needs_figure: Callable[[str, int], bool] = lambda key, points: True,
 ) -> dict[str, Plot]:
-    """Return the plots of the steps inside a group's runs by what each is of: "losses", "other-2".
+    """Return the plots of the steps inside a group's runs, by keys such as "losses", "other-2".
 
-    `name` keeps the ids of several groups apart. Figures that are not wanted, by what they are of
-    and their number of points, stay empty: to draw large ones takes long.
+    `name` keeps the ids of several groups apart. Where `needs_figure` denies it for a key and a
+    number of points, the figure stays empty: to draw a large one takes long.
     """
     return {
-        chart.of: Plot(
-            f"{chart.of}-{name}",
-            chart.draw() if is_wanted(chart.of, chart.points) else {},
+        chart.key: Plot(
+            f"{chart.key}-{name}",
+            chart.draw() if needs_figure(chart.key, chart.points) else {},
             chart.caption,
             chart.title,
             is_drawn_otherwise=True,
@@ -251,9 +251,9 @@ def draw_steps(
 
 @dataclass(frozen=True)
 class _Chart:
-    """A chart that may be drawn."""
+    """A chart, and the function that draws it."""
 
-    of: str
+    key: str
     points: int
     caption: str
     title: str

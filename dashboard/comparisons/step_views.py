@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from operator import attrgetter
 from urllib.parse import urlencode
 
 from django.http import Http404, HttpResponse, JsonResponse
@@ -30,10 +31,9 @@ from experiments.comparisons.logged import list_compared_arms, list_places
 from experiments.comparisons.series import Inside, read_series
 from experiments.comparisons.trainings import compare_all_trainings
 from experiments.models import Experiment, Workload
-from experiments.natural_columns import pad_workload
 
 MOST_CARRIED = 400
-"""Points of a chart that the page carries; more of them are fetched where somebody opens it."""
+"""Points of a chart that the page holds; a chart with more is fetched when somebody opens it."""
 
 
 @by_link
@@ -45,23 +45,22 @@ def steps(request: OpenRequest, pk: int) -> HttpResponse:
     figure of that one alone is sent, as JSON.
     """
     experiment = get_readable(request, pk)
-    workloads = list(experiment.workloads.order_by(pad_workload()))
+    workloads = sorted(experiment.workloads.all(), key=attrgetter("natural_key"))
     workload = _choose_workload(workloads, request.GET.get("workload", ""))
     scale = request.GET.get("scale") or experiment.scales[0]
     series = read_series(experiment, workload, scale)
     symbols = assign_symbols(experiment)
     group_name = f"{workload.pk}-{slugify(scale)}"
     if "chart" in request.GET:
-        asked = request.GET["chart"]
-        return _send_chart(
-            draw_steps(series, symbols, group_name, lambda of, _: of == asked), asked
-        )
+        chart = request.GET["chart"]
+        plots = draw_steps(series, symbols, group_name, lambda key, _: key == chart)
+        return _send_chart(plots, chart)
     places = list_places(experiment, list_compared_arms(experiment, workloads, list(symbols)))
     figure = None
     if (workload, scale) in places:
         number = places.index((workload, scale)) + 1
         figure = _show_figure(request, experiment, series, symbols, number)
-    # Below a picture they are folded, and of large ones the figure is fetched.
+    # Below a picture charts are folded, and large ones are fetched when they are opened.
     plots = draw_steps(
         series, symbols, group_name, lambda _, points: not figure or points <= MOST_CARRIED
     )
@@ -72,8 +71,8 @@ def steps(request: OpenRequest, pk: int) -> HttpResponse:
         "scale": scale,
         "marks": symbols,
         "plots": [
-            plot if plot.figure else replace(plot, source=_name_chart(request, where, of))
-            for of, plot in plots.items()
+            plot if plot.figure else replace(plot, source=_make_chart_address(request, where, key))
+            for key, plot in plots.items()
         ],
         "figure": figure,
         "left_out": series.left_out,
@@ -87,7 +86,7 @@ def steps(request: OpenRequest, pk: int) -> HttpResponse:
 
 
 def _choose_workload(workloads: list[Workload], name: str) -> Workload:
-    """Return the workload of this name, the first one without a name; Http404 where none is."""
+    """Return the workload of this name, the first one for no name. Raises Http404."""
     for workload in workloads:
         if name in ("", workload.name):
             return workload
@@ -97,13 +96,13 @@ def _choose_workload(workloads: list[Workload], name: str) -> Workload:
 def _send_chart(plots: Mapping[str, Plot], name: str) -> HttpResponse:
     if name not in plots:
         raise Http404("There is no such chart of these runs.")
-    # As they are, so that names can be found in it that a visitor may not see.
+    # Letters as they are, not as \u..., so that names can be hidden from visitors.
     options = {"ensure_ascii": False, "separators": (",", ":")}
     return JsonResponse(pack_figure(plots[name].figure), json_dumps_params=options)
 
 
-def _name_chart(request: OpenRequest, where: Mapping[str, str], of: str) -> str:
-    return f"{request.path}?{urlencode({**where, 'chart': of})}"
+def _make_chart_address(request: OpenRequest, where: Mapping[str, str], key: str) -> str:
+    return f"{request.path}?{urlencode({**where, 'chart': key})}"
 
 
 def _show_figure(
