@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from experiments.execution import live_marks
@@ -77,6 +77,22 @@ def test_a_connection_that_loses_what_was_prepared_is_asked_plainly(
     assert people.fetch(row.pk, "") == expected
     assert not PreparedStatement.keeps_plans
     assert people.fetch(row.pk, "") == expected
+    connection.close()  # what it believes to have prepared goes with it
+
+
+@pytest.mark.django_db(transaction=True)
+def test_inside_a_transaction_it_is_asked_plainly_from_the_next_one_on(
+    people: PreparedStatement,
+) -> None:
+    """PostgreSQL has ended the transaction in which it did not know the statement."""
+    row = UserFactory()
+    people.fetch(row.pk, "")
+    with connection.cursor() as cursor:
+        cursor.execute("DEALLOCATE ALL")
+    with pytest.raises(DatabaseError, match="does not exist"), transaction.atomic():
+        people.fetch(row.pk, "")
+    with transaction.atomic():
+        assert people.fetch(row.pk, "") == [(row.pk, row.username, "100 %", "it's 50 %")]
     connection.close()  # what it believes to have prepared goes with it
 
 
