@@ -104,7 +104,7 @@ class DocumentedApi(NinjaAPI):
 
     @cached_property
     def _written_document(self) -> bytes:
-        """The document as it is sent: as values it took eight times as much memory."""
+        """Return the document as it is sent: as values it took eight times as much memory."""
         return json.dumps(self.get_openapi_schema(), cls=NinjaJSONEncoder).encode()
 
     def answer_document(self, request: HttpRequest) -> HttpResponse:
