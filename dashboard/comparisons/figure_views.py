@@ -50,7 +50,7 @@ from dashboard.drawings.drawing_process import (
     take_turn,
 )
 from dashboard.drawings.forest import Forest
-from dashboard.drawings.forest_layout import MEASURES
+from dashboard.drawings.forest_columns import MEASURES
 from dashboard.drawings.themes import THEMES
 from dashboard.typed_requests import OpenRequest, is_head, parse_whole_number
 from experiments.access.anonymity import Anonymity
