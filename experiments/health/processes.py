@@ -65,6 +65,7 @@ TASKS = {
     "deposit": "deposits a bundle",
     "recur": "launches a recurrence",
     "find_changes": "looks for changes of a cluster",
+    "store_values": "stores what runs of experiments say",
 }
 """What a worker does in each task, in words."""
 
