@@ -15,15 +15,15 @@ from django.views.decorators.http import require_safe
 from dashboard.access.hidden_names import find_hiding
 from dashboard.access.rights import by_link, get_readable
 from dashboard.charts.packing import pack_figure
-from dashboard.comparisons.figures import (
-    Plot,
+from dashboard.comparisons.figures import Plot
+from dashboard.comparisons.printed_figures import describe_inside
+from dashboard.comparisons.shown_figures import ShownFigure, leave_ending_open
+from dashboard.comparisons.step_charts import (
     describe_losses,
     describe_quantiles,
     describe_traces,
     draw_steps,
 )
-from dashboard.comparisons.printed_figures import describe_inside
-from dashboard.comparisons.shown_figures import ShownFigure, leave_ending_open
 from dashboard.environment_symbols import assign_symbols
 from dashboard.typed_requests import OpenRequest, parse_whole_number
 from experiments.comparisons.logged import list_compared_arms, list_places
