@@ -7,6 +7,8 @@ from django.db.models.functions import Collate
 
 DIGITS = 18
 """Numbers of up to so many digits are compared by their size."""
+FIRST = "\x01"
+"""Comes before each number, so that a9 is before "a 3": a sign is part of the text before it."""
 AS_PYTHON = "C"
 """The collation that compares letters by their numbers in Unicode, whatever the database's own."""
 
@@ -17,7 +19,7 @@ def pad_numbers(column: str) -> Func:
     Each number is written with `DIGITS` digits. No index has this order: for lists of thousands of
     rows, not of hundreds of thousands.
     """
-    padded = _replace(F(column), "([0-9]+)", "0" * (DIGITS - 1) + r"\1")
+    padded = _replace(F(column), "([0-9]+)", FIRST + "0" * (DIGITS - 1) + r"\1")
     return Collate(_replace(padded, f"0*([0-9]{{{DIGITS}}})", r"\1"), AS_PYTHON)
 
 
