@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from django.http import HttpRequest
@@ -28,14 +29,12 @@ def parse_whole_number(text: object) -> int | None:
 
 
 def read_length(request: HttpRequest) -> int:
-    """Return how many bytes a request says that it has; 0 if it does not say so.
+    """Return how many bytes a request announces, and so how many Django would read.
 
-    A number of more digits than any file has bytes is 10 ** MOST_DIGITS: Django reads as many.
+    Of a number with too many digits it is the largest one: nobody is to send as much.
     """
     text = str(request.META.get("CONTENT_LENGTH") or "")
-    if text.isdecimal() and len(text.lstrip("0")) > MOST_DIGITS:
-        return int(10**MOST_DIGITS)
-    return parse_whole_number(text.lstrip("0")) or 0
+    return parse_whole_number(text) or (sys.maxsize if len(text) > MOST_DIGITS else 0)
 
 
 def read_posted_text(request: HttpRequest, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Rows in the order of names with numbers, by PostgreSQL: as `natural_order` has it."""
+"""Expressions by which PostgreSQL sorts rows in natural order, as `natural_order` has it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from django.db.models.functions import Collate
 
 DIGITS = 18
 """Numbers of up to so many digits are compared by their size."""
+FIRST = "\x01"
+"""Comes before each number, so that a9 is before "a 3": a sign is part of the text before it."""
+AS_PYTHON = "C"
+"""The collation that compares letters by their numbers in Unicode, whatever the database's own."""
 
 
 def pad_numbers(column: str) -> Func:
     """Return an expression that orders rows by a column of text with its numbers by size.
 
-    Each number is written with `DIGITS` digits, behind a sign that comes before all others: so a
-    number comes before whatever else may follow a text, as it does in `natural_order`. No index
-    has this order: for lists of thousands of rows, not of hundreds of thousands.
+    Each number is written with `DIGITS` digits. No index has this order: for lists of thousands of
+    rows, not of hundreds of thousands.
     """
-    padded = _replace(F(column), "([0-9]+)", "\x01" + "0" * (DIGITS - 1) + r"\1")
-    return Collate(_replace(padded, f"0*([0-9]{{{DIGITS}}})", r"\1"), "C")
+    padded = _replace(F(column), "([0-9]+)", FIRST + "0" * (DIGITS - 1) + r"\1")
+    return Collate(_replace(padded, f"0*([0-9]{{{DIGITS}}})", r"\1"), AS_PYTHON)
 
 
 def pad_workload(path: str = "") -> Case:
@@ -28,7 +31,7 @@ def pad_workload(path: str = "") -> Case:
     begin = f"{path}__" if path else ""
     return Case(
         When(**{f"{begin}sweep_order": ""}, then=pad_numbers(f"{begin}name")),
-        default=F(f"{begin}sweep_order"),
+        default=Collate(F(f"{begin}sweep_order"), AS_PYTHON),
         output_field=TextField(),
     )
 

@@ -14,12 +14,11 @@ from django.views.decorators.http import conditional_page
 from ninja.parser import Parser
 
 from dashboard.api.problems import FieldProblem, Problem, send_problem
-from dashboard.typed_requests import read_length
 
 View = Callable[..., HttpResponseBase]
 
 NUL = "\x00"
-MOST_PROBLEMS = 20
+MOST_DIGITS, MOST_PROBLEMS = 19, 20
 FORM = "multipart/form-data"
 NO_LENGTH = "Send the content as a whole, with its Content-Length: it came in pieces (chunked)."
 UNREADABLE = "What was sent cannot be read as JSON"
@@ -122,7 +121,8 @@ def refuse_unknown_length(request: HttpRequest) -> None:
 
 def refuse_size(request: HttpRequest) -> None:
     """Raise Problem 413 where more was sent than is read."""
-    most, size = settings.DATA_UPLOAD_MAX_MEMORY_SIZE, read_length(request)
+    most, text = settings.DATA_UPLOAD_MAX_MEMORY_SIZE, request.META.get("CONTENT_LENGTH") or "0"
+    size = int(text) if text.isascii() and text.isdigit() and len(text) < MOST_DIGITS else 0
     if size > most:
         detail = f"What was sent has {size:,} bytes; at most {most:,} are read."
         raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)

@@ -97,7 +97,7 @@ def _too_large(request: HttpRequest) -> bool:
 
     It is still received, up to a limit: a browser that is interrupted shows no answer.
     """
-    length = read_length(request)  # what Django will read
+    length = read_length(request)
     if length <= MOST_SENT:
         return False
     while length <= MOST_RECEIVED and request.read(CHUNK):

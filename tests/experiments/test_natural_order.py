@@ -78,3 +78,13 @@ def test_postgresql_has_the_same_order(names: list[str]) -> None:
     User.objects.bulk_create(User(username=name) for name in names)
     rows = User.objects.order_by(pad_numbers("username"), "username")
     assert list(rows.values_list("username", flat=True)) == sort_naturally(names)
+
+
+@pytest.mark.django_db
+def test_postgresql_sorts_capitals_and_signs_like_python_by_any_collation() -> None:
+    """Else a list that is cut into pages would have another order than all other pages."""
+    User.objects.all().delete()
+    names = ["a10", "B2", "a9", "_b", "Ä1", "a-2", "a 3", "ä1", "A9"]
+    User.objects.bulk_create(User(username=name) for name in names)
+    rows = User.objects.order_by(pad_numbers("username"))
+    assert list(rows.values_list("username", flat=True)) == sort_naturally(names)

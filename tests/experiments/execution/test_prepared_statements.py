@@ -86,6 +86,22 @@ def test_a_connection_that_loses_what_was_prepared_is_asked_plainly(
 
 
 @pytest.mark.django_db(transaction=True)
+def test_inside_a_transaction_it_is_asked_plainly_from_the_next_one_on(
+    people: PreparedStatement,
+) -> None:
+    """PostgreSQL has ended the transaction in which it did not know the statement."""
+    row = UserFactory()
+    people.fetch(row.pk, "")
+    with connection.cursor() as cursor:
+        cursor.execute("DEALLOCATE ALL")
+    with pytest.raises(DatabaseError, match="does not exist"), atomic():
+        people.fetch(row.pk, "")
+    with atomic():
+        assert people.fetch(row.pk, "") == [(row.pk, row.username, "100 %", "it's 50 %")]
+    connection.close()  # what it believes to have prepared goes with it
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_new_connection_prepares_anew(people: PreparedStatement) -> None:
     row = UserFactory()
     for _ in range(2):
