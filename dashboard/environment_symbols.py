@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from experiments.models import Environment, Experiment
-from experiments.natural_order import make_natural_key, sort_naturally
+from experiments.natural_order import make_natural_key
 
 
 def assign_symbols(experiment: Experiment) -> dict[str, int]:
@@ -16,11 +16,14 @@ def assign_symbols(experiment: Experiment) -> dict[str, int]:
 
 def find_symbol(experiment: Experiment, environment: int, keys: Mapping[str, int]) -> int:
     """Return the index of one of an experiment's environments, whose `keys` are given by name."""
-    ordered = [keys[name] for name in sort_naturally(keys)]
-    return sorted(ordered, key=lambda key: key != experiment.baseline_id).index(environment)
+    names = sorted(
+        keys, key=lambda name: (keys[name] != experiment.baseline_id, make_natural_key(name))
+    )
+    return [keys[name] for name in names].index(environment)
 
 
 def sort_environments(experiment: Experiment, rows: Iterable[Environment]) -> list[Environment]:
     """Return the environments of an experiment in the order of their symbols."""
-    ordered = sorted(rows, key=lambda row: make_natural_key(row.name))
-    return sorted(ordered, key=lambda row: row.pk != experiment.baseline_id)
+    return sorted(
+        rows, key=lambda row: (row.pk != experiment.baseline_id, make_natural_key(row.name))
+    )

@@ -60,8 +60,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "dashboard.access.sessions.end_old_sessions",
     "dashboard.access.visitors.recognise_visitors",
-    # Sees answers without the names that are hidden from a reader: by a digest of these, who
-    # guesses one would see that it is right.
+    # Around `hide_names`, so that its digest is of the text as it is sent: with a digest of hidden
+    # names a reader could test a guess.
     "dashboard.middleware.leave_unchanged",
     "dashboard.access.hidden_names.hide_names",
     "dashboard.access.sessions.lead_to_log_in",

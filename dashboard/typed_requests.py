@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from django.http import HttpRequest
@@ -25,6 +26,15 @@ def parse_whole_number(text: object) -> int | None:
     """Return the number that `text` writes in decimal digits; None for anything else."""
     digits = str(text)
     return int(digits) if digits.isdecimal() and len(digits) <= MOST_DIGITS else None
+
+
+def read_length(request: HttpRequest) -> int:
+    """Return how many bytes a request announces, and so how many Django would read.
+
+    Of a number with too many digits it is the largest one: nobody is to send as much.
+    """
+    text = str(request.META.get("CONTENT_LENGTH") or "")
+    return parse_whole_number(text) or (sys.maxsize if len(text) > MOST_DIGITS else 0)
 
 
 def read_posted_text(request: HttpRequest, name: str) -> str:

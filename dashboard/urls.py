@@ -37,7 +37,7 @@ from dashboard.comparisons import (
     tracker_views,
     two_experiments_views,
 )
-from dashboard.comparisons.printed_figures import FOREST, RUN_FIGURES
+from dashboard.comparisons.figure_kinds import FOREST, RUN_FIGURES
 from dashboard.data_sets import data_set_views
 from dashboard.docs import client_views, doc_views
 from dashboard.execution import (

@@ -123,7 +123,10 @@ def enqueue_find_changes(cluster_pk: int) -> None:
 
 
 def enqueue_store_values(experiment_pk: int) -> None:
-    """Ask for what an experiment's runs say to be stored, and others' too; the clock asks again."""
+    """Ask for the values of all changed experiments to be stored; the clock asks again.
+
+    As for other tasks a key names the request: that of the experiment that has waited longest.
+    """
     _enqueue_on_commit("store_values", experiment_pk, queue=BULK)
 
 

@@ -1,6 +1,6 @@
-"""Who has logged in: the session and the person of each request, found by SQL that is made once.
+"""Find the session and the person of each request by SQL that is made once a process.
 
-In every other respect both are Django's own.
+In every other respect sessions and log-ins are Django's own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SESSIONS = CompiledRows(
 PEOPLE = CompiledRows(lambda pk: User.objects.filter(pk=pk), KEY)
 BACKEND = "dashboard.access.logged_in.Backend"
 FORMER_BACKEND = "django.contrib.auth.backends.ModelBackend"
-"""What stands in sessions that began before there was a backend here."""
+"""The backend that sessions name which began before Tare had one of its own."""
 
 
 class SessionStore(DatabaseSessions):
@@ -35,7 +35,7 @@ class SessionStore(DatabaseSessions):
         return row
 
     def decode(self, session_data: bytes | str) -> dict[str, Any]:
-        """Return the content of a session; one of before names its backend by the new name."""
+        """Return the content of a session, with this backend in place of the former one."""
         content = super().decode(session_data)
         if content.get(BACKEND_SESSION_KEY) == FORMER_BACKEND:
             content[BACKEND_SESSION_KEY] = BACKEND

@@ -63,12 +63,12 @@ def _name_parts(route: str) -> str:
 
 
 def _list_methods(api: DocumentedApi) -> Mapping[str, Methods]:
-    """Return what each address takes, as the functions say it that answer its methods."""
-    found: dict[str, dict[str, frozenset[str]]] = defaultdict(dict)
+    """Return the methods of each address, with the parameters of the functions that answer them."""
+    methods: dict[str, dict[str, frozenset[str]]] = defaultdict(dict)
     for route, operation in api.list_operations():
         for method in operation.methods:
-            found[_name_parts(route)][method] = list_query_parameters(operation.models)
-    return found
+            methods[_name_parts(route)][method] = list_query_parameters(operation.models)
+    return methods
 
 
 def _open(view: View) -> View:

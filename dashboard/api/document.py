@@ -104,7 +104,7 @@ class DocumentedApi(NinjaAPI):
 
     @cached_property
     def _written_document(self) -> bytes:
-        """The document as it is sent: as values it took eight times as much memory."""
+        """Return the document as it is sent: as values it took eight times as much memory."""
         return json.dumps(self.get_openapi_schema(), cls=NinjaJSONEncoder).encode()
 
     def answer_document(self, request: HttpRequest) -> HttpResponse:
@@ -194,7 +194,7 @@ def _complete(operation: Json, method: str, scope: str | None, *, has_row: bool)
 
 
 def _allow_sparse_items(operation: Json, schemas: Json) -> None:
-    """Where `fields` may be asked for, no field but the id is certain to be in an item."""
+    """Require no field but the id in items of a list whose address takes `fields`."""
     if not any(parameter["name"] == "fields" for parameter in operation.get("parameters", [])):
         return
     content = operation["responses"]["200"]["content"]["application/json"]

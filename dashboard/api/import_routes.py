@@ -169,7 +169,10 @@ def import_logs(request: ApiRequest) -> HttpResponse:
 
 
 def _require_choices(form: ImportForm) -> None:
-    """A page shows what it took in place of a wrong choice; a program would not look."""
+    """Raise Problem for a choice that there is not, in whose place a page would take another.
+
+    A page shows what it took; a program would not look.
+    """
     place, problems = form.place, []
     asked, baseline = form.cleaned_data["environment"], form.cleaned_data["baseline"]
     if place and asked is not None and asked != place.index:

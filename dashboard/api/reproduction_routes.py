@@ -151,7 +151,10 @@ def propose_for(request: ApiRequest, pk: int, place: ReproductionPlace) -> Asked
 def _list_wrong_choices(
     place: ReproductionPlace, selection: Selection, proposal: Proposal | None
 ) -> list[FieldProblem]:
-    """A page shows what it took in place of a wrong choice; a program would not look."""
+    """Return the choices that there are not, in whose place a page would take others.
+
+    A page shows what it took; a program would not look.
+    """
     cluster, partition = selection.cluster, selection.partition
     if cluster is None or place.cluster not in (None, cluster.pk):
         return [FieldProblem("cluster", NO_SUCH_CLUSTER)]

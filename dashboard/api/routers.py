@@ -23,7 +23,7 @@ _path_models: dict[str, Model] = {}
 class Router(ninja.Router):
     """A group of functions whose models are those of other groups, where they are the same."""
 
-    def add_api_operation(  # type: ignore[override]  # with what all of ours say of answers
+    def add_api_operation(  # type: ignore[override]  # all functions of this API name their answers
         self,
         path: str,
         methods: list[str],
@@ -34,8 +34,8 @@ class Router(ninja.Router):
     ) -> None:
         """Add the function that answers these methods of a path.
 
-        What it says of errors is for its reader: `problems.send_problem` writes them, and
-        `document.complete_document` describes them. No class of the library's is needed for them.
+        The classes of errors in `response` are for readers of the code alone: errors are written by
+        `problems.send_problem` and described by `document.complete_document`.
         """
         answers = {status: _leave_out_error(status, model) for status, model in response.items()}
         super().add_api_operation(path, methods, view_func, response=answers, **more)

@@ -17,7 +17,7 @@ from dashboard.charts.style import Figure
 MOST_CELLS = 400
 """Of one chart that are written on the server: each is some 40 bytes of the page."""
 SCALE = ", log scale"
-"""Of the axis, and not of the numbers."""
+"""What the title of an axis says of the axis alone, and not of its numbers."""
 TAG = re.compile(r"<[^<>]*>")
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from django.urls import reverse
 
+from dashboard.comparisons.figure_kinds import PrintedFigure
 from dashboard.comparisons.forest_figure import ENDINGS
-from dashboard.comparisons.printed_figures import PrintedFigure
 from experiments.definitions.described_experiments import can_be_written
 from experiments.models import Experiment, PublishedTable
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dashboard.comparisons.figure_kinds import PrintedFigure
 from dashboard.comparisons.panels import list_panels
-from dashboard.comparisons.printed_figures import FIGURES, PrintedFigure
+from dashboard.comparisons.printed_figures import FIGURES
 from experiments.comparisons import Comparison
 
 

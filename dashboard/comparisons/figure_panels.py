@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from dashboard.comparisons import anatomy
 from dashboard.comparisons.comparison_addresses import make_page_address
+from dashboard.comparisons.figure_kinds import BATCHES
 from dashboard.comparisons.figures import Panel as ScalingPanel
 from dashboard.comparisons.figures import (
     Plot,
@@ -31,7 +32,6 @@ from dashboard.comparisons.panel_base import (
     Rows,
     has_folds,
 )
-from dashboard.comparisons.printed_figures import BATCHES
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import (
     Comparison,

@@ -22,17 +22,16 @@ from django.views.decorators.http import require_safe
 from dashboard.access.hidden_names import find_anonymity, mark_as_hidden
 from dashboard.access.rights import by_link, get_readable, get_readable_table
 from dashboard.access.visitors import Visitor
-from dashboard.comparisons.forest_figure import describe_comparison
-from dashboard.comparisons.printed_figures import (
+from dashboard.comparisons.figure_kinds import (
     BATCHES,
     CONTROL_CHARTS,
-    FIGURES,
     FOREST,
     RUN_FIGURES,
     count_pages,
-    describe_kind,
     read_groups,
 )
+from dashboard.comparisons.forest_figure import describe_comparison
+from dashboard.comparisons.printed_figures import FIGURES, describe_kind
 from dashboard.comparisons.safe_files import Named, make_file_name
 from dashboard.drawings.axes_figure import AxesFigure
 from dashboard.drawings.drawing_process import (
@@ -50,7 +49,7 @@ from dashboard.drawings.drawing_process import (
     take_turn,
 )
 from dashboard.drawings.forest import Forest
-from dashboard.drawings.forest_layout import MEASURES
+from dashboard.drawings.forest_columns import MEASURES
 from dashboard.drawings.themes import THEMES
 from dashboard.typed_requests import OpenRequest, is_head, parse_whole_number
 from experiments.access.anonymity import Anonymity

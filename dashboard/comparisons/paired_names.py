@@ -1,4 +1,4 @@
-"""Which names of two experiments stand beside each other, and how a pair of them is called."""
+"""Pair the names of two experiments, and give each pair a label."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 Names = tuple[str, str]
-"""What stands for the same thing on both sides; empty where a side has no such thing."""
+"""The name of the same thing on both sides; empty where a side does not have it."""
 EDGE = r"(?:[\s,;:()/–]+|\s-\s)"
 """What stands between a cluster's name and the rest of another."""
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from dashboard.access.hidden_names import find_hiding
 from dashboard.access.visitors import Visitor
+from dashboard.comparisons.figure_kinds import FOREST, count_pages
 from dashboard.comparisons.figures import ORDER, STRIP
 from dashboard.comparisons.forest_figure import describe_for, write_caption
 from dashboard.comparisons.panels import list_panels
-from dashboard.comparisons.printed_figures import FIGURES, FOREST, count_pages, describe_kind
+from dashboard.comparisons.printed_figures import FIGURES, describe_kind
 from dashboard.comparisons.shown_figures import make_figure_address
 from dashboard.drawings.axes_figure import AxesFigure
 from dashboard.drawings.dark_svg import add_dark_theme

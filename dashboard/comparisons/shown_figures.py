@@ -10,14 +10,10 @@ from urllib.parse import urlencode
 
 from dashboard.access.hidden_names import find_hiding
 from dashboard.comparisons.comparison_addresses import make_page_address
+from dashboard.comparisons.figure_kinds import FigureFiles, list_files
 from dashboard.comparisons.forest_figure import PrintedForest
 from dashboard.comparisons.panel_base import Panel
-from dashboard.comparisons.printed_figures import (
-    FIGURES,
-    FigureFiles,
-    describe_kind,
-    list_files,
-)
+from dashboard.comparisons.printed_figures import FIGURES, describe_kind
 from dashboard.drawings.axes_figure import AxesFigure
 from dashboard.drawings.axes_pages import break_rows, estimate_around
 from dashboard.drawings.forest import Forest

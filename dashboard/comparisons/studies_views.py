@@ -10,8 +10,8 @@ from django.shortcuts import render
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
+from dashboard.comparisons.figure_kinds import FOREST
 from dashboard.comparisons.figure_views import Subject, send_figure
-from dashboard.comparisons.printed_figures import FOREST
 from dashboard.comparisons.refused_files import refuse_file
 from dashboard.comparisons.safe_files import make_file_name, make_json_response, stream_csv
 from dashboard.comparisons.studies import Studies, read_studies

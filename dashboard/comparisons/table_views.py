@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.access.rights import get_editable_table, require_maker_of
 from dashboard.comparisons.table_forms import TOO_LARGE, TableForm
-from dashboard.typed_requests import Request, parse_whole_number
+from dashboard.typed_requests import Request, read_length
 from dashboard.uploads import MOST_RECEIVED, judges_large_requests
 from experiments.access import audit
 from experiments.comparisons.published_tables import MOST_BYTES
@@ -97,7 +97,7 @@ def _too_large(request: HttpRequest) -> bool:
 
     It is still received, up to a limit: a browser that is interrupted shows no answer.
     """
-    length = parse_whole_number(request.META.get("CONTENT_LENGTH")) or 0  # what Django will read
+    length = read_length(request)
     if length <= MOST_SENT:
         return False
     while length <= MOST_RECEIVED and request.read(CHUNK):

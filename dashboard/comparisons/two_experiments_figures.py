@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from dashboard.charts.paired_axes import share_axes
-from dashboard.comparisons.figures import Plot, draw_steps
+from dashboard.comparisons.figures import Plot
 from dashboard.comparisons.forest_figure import say_metric
 from dashboard.comparisons.printed_figures import describe_inside
+from dashboard.comparisons.step_charts import draw_steps
 from dashboard.comparisons.studies_forest import give_own_margins
 from dashboard.comparisons.two_experiments import ExperimentSide, TwoExperiments
 from dashboard.drawings.axes_figure import AxesFigure, finish

@@ -11,8 +11,8 @@ from django.views.decorators.http import require_safe
 
 from dashboard.access.hidden_names import find_hiding
 from dashboard.access.rights import by_link, get_readable
+from dashboard.comparisons.figure_kinds import FOREST
 from dashboard.comparisons.figure_views import Subject, send_figure
-from dashboard.comparisons.printed_figures import FOREST
 from dashboard.comparisons.safe_files import FileName
 from dashboard.comparisons.shown_figures import ShownFigure, ShownForest
 from dashboard.comparisons.two_experiments import (

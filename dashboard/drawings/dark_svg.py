@@ -1,4 +1,4 @@
-"""A light figure that turns dark by itself where it stands in a dark page: one SVG for both."""
+"""One SVG for both themes: it is light, and dark where the reader prefers that."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def add_dark_theme(svg: bytes) -> bytes:
     """Return an SVG of the light theme with rules that give it the dark one's colours.
 
     Browsers apply them where the page around it may be dark and the reader prefers that; on paper
-    and in programs that draw papers it stays light. Of about a hundred bytes a colour.
+    and in programs for drawing it stays light. They take about a hundred bytes a colour.
     """
     rules = b"".join(
         f'[style*="{name}: {light}"] {{ {name}: {dark} !important }}\n'.encode()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from dashboard.drawings.elements import (
@@ -21,7 +19,17 @@ from dashboard.drawings.elements import (
     make_symbol,
 )
 from dashboard.drawings.forest import Forest, ForestRow
+from dashboard.drawings.forest_columns import (
+    EACH_BLOCK,
+    EACH_NODE,
+    EACH_SET,
+    GLYPH,
+    INDENT,
+    MEASURES,
+    place_columns,
+)
 from dashboard.drawings.forest_diamond import draw_diamond
+from dashboard.drawings.forest_marks import RIM, THICK, THIN, draw_glyph, draw_interval
 from dashboard.drawings.forest_pages import (
     BETWEEN_GROUPS,
     HEADING,
@@ -35,61 +43,10 @@ from dashboard.drawings.themes import Theme
 from dashboard.drawings.typeface import Typeface
 from experiments.statistics import Verdict
 
-INSET, INDENT = 0.6, 2.4
-GAP = 3.4
-"""Between two columns of text."""
-AXIS, THICK, THIN, CAP, RIM = 0.55, 2.1, 0.9, 0.8, 0.45
-CAP_HEIGHT, RADIUS = 2.3, 0.72
+INSET, AXIS = 0.6, 0.55
 SMALL_RADIUS = 0.5
-EACH_BLOCK, EACH_NODE, EACH_SET = "each block", "each node", "each set"
-ARROW, ARROW_HEIGHT, ARROW_ROOM = 2.2, 2.4, 2.0
-GLYPH = 2.0
 NEAR_EDGE = 0.4
 """No line of the grid is as near as this to an end of the margin."""
-
-
-@dataclass(frozen=True)
-class Measures:
-    """What differs between a figure of one column and one of two."""
-
-    row: float
-    is_narrow: bool
-    least_plot: float
-
-
-MEASURES = {88: Measures(3.6, True, 26.0), 180: Measures(3.7, False, 44.0)}
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of numbers with its right edge; the interval's is the place of its dash."""
-
-    name: str
-    heading: str
-    right: float
-    width: float
-
-
-@dataclass(frozen=True)
-class Places:
-    """Where columns and the axis are, across."""
-
-    left: float
-    right: float
-    """The ends of the axis."""
-    label: float
-    """How wide names may be."""
-    columns: dict[str, Column]
-    glyph: float
-    word: float
-    notes: float
-    low: float
-    high: float
-
-    def find_x(self, ratio: float) -> float:
-        """Return where a ratio is on the log axis, in millimetres from the left."""
-        share = math.log(ratio / self.low) / math.log(self.high / self.low)
-        return self.left + share * (self.right - self.left)
 
 
 class Layout:
@@ -100,57 +57,8 @@ class Layout:
         self.theme, self.type = theme, type_
         self.has_rows_of_configurations = self.forest is not forest
         self.measures = MEASURES[width]
-        self.places = self._place_columns()
+        self.places = place_columns(self.forest, self.width, self.measures, type_)
         self.ticks = self._choose_ticks()
-
-    # Across
-
-    def _place_columns(self) -> Places:
-        forest, narrow = self.forest, self.measures.is_narrow
-        right = self.width - 0.5
-        notes = right
-        if not narrow and forest.notes:
-            right -= max(self._widest("letters", "", "italic"), 1.0) + 1.5
-        word = right
-        if narrow:
-            right -= GLYPH
-            word = right
-        else:
-            words = max((self.type.measure(row.verdict, "bold") for row in forest.rows), default=0)
-            word = right - max(words, self.type.measure("Verdict"))
-            right = word - GLYPH - 0.6
-        glyph = right
-        columns: dict[str, Column] = {}
-        optional = [("nodes", "Nodes"), ("size", forest.size_heading), ("cost", "Cost (%)")]
-        if not narrow:
-            for name, heading in optional:
-                texts = {getattr(row, f"{name}_text") for row in forest.rows}
-                if texts <= {"–"}:
-                    continue
-                right -= GAP if right != glyph else GAP - 1
-                wide = max(self._widest(f"{name}_text"), self.type.measure(heading))
-                columns[name] = Column(name, heading, right, wide)
-                right -= wide
-        heading = f"{forest.thick_level} CI"
-        low, high = self._widest("low_text"), self._widest("high_text")
-        half = max(low, high, self.type.measure(heading) / 2 - 1)
-        right -= GAP - narrow * 1.2
-        columns["interval"] = Column("interval", heading, right - half - 1, 2 * half + 2)
-        right -= 2 * half + 2 + GAP - narrow * 1.2
-        wide = max(self._widest("ratio_text"), self.type.measure("Ratio"))
-        columns["ratio"] = Column("ratio", "Ratio", right, wide)
-        right -= wide + 3.0
-        letters = self._widest("letters", "", "italic") + 0.8 if narrow and forest.notes else 0.0
-        names = max((self.type.measure(row.environment) for row in forest.rows), default=0.0)
-        if any(row.block_ratios for row in forest.rows):
-            names = max(names, self.type.measure(EACH_BLOCK))
-        label = max(min(names, right - self.measures.least_plot - INDENT - 3 - letters), 12.0)
-        left = INDENT + label + letters + 3.0
-        return Places(left, right, label, columns, glyph, word, notes, forest.low, forest.high)
-
-    def _widest(self, name: str, least: str = "–", face: str = "regular") -> float:
-        texts = {getattr(row, name) for row in self.forest.rows} | {least}
-        return max(self.type.measure(text, face) for text in texts)  # type: ignore[arg-type]
 
     def _choose_ticks(self) -> tuple[tuple[float, str], ...]:
         """Return the densest set of ticks whose labels stand apart."""
@@ -163,8 +71,6 @@ class Layout:
             ):
                 return ticks
         return self.forest.few_ticks[::2]
-
-    # Down
 
     def make_pages(self) -> list[Drawing]:
         pages = break_pages(self.forest, round(self.width))
@@ -189,8 +95,6 @@ class Layout:
 
     def _head_height(self) -> float:
         return 8.2 if self.measures.is_narrow else 4.9
-
-    # Elements
 
     def _draw_page(self, blocks: Sequence[Block]) -> Iterator[Element]:
         yield from self._draw_head()
@@ -277,7 +181,9 @@ class Layout:
             after = INDENT + self.type.measure(label) + 0.8
             yield self._text(after, y, row.letters, colour=theme.muted, face="italic")
         yield from (
-            draw_diamond(row, y, places, theme) if row.is_pooled else self._draw_interval(row, y)
+            draw_diamond(row, y, places, theme)
+            if row.is_pooled
+            else draw_interval(row, y, places, theme)
         )
         columns = places.columns
         for name in ("ratio", "cost", "size", "nodes"):
@@ -291,7 +197,7 @@ class Layout:
         else:
             yield self._text(dash, y, "–", anchor="middle", colour=theme.muted)
         if row.sign:
-            yield from self._draw_glyph(row.sign, places.glyph, y)
+            yield from draw_glyph(row.sign, places.glyph, y, theme)
         if not self.measures.is_narrow:
             face: Face = "bold" if row.is_decided else "regular"
             colour = theme.ink if row.is_decided else theme.muted
@@ -322,65 +228,6 @@ class Layout:
                 points = make_symbol(row.mark, (x, y), SMALL_RADIUS)
                 colour = self.theme.colour(row.mark)
                 yield Polygon(points, colour, self.theme.ground, RIM / 2, name="block")
-
-    def _draw_interval(self, row: ForestRow, y: float) -> Iterator[Element]:
-        places, colour = self.places, self.theme.colour(row.mark)
-        left, right = places.left, places.right
-        for interval, width, name in ((row.thin, THIN, "thin"), (row.thick, THICK, "thick")):
-            if interval is None:
-                continue
-            start = max(places.find_x(interval[0]), left + ARROW_ROOM * row.cut_low)
-            end = min(places.find_x(interval[1]), right - ARROW_ROOM * row.cut_high)
-            if start < end:
-                yield Line((start, y), (end, y), width, colour, name=name)
-        for end in row.thick or ():
-            x = places.find_x(end)
-            if left <= x <= right:
-                top, bottom = y - CAP_HEIGHT / 2, y + CAP_HEIGHT / 2
-                yield Line((x, top), (x, bottom), CAP, colour, name="cap")
-        for is_cut, tip, back in (
-            (row.cut_low, left, left + ARROW),
-            (row.cut_high, right, right - ARROW),
-        ):
-            if is_cut:
-                half = ARROW_HEIGHT / 2
-                yield Polygon(((tip, y), (back, y - half), (back, y + half)), colour, name="arrow")
-        if row.ratio is None:
-            return
-        if row.is_outside:
-            if not (row.cut_low or row.cut_high):  # it has no interval that would be cut
-                is_low = row.ratio < places.low
-                tip, back = (left, left + ARROW) if is_low else (right, right - ARROW)
-                half = ARROW_HEIGHT / 2
-                yield Polygon(((tip, y), (back, y - half), (back, y + half)), colour, name="arrow")
-            return
-        points = make_symbol(row.mark, (places.find_x(row.ratio), y), RADIUS)
-        if row.thick:
-            yield Polygon(points, colour, self.theme.ground, RIM, name="symbol")
-        else:
-            yield Polygon(points, self.theme.ground, colour, CAP, name="symbol")
-
-    def _draw_glyph(self, verdict: str, left: float, y: float) -> Iterator[Element]:
-        """Draw the sign of a verdict in ink: two bars, ≤, a triangle, a ring, a dash."""
-        ink, muted, middle = self.theme.ink, self.theme.muted, left + 0.85
-        match verdict:
-            case Verdict.EQUIVALENT:
-                for shift in (-0.45, 0.45):
-                    yield Line((left, y + shift), (left + 1.7, y + shift), 1.1, ink, name="glyph")
-            case Verdict.NOT_SLOWER:
-                right = left + 1.7
-                corner = ((right, y - 0.95), (left, y - 0.25), (right, y + 0.45))
-                for start, end in (*pairwise(corner), ((left, y + 0.95), (right, y + 0.95))):
-                    yield Line(start, end, 0.9, ink, name="glyph")
-            case Verdict.SLOWER | Verdict.FASTER:
-                way = 1 if verdict == Verdict.SLOWER else -1
-                tip, back = middle + 0.85 * way, middle - 0.75 * way
-                yield Polygon(((tip, y), (back, y - 0.85), (back, y + 0.85)), ink, name="glyph")
-            case Verdict.INCONCLUSIVE:
-                ring = make_symbol(0, (middle, y), 0.68)
-                yield Polygon(ring, "", muted, 1.0, name="glyph")
-            case _:
-                yield Line((left + 0.2, y), (left + 1.5, y), 0.8, muted, name="glyph")
 
     def _draw_foot(
         self, top: float, letters: set[str], verdicts: Mapping[str, str]
@@ -441,7 +288,7 @@ class Layout:
         x = INSET
         for sign in Verdict:
             if word := verdicts.get(sign):
-                yield from self._draw_glyph(sign, x, y)
+                yield from draw_glyph(sign, x, y, self.theme)
                 yield self._text(x + GLYPH + 0.6, y, word)
                 x += GLYPH + 0.6 + self.type.measure(word) + 2.6
 

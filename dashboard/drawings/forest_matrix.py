@@ -8,18 +8,10 @@ from dataclasses import dataclass, replace
 
 from dashboard.drawings.elements import Drawing, Element, Line, Polygon, make_symbol
 from dashboard.drawings.forest import Forest, ForestRow
+from dashboard.drawings.forest_columns import GLYPH, Places, find_widest
 from dashboard.drawings.forest_diamond import DASH, draw_diamond
-from dashboard.drawings.forest_layout import (
-    AXIS,
-    GLYPH,
-    INSET,
-    RADIUS,
-    THICK,
-    THIN,
-    Layout,
-    Places,
-    find_lowest,
-)
+from dashboard.drawings.forest_layout import AXIS, INSET, Layout, find_lowest
+from dashboard.drawings.forest_marks import RADIUS, THICK, THIN, draw_glyph, draw_interval
 from dashboard.drawings.forest_pages import (
     LINE,
     MATRIX_BETWEEN,
@@ -75,10 +67,10 @@ class MatrixLayout(Layout):
         headings = {POOLED if row.is_pooled else row.group for row in self.forest.rows}
         widest = max(self.type.measure(heading, "bold") for heading in headings)
         label = min(widest, MOST_OF_LABELS)
-        ratio = max(self._widest("ratio_text"), self.type.measure("Ratio"))
+        ratio = max(find_widest(self.forest, self.type, "ratio_text"), self.type.measure("Ratio"))
         letters = 0.0
         if self.forest.notes:
-            letters = max(self._widest("letters", "", "italic"), 1.0) + 0.6
+            letters = max(find_widest(self.forest, self.type, "letters", "", "italic"), 1.0) + 0.6
         first = INSET + label + 3.0
         wide = (self.width - 0.5 - first - BETWEEN * (len(marks) - 1)) / len(marks)
         parts = []
@@ -143,11 +135,11 @@ class MatrixLayout(Layout):
         if row.is_pooled:
             yield from draw_diamond(row, y, places, self.theme)
         else:
-            yield from self._draw_interval(row, y)
+            yield from draw_interval(row, y, places, self.theme)
         face = "bold" if row.is_pooled else "regular"
         yield self._text(places.word, y, row.ratio_text, anchor="end", face=face)  # type: ignore[arg-type]
         if row.sign:
-            yield from self._draw_glyph(row.sign, places.glyph, y)
+            yield from draw_glyph(row.sign, places.glyph, y, self.theme)
         if row.letters:
             muted = self.theme.muted
             yield self._text(
@@ -231,5 +223,5 @@ class MatrixLayout(Layout):
                 corners = ((x, y - 1), (x + 6, y - 1), (x + 6, y + 1), (x, y + 1))
                 yield Polygon(corners, self.theme.band, self.theme.edge, 0.5, name="key")
             case _:
-                yield from self._draw_glyph(sign, x, y)
+                yield from draw_glyph(sign, x, y, self.theme)
         yield self._text(x + self._measure_sign(sign), y, text)

@@ -218,11 +218,11 @@ def _draw(column: ExperimentColumn, row: Experiment, progress: Progress) -> Safe
 def _draw_verdicts(row: Experiment) -> SafeString:
     """Return the verdicts with how many pairs have each, as a link to what explains them."""
     verdicts: dict[str, int] = getattr(row, "kept_verdicts", {})
-    words = format_html_join(
+    counted = format_html_join(
         " ", "{}", ((counted_verdict(word, count),) for word, count in verdicts.items())
     )
     address = reverse("comparison", args=[row.pk])
     title = "Open the comparison: it has the ratios, and what qualifies them"
     return format_html(
-        '<td><a class="verdicts" href="{}" title="{}">{}</a></td>', address, title, words
+        '<td><a class="verdicts" href="{}" title="{}">{}</a></td>', address, title, counted
     )

@@ -1,7 +1,7 @@
-"""Experiments that have a run which fulfils all conditions of a list.
+"""Find the experiments that have a run which fulfils all conditions of a list.
 
-What is stored of an experiment's runs often tells so already: whether some of them fulfil a
-condition, and whether all do. The runs themselves are asked of the other experiments alone.
+Stored values often suffice to know whether some runs of an experiment fulfil a condition, and
+whether all do. Only of the other experiments the runs themselves are read.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ def find_experiments(conditions: Sequence[Condition], changed: Collection[int]) 
     judgements = [
         _judge_all(condition, values[condition.column.key], all_runs) for condition in conditions
     ]
-    found, open_experiments = set(), []
+    fitting_experiments, open_experiments = set(), []
     for experiment, *own in zip(all_runs, *judgements, strict=True):
-        answer = combine_judgements(own)
-        if answer is None:
+        has_fitting_run = combine_judgements(own)
+        if has_fitting_run is None:
             open_experiments.append(experiment)
-        elif answer:
-            found.add(experiment)
+        elif has_fitting_run:
+            fitting_experiments.add(experiment)
     if open_experiments:
         fitting = select_fitting_runs(conditions)
         if 2 * len(open_experiments) < len(all_runs):
             fitting = fitting.filter(experiment__in=open_experiments)
-        fitting_experiments = fitting.order_by().values_list("experiment", flat=True).distinct()
-        found.update(set(open_experiments).intersection(fitting_experiments))
-    return found
+        of_fitting_runs = fitting.order_by().values_list("experiment", flat=True).distinct()
+        fitting_experiments.update(set(open_experiments).intersection(of_fitting_runs))
+    return fitting_experiments
 
 
 def _judge_all(
     condition: Condition, values: Mapping[int, StoredValue], all_runs: Mapping[int, int]
 ) -> list[Judgement]:
-    """Return what is told of a condition for each experiment; what is stored alike is judged once.
+    """Judge a condition for each experiment; equal stored values are judged once.
 
     `all_runs` are how many runs of each count.
     """
@@ -75,7 +75,7 @@ def _judge_all(
 
 
 def combine_judgements(judgements: Sequence[Judgement]) -> bool | None:
-    """Return whether some run fulfils all conditions; None where only the runs can tell."""
+    """Return whether some run fulfils all conditions; None where runs have to be read for it."""
     not_by_all = 0
     is_certain = True
     for some, every in judgements:

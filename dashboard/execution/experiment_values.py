@@ -1,4 +1,4 @@
-"""What runs of experiments say of a metric, a parameter or a fact: for cells and order.
+"""The values of metrics, parameters and facts of experiments, for cells of lists and their order.
 
 Of each experiment those runs count that succeeded and that nobody has excluded.
 """

@@ -1,6 +1,6 @@
-"""Whether runs of an experiment fulfil a condition, told from the values that are stored of them.
+"""Judge from stored values whether runs of an experiment fulfil a condition.
 
-Where it cannot be told for sure it says so. A condition means here what it does in lists of runs.
+Where stored values do not suffice, the judgement says so. Conditions are those of lists of runs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Judgement(NamedTuple):
     """Whether some of an experiment's runs fulfil a condition, and whether all certainly do."""
 
     some: bool | None
-    """None where that cannot be told."""
+    """None where stored values do not suffice to know it."""
     every: bool
 
 
@@ -50,7 +50,7 @@ NONE, ALL, OPEN = Judgement(False, False), Judgement(True, True), Judgement(None
 
 
 def judge_condition(condition: Condition, stored: StoredValue | None, runs: int) -> Judgement:
-    """Return what `stored` tells of a condition on the `runs` of an experiment that count."""
+    """Judge a condition on the `runs` of an experiment that count, by their `stored` value."""
     if condition.column.kind == "metric":
         return _judge_metric(condition, stored, runs)
     is_parameter = condition.column.key.startswith(PARAMETER)

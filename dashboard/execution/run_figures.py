@@ -7,8 +7,8 @@ from collections.abc import Callable
 from django.urls import reverse
 
 from dashboard.access.hidden_names import find_hiding
+from dashboard.comparisons.figure_kinds import RUN_FIGURES
 from dashboard.comparisons.metric_words import say_words
-from dashboard.comparisons.printed_figures import RUN_FIGURES
 from dashboard.comparisons.shown_figures import ShownFigure, leave_ending_open
 from dashboard.drawings.axes_figure import AxesFigure
 from dashboard.drawings.run_series import RunSeries, Track, describe_node, describe_run_series

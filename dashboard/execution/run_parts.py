@@ -86,13 +86,15 @@ def prepare_live_part(request: OpenRequest, row: Any) -> dict[str, Any]:
 def describe_state(request: OpenRequest, row: Run) -> dict[str, Any]:
     """Return what every form of the page says of a run: its state, and what may be done with it."""
     parameters = describe_parameters(row.spec.get("workload", {}))
-    given = [row for row in parameters if row[1] != "none"]
+    given = [(name, text) for name, text in parameters if text != "none"]
+    unset = [name for name, text in parameters if text == "none"]
     context: dict[str, Any] = {
         "run": row,
         "experiment": row.experiment,
         "parameters": given[:MOST_ROWS],
         "more_parameters": max(0, len(given) - MOST_ROWS),
-        "unset_parameters": [name for name, text in parameters if text == "none"][:MOST_ROWS],
+        "unset_parameters": unset[:MOST_ROWS],
+        "more_unset": max(0, len(unset) - MOST_ROWS),
         "most_rows": MOST_ROWS,
         "segments": describe_segments(row),
         "can_edit": may_change(request.user, row.experiment),

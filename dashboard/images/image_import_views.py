@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
@@ -14,7 +14,7 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from dashboard.access.rights import require_maker_of
 from dashboard.images.image_forms import IMPORT_FORMS, UploadForm
-from dashboard.typed_requests import Request, parse_whole_number
+from dashboard.typed_requests import Request, read_length
 from dashboard.uploads import (
     ImageUpload,
     explain_no_room,
@@ -36,7 +36,7 @@ def new(request: Request) -> HttpResponse:
     """Show the ways to import an image, on one page."""
     if request.method != "POST":
         return _page(request)
-    if problem := explain_no_room(_length(request)):
+    if problem := explain_no_room(read_length(request)):
         form = UploadForm({}, user=request.user, refused=problem)
         form.is_valid()
         answer = _page(request, form)
@@ -93,7 +93,3 @@ def _page(request: Request, form: Any = None) -> HttpResponse:
 
 def _of(form: Any) -> dict[str, Any]:
     return {"form": form, "too_large": explain_too_large()}
-
-
-def _length(request: HttpRequest) -> int:
-    return parse_whole_number(request.META.get("CONTENT_LENGTH")) or 0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from dashboard.comparisons.printed_figures import count_pages
+from dashboard.comparisons.figure_kinds import count_pages
 from dashboard.drawings.axes_figure import AxesFigure
 from dashboard.drawings.axes_pages import break_rows, estimate_around
 from dashboard.drawings.control_charts import describe_control_charts

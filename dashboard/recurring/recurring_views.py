@@ -12,8 +12,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from dashboard.access.rights import changeable_row, get_editable
+from dashboard.comparisons.figure_kinds import CONTROL_CHARTS
 from dashboard.comparisons.figure_views import Subject, send_figure
-from dashboard.comparisons.printed_figures import CONTROL_CHARTS
 from dashboard.comparisons.safe_files import make_file_name, make_json_response, stream_csv
 from dashboard.drawings.axes_figure import AxesFigure
 from dashboard.drawings.drawing_process import Ending

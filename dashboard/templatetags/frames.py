@@ -66,6 +66,21 @@ def table(content: SafeString, css: str = "", *, box: str = "", label: str = "")
 
 
 @register.simple_block_tag
+def export_menu(content: SafeString) -> SafeString:
+    """Return a menu of files: `{% export_menu %}<tr>...</tr>{% endexport_menu %}`.
+
+    A row has a name of what can be exported, and a link for each format.
+    """
+    return format_html(
+        '<details class="menu no-print"><summary class="btn btn-quiet">Export</summary>'
+        '<div class="export-menu"><table class="table data-files">'
+        '<caption class="visually-hidden">What can be exported, and in which formats</caption>'
+        "<tbody>{}</tbody></table></div></details>",
+        content,
+    )
+
+
+@register.simple_block_tag
 def empty_state(content: SafeString, heading: str) -> SafeString:
     """Return what stands on a page that has nothing to show yet."""
     return format_html('<div class="panel empty"><h2>{}</h2>{}</div>', heading, content)

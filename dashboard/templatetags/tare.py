@@ -198,9 +198,9 @@ def when(value: datetime | None, precision: str = "minutes") -> SafeString:
 
 @register.filter
 def at_or(value: datetime | None, otherwise: str) -> SafeString:
-    """Return a time that is ahead, with "at" before it; once it has passed, what is said instead.
+    """Return a time that is ahead, with "at" before it; `otherwise` once it has passed.
 
-    `otherwise` is in a template's own words, such as "at its next visit".
+    `otherwise` is a text of the template, such as "at its next visit".
     """
     if value is None or value <= timezone.now():
         return conditional_escape(otherwise)

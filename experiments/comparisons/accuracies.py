@@ -107,7 +107,7 @@ def tabulate_accuracies(comparison: ExperimentComparison) -> list[Accuracies]:
             run__repeat__lte=repeats,
             metric__endswith="accuracy",
         )
-        .order_by("run__workload__sort_name", "run__scale", "metric", "run__job__block")
+        .order_by("metric", "run__job__block")
         .values_list(
             "run__workload__name",
             "run__scale",

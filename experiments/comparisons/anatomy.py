@@ -58,7 +58,7 @@ def collect_anatomies(comparison: ExperimentComparison) -> list[Anatomy]:
             repeat__lte=judged[-1].repeats or comparison.experiment.all_repeats,
         )
         .exclude(phases={})
-        .order_by("workload__sort_name", "scale")
+        .order_by("pk")
         .values_list("workload__name", "scale", "environment__name", "phases")
     )
     phases_by_group: dict[tuple[str, str], dict[str, list[dict[str, float]]]] = {}

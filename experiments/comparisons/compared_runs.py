@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from experiments.comparisons.exclusions import filter_counted
 from experiments.comparisons.warm_ups import GroupKey, WarmUps
 from experiments.models import Experiment, Measurement, Workload
-from experiments.natural_order import sort_naturally
+from experiments.natural_order import make_natural_key
 from experiments.statistics import Sample
 from runners.workloads import KNOWN_WORKLOADS, Metric
 
@@ -34,8 +34,11 @@ def find_reported_metric(workload: Workload, name: str) -> Metric | None:
 
 
 def list_baseline_first(experiment: Experiment) -> list[str]:
+    """Return the names of the environments in natural order, but that of the baseline first."""
     keys = dict(experiment.environments.order_by().values_list("name", "pk"))
-    return sorted(sort_naturally(keys), key=lambda name: keys[name] != experiment.baseline_id)
+    return sorted(
+        keys, key=lambda name: (keys[name] != experiment.baseline_id, make_natural_key(name))
+    )
 
 
 def read_samples(

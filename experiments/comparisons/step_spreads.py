@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from experiments.comparisons import ExperimentComparison
+from experiments.comparisons.group_order import sort_by_groups
 from experiments.design import Scale
 from experiments.models import Measurement, Run
 from experiments.statistics.step_spread import (
@@ -103,7 +104,7 @@ def compare_steadiness(comparison: ExperimentComparison) -> Steadiness:
 
 
 def _read_runs(comparison: ExperimentComparison, repeats: int) -> dict[GroupKey, list[RunSpread]]:
-    """Return the runs of each group in the order of the plan, sorted by workload and scale."""
+    """Return the runs of each group in the order of the plan; groups as the comparison has them."""
     rows = Measurement.objects.filter(
         run__experiment=comparison.experiment,
         run__state=Run.State.SUCCEEDED,
@@ -118,9 +119,7 @@ def _read_runs(comparison: ExperimentComparison, repeats: int) -> dict[GroupKey,
     if not any(SD in spread_metrics for spread_metrics in spreads.values()):
         return {}
     runs_by_group: dict[GroupKey, list[RunSpread]] = {}
-    means = rows.filter(metric=MEAN).order_by(
-        "run__workload__sort_name", "run__scale", "run__job__block", "run__position"
-    )
+    means = rows.filter(metric=MEAN).order_by("run__job__block", "run__position")
     for run_id, workload, scale, uid, block, environment, node, mean in means.values_list(
         "run_id",
         "run__workload__name",
@@ -144,7 +143,7 @@ def _read_runs(comparison: ExperimentComparison, repeats: int) -> dict[GroupKey,
                 spread_metrics.get(TIME),
             )
             runs_by_group.setdefault((workload, scale), []).append(run_spread)
-    return runs_by_group
+    return dict(sort_by_groups(comparison, runs_by_group))
 
 
 def _packed_groups(

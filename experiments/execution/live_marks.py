@@ -4,7 +4,7 @@ Each is found by one small statement, from the versions of the rows that are sho
 `xmin` and `ctid`: which transaction wrote a row, and where it lies) and the last events. Of a
 cluster it holds all columns but those that every visit writes.
 
-None: the reader may not view it, it is gone, or something has to be done for who looks at it.
+None: the reader may not view it, it is gone, or a page that shows it has to have something done.
 """
 
 from __future__ import annotations
@@ -51,6 +51,14 @@ def write_events(table: str = "experiment") -> str:
         SELECT event.id FROM experiments_event AS event WHERE event.experiment_id = {table}.id
         ORDER BY event.at DESC, event.id DESC LIMIT 20
     )"""  # noqa: S608 -- a name of this program
+
+
+def write_last_event(column: str, experiment: str) -> str:
+    """Return SQL for a column of an experiment's last event; `experiment` is SQL for its key."""
+    return f"""
+        SELECT event.{column} FROM experiments_event AS event
+        WHERE event.experiment_id = {experiment} ORDER BY event.at DESC, event.id DESC LIMIT 1
+    """  # noqa: S608 -- names of this program
 
 
 def write_pauses(table: str = "cluster") -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import models
 
 from experiments.access.viewing import may_view
-from experiments.execution.live_marks import DJANGO_TABLES, fill_mark
+from experiments.execution.live_marks import DJANGO_TABLES, fill_mark, write_last_event
 from experiments.execution.progress import Progress, measure_progress
 from experiments.models import Experiment, Run
 from experiments.models.compiled_rows import KEY, CompiledRows, select_json, select_sql
@@ -70,11 +70,6 @@ SELECT count(*) FROM experiments_run AS run
 WHERE run.experiment_id = experiments_experiment.id AND run.state = 'running'
 AND run.ended_at IS NOT NULL
 """
-LAST_EVENT = """
-SELECT event.{column} FROM experiments_event AS event
-WHERE event.experiment_id = experiments_experiment.id
-ORDER BY event.at DESC, event.id DESC LIMIT 1
-"""
 IS_SOURCE = """
 EXISTS (
     SELECT FROM experiments_experiment AS other
@@ -107,8 +102,8 @@ def _select_experiment(pk: int) -> models.QuerySet[Experiment]:
             run_counts=select_json(RUN_COUNTS),
             job_counts=select_json(JOB_COUNTS),
             finished_runs=select_sql(FINISHED_RUNS),
-            last_event=select_sql(LAST_EVENT.format(column="id")),
-            last_event_at=select_sql(LAST_EVENT.format(column="at")),
+            last_event=select_sql(write_last_event("id", "experiments_experiment.id")),
+            last_event_at=select_sql(write_last_event("at", "experiments_experiment.id")),
             is_source=select_sql(IS_SOURCE),
             recurs=select_sql(RECURS),
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from django.db import models
 
 from experiments.access.viewing import may_view
-from experiments.execution.live_marks import DJANGO_TABLES, fill_mark
+from experiments.execution.live_marks import DJANGO_TABLES, fill_mark, write_last_event
 from experiments.execution.live_readings import AFTER_PROBLEM, LEAST_INTERVAL
 from experiments.models import Operation, Run
 from experiments.models.compiled_rows import KEY, TEXT, CompiledRows, select_json, select_sql
@@ -73,11 +73,6 @@ FROM experiments_experiment_environments AS member
 JOIN experiments_environment AS environment ON environment.id = member.environment_id
 WHERE member.experiment_id = experiments_run.experiment_id
 """
-LAST_EVENT = """
-SELECT event.{column} FROM experiments_event AS event
-WHERE event.experiment_id = experiments_run.experiment_id
-ORDER BY event.at DESC, event.id DESC LIMIT 1
-"""
 HAS_MEASUREMENTS = """
 EXISTS (SELECT FROM experiments_measurement AS measured WHERE measured.run_id = experiments_run.id)
 """
@@ -117,8 +112,8 @@ def _select_run(uid: str) -> models.QuerySet[Run]:
             mark=select_sql(fill_mark(MARK_OF_RUN, **DJANGO_TABLES)),
             is_to_be_read=select_sql(IS_TO_BE_READ, LEAST_INTERVAL, AFTER_PROBLEM),
             numbered_environments=select_json(NUMBERED_ENVIRONMENTS),
-            last_event=select_sql(LAST_EVENT.format(column="id")),
-            last_event_at=select_sql(LAST_EVENT.format(column="at")),
+            last_event=select_sql(write_last_event("id", "experiments_run.experiment_id")),
+            last_event_at=select_sql(write_last_event("at", "experiments_run.experiment_id")),
             has_measurements=select_sql(HAS_MEASUREMENTS),
             has_series=select_sql(HAS_SERIES),
         )

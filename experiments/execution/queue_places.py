@@ -76,7 +76,7 @@ class WaitingQueue:
     """Of Tare's jobs in the order of priorities, from 1, by the scheduler's ids."""
 
     def find_place(self, job: Job) -> str:
-        """Return a job's place as words: "12th of 340"; "" where it has none."""
+        """Return a job's place as text: "12th of 340"; "" where it has none."""
         place = self.places.get(job.scheduler_id) if job.state == Job.State.QUEUED else None
         return f"{write_ordinal(place)} of {self.total_text}" if place else ""
 
@@ -102,7 +102,7 @@ def watch_queue(experiment: Experiment, cluster: Cluster) -> WaitingQueue | None
     if partition is None or not _has_places(cluster):
         return None
 
-    def ask(valkey: Redis) -> tuple[bytes | None, bool]:
+    def note_and_read(valkey: Redis) -> tuple[bytes | None, bool]:
         watched = _name_key("watched", cluster.pk)
         with valkey.pipeline(transaction=False) as pipeline:
             pipeline.sadd(watched, partition)
@@ -113,7 +113,7 @@ def watch_queue(experiment: Experiment, cluster: Cluster) -> WaitingQueue | None
         return answer, bool(was_asked)
 
     unknown: tuple[bytes | None, bool] = (None, True)
-    answer, was_asked = _use_valkey(ask, unknown)
+    answer, was_asked = _use_valkey(note_and_read, unknown)
     if not was_asked and cluster.wanted_at is None:
         ask_for_another_visit(cluster)
     return _read_answer(answer) if answer else None
@@ -132,7 +132,7 @@ def read_queues(held: Lease, runner: Runner) -> None:
     A scheduler that does not answer costs the places alone, and the visit goes on.
     """
     cluster = held.cluster
-    # As it was before the visit: where nobody waits for one, Valkey is not asked either.
+    # As it was before the visit: where nobody has asked for one, Valkey is not asked either.
     if cluster.wanted_at is None or not _has_places(cluster):
         return
     keys: list[int] = _use_valkey(lambda valkey: _take_watched(valkey, cluster.pk), [])
@@ -152,7 +152,7 @@ def read_queues(held: Lease, runner: Runner) -> None:
 def _read_queue(
     cluster: Cluster, runner: Runner, key: int, partition: str, own_ids: list[str]
 ) -> bool:
-    """Ask for one queue, and keep the places of these jobs in it; return whether it was told."""
+    """Ask for one queue, and keep the places of these jobs in it; return whether that succeeded."""
     refused, answer, asked = (
         _name_key("refused", cluster.pk),
         _name_key("answer", cluster.pk, key),
@@ -201,25 +201,25 @@ def _has_places(cluster: Cluster) -> bool:
 def _take_watched(valkey: Redis, cluster: int) -> list[int]:
     """Return partitions that are watched and were not asked for in the last minute.
 
-    They count as asked for from now on, by whichever process, and as watched only when a page says
-    so again.
+    From now on they count as asked for, for all processes, and as watched only when a page notes
+    them again.
     """
     watched = _name_key("watched", cluster)
     members: Any = valkey.smembers(watched)
     keys = (int(member) for member in members if member.isdigit() and len(member) < 18)
-    news = (
+    not_asked = (
         key
         for key in keys
         if valkey.set(_name_key("asked", cluster, key), 1, nx=True, ex=LEAST_INTERVAL)
     )
-    due = list(islice(news, MOST_QUEUES))
+    due = list(islice(not_asked, MOST_QUEUES))
     if due:
         valkey.srem(watched, *due)
     return due
 
 
 def _read_answer(content: bytes) -> WaitingQueue | None:
-    """Return what was kept of a queue. Others may write into Valkey: None where it is odd."""
+    """Return a queue as it was kept; None where others have written something else there."""
     try:
         document = parse_document(content, ANSWER)
         places = {str(own): place for own, place in document["places"]}
@@ -251,7 +251,7 @@ def _use_valkey(work: Callable[[Redis], Result], without: Result) -> Result:
 
 @cache
 def _connect(url: str) -> Redis:
-    """Return the connections of this process, which are waited for a moment only."""
+    """Return the connections of this process; they wait for answers for a moment only."""
     return Redis.from_url(
         url,
         socket_timeout=LONGEST_WAIT,

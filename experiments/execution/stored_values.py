@@ -1,9 +1,9 @@
-"""What the runs of experiments say of metrics, parameters and facts: stored, and as it is now.
+"""The values of metrics, parameters and facts in the runs of experiments: stored, and as of now.
 
 Of each experiment those runs count that succeeded and that nobody has excluded; NaN and the
 infinities are no values. PostgreSQL notes each change in the transaction that makes it
-(`ValueChange`), and a worker stores the values of changed experiments now and then. Until then
-they are computed by who reads them, so what is read is always what the runs say.
+(`ValueChange`), and a worker stores the values of changed experiments once a minute. Until then
+each reader computes them, so what is read is always what the runs say.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LONGEST_TEXT, LONGEST_NAME = RunParameter.MOST, 200
 PORTION = 50
 """Experiments whose values are stored in one transaction."""
 BUDGET_SECONDS = 60
-"""For so long values are stored at once; what is left has its turn a minute later."""
+"""After so long a worker stops; the rest has its turn a minute later."""
 LOCK = "experiment values"
 
 VALUE, CHANGE = ExperimentValue._meta.db_table, ValueChange._meta.db_table
@@ -170,7 +170,7 @@ def fetch_values(
 
 
 def _compute(keys: Collection[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """Return statements that compute the values with these keys, and the names that they ask."""
+    """Return statements that compute the values with these keys, and the parameters of these."""
     names = {
         kind: [key.removeprefix(prefix) for key in keys if key.startswith(prefix)]
         for kind, prefix in (("metrics", METRIC), ("parameters", PARAMETER), ("facts", FACT))
@@ -226,8 +226,8 @@ def store_changed_values() -> int:
 def _store_values(experiments: Sequence[int]) -> None:
     """Replace the stored values of experiments.
 
-    What is deleted first are changes that had been committed by then, so each is in what is
-    computed next; one that is committed meanwhile has its row, which stays.
+    The first statement deletes the notes of changes that have been committed, so the values that
+    are computed next include these changes. A change that is committed meanwhile keeps its note.
     """
     ValueChange.objects.filter(experiment_id__in=experiments).delete()
     ExperimentValue.objects.filter(experiment_id__in=experiments).delete()

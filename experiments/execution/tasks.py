@@ -90,7 +90,7 @@ def keep(pk: int) -> str:
 
 
 def store_values(_: int) -> str:
-    """Store what an experiment's runs say, and those of all others that have changed."""
+    """Store the values of all experiments whose runs have changed; the key is not used."""
     close_old_connections()
     return f"stored of {store_changed_values()}"
 

@@ -10,8 +10,9 @@ class ExperimentValue(models.Model):
     """What the runs of one experiment say of one metric, parameter or fact.
 
     Only `experiments.execution.stored_values` writes rows, one process at a time. They may be
-    deleted with `ValueChange` rows for their experiments: they are computed anew then. Those of an
-    experiment that is deleted go as its runs do; so nobody who deletes it waits for that process.
+    deleted if their experiments get `ValueChange` rows: they are computed anew then. There is no
+    foreign key, so that a person who deletes an experiment does not wait for that process: the note
+    of its deleted runs has the process delete the rows.
     """
 
     pk = models.CompositePrimaryKey("experiment_id", "key")
@@ -43,10 +44,10 @@ class ExperimentValue(models.Model):
 
 
 class ValueChange(models.Model):
-    """That runs of an experiment have changed since its values were stored.
+    """A note that runs of an experiment have changed since its values were stored.
 
-    PostgreSQL adds a row with each change, in the same transaction. Nobody updates one, and only
-    who has stored the values anew deletes it: those who write runs never wait for each other here.
+    PostgreSQL adds a row with each change, in the same transaction. No row is updated, and only the
+    process that stores the values deletes any, so processes that write runs do not wait for others.
     """
 
     experiment_id = models.BigIntegerField()

@@ -17,13 +17,19 @@ from django.db import DatabaseError, connection
 Answer = TypeVar("Answer")
 Sign = int | str
 """Stands for a value in the SQL: no row has it."""
-LOST = ("26000", "42P05", "0A000")
+LOST = ("26000", "42P05")
 """PostgreSQL's codes for what it does not have as it was prepared: there is no such statement, or
-already one, as a pool has given another connection; or a column has another type now.
+already one, as a pool has given another connection.
 """
+CHANGED = "0A000"
+"""Its code for a statement with a column that has another type since it was prepared."""
+GENERIC = "SET plan_cache_mode = force_generic_plan"
+"""Else the first five executions are planned for their values each."""
+LARGEST = 2**63 - 1
+"""The largest number of a column; it makes an error of a larger one, and finds no row plainly."""
 
 _prepared: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
-"""The names of what was prepared, by connection."""
+"""The names of what was prepared, by connection, and GENERIC where that is set."""
 
 
 class PreparedStatement:
@@ -33,6 +39,8 @@ class PreparedStatement:
     """Of the whole process: whether its connections keep what was prepared. Behind a pool that
     hands out another one for each transaction they do not, and all is asked as it is then.
     """
+    changes = 0
+    """How often the process has seen that a column has another type: then all is prepared anew."""
 
     def __init__(self, statement: str, parameters: Sequence[Any], signs: Sequence[Sign]) -> None:
         """`parameters` holds a sign where a value goes; all others are the statement's own.
@@ -52,30 +60,45 @@ class PreparedStatement:
         """Return what `execute` answers to the statement and its parameters for these values.
 
         Once more to the plain statement where the connection has not kept it: inside of a
-        transaction, which that error has ended, only the next time.
+        transaction, which that error has ended, only the next time. So it is with a column that
+        has got another type; all is prepared anew then, under other names.
         """
-        if PreparedStatement.keeps_plans:
+        if PreparedStatement.keeps_plans and not any(map(_is_too_large, values)):
+            changes = PreparedStatement.changes
             try:
-                return execute(self._prepare(), values)
+                return execute(self._prepare(changes), values)
             except DatabaseError as error:
-                if getattr(error.__cause__, "pgcode", "") not in LOST:
+                code = getattr(error.__cause__, "pgcode", "")
+                if code == CHANGED:
+                    PreparedStatement.changes = changes + 1
+                elif code in LOST:
+                    PreparedStatement.keeps_plans = False
+                else:
                     raise
-                PreparedStatement.keeps_plans = False
                 if connection.in_atomic_block:
                     raise
         return execute(self._statement, tuple(self._replace_signs(values)))
 
-    def _prepare(self) -> str:
+    def _prepare(self, changes: int) -> str:
         """Return SQL that executes the statement, prepared on the connection of this thread."""
+        # As each cursor of Django's does: a server may have been restarted since the last request.
+        connection.close_if_health_check_failed()
         connection.ensure_connection()
         names = _prepared.setdefault(connection.connection, set())
-        if self._name not in names:
-            with connection.wrap_database_errors, connection.connection.cursor() as cursor:
-                # Else the first five are planned for their values each.
-                cursor.execute("SET plan_cache_mode = force_generic_plan")
-                cursor.execute(f"PREPARE {self._name} AS {self._text}")
-            names.add(self._name)
-        return self._execution
+        name = f"{self._name}_{changes}"
+        if {name, GENERIC} <= names:
+            return f"EXECUTE {name}{self._places}"
+        text = self._text
+        with connection.wrap_database_errors, connection.connection.cursor() as cursor:
+            if GENERIC not in names:
+                cursor.execute(GENERIC)
+                # A transaction that is rolled back takes this with it, not what it has prepared.
+                if not connection.in_atomic_block:
+                    names.add(GENERIC)
+            if name not in names:
+                cursor.execute(f"PREPARE {name} AS {text}")
+                names.add(name)
+        return f"EXECUTE {name}{self._places}"
 
     @cached_property
     def _text(self) -> str:
@@ -94,9 +117,8 @@ class PreparedStatement:
         return f"tare_{hashlib.sha256(self._text.encode()).hexdigest()[:32]}"
 
     @cached_property
-    def _execution(self) -> str:
-        places = f"({', '.join(['%s'] * len(self._signs))})" if self._signs else ""
-        return f"EXECUTE {self._name}{places}"
+    def _places(self) -> str:
+        return f"({', '.join(['%s'] * len(self._signs))})" if self._signs else ""
 
     def _replace_signs(self, values: Sequence[Any]) -> list[Any]:
         value_of = dict(zip(self._signs, values, strict=True))
@@ -107,6 +129,10 @@ class PreparedStatement:
 
     def _is_sign(self, parameter: Any) -> bool:
         return isinstance(parameter, int | str) and parameter in self._signs
+
+
+def _is_too_large(value: Any) -> bool:
+    return isinstance(value, int) and abs(value) > LARGEST
 
 
 def fetch_all(statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:

@@ -71,9 +71,8 @@ class Estimate:
 
     def log_interval(self, level: float) -> Interval:
         """Return the two-sided interval of `log_ratio`; TOST looks at that of 0.90."""
-        from experiments.statistics.special_functions import (
-            stdtrit,  # lazily: half a second that few pages need
-        )
+        # Lazily: half a second that few pages need.
+        from experiments.statistics.special_functions import stdtrit
 
         half = float(stdtrit(self.df, (1 + level) / 2)) * self.se
         return self.log_ratio - half, self.log_ratio + half

@@ -20,17 +20,20 @@ HELPERS = "scipy._lib.array_api_compat._internal"
 def _copy_imported(name: str, names: dict[str, Any]) -> list[str]:
     """Copy the public names of a module into `names`, but nothing that it would import for this."""
     module = importlib.import_module(name)
-    there: dict[str, Any] = vars(module)
-    public = {*getattr(module, "__all__", ()), *(key for key in there if not key.startswith("_"))}
-    copied = {key: there[key] for key in public if key in there}
+    imported: dict[str, Any] = vars(module)
+    public = {key for key in imported if not key.startswith("_")}
+    public.update(getattr(module, "__all__", ()))
+    copied = {key: imported[key] for key in public if key in imported}
     names.update(copied)
     return list(copied)
 
 
 @contextmanager
 def _leave_out_parts_of_numpy() -> Iterator[None]:
-    """Keep SciPy from importing parts of NumPy for a copy of its names; as it likes where it has
-    other helpers than SciPy 1.17 and 1.18 have."""
+    """Keep SciPy from importing parts of NumPy only to copy their names.
+
+    It changes a private function of SciPy 1.17 and 1.18. Where that is missing all is imported.
+    """
     try:
         helpers: Any = importlib.import_module(HELPERS)
         clone_module = helpers.clone_module

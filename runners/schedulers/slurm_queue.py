@@ -35,7 +35,7 @@ EXIT = re.compile(r"exit ([0-9]{1,3})")
 def build_pending_command(partitions: str) -> list[str]:
     """Return the command that lists the jobs that wait in a partition, or in several with commas.
 
-    TryAgain for a name that cannot stand there.
+    Raises TryAgain for a name that the command does not take.
     """
     if not PARTITIONS.fullmatch(partitions):
         raise TryAgain(f"No queue is asked for by the name {partitions!r}.", kind="busy")
@@ -45,8 +45,8 @@ def build_pending_command(partitions: str) -> list[str]:
 def parse_pending(done: Completed) -> PendingJobs:
     """Return the jobs in the output of PENDING, without those that are held: their priority is 0.
 
-    Each task of an array counts, and a heterogeneous job once. TryAgain unless each line is one:
-    places that are counted from half an answer are wrong.
+    Each task of an array counts, and a heterogeneous job once. Raises TryAgain unless each line is
+    a job: places that are counted from half an answer are wrong.
     """
     lines = [line.strip() for line in clean_text(done.stdout).splitlines() if line.strip()]
     end = EXIT.fullmatch(lines[-1]) if lines else None

@@ -82,7 +82,7 @@ function unpackTrace({ packed_customdata: runs, packed_x: lines, ...trace }) {
   return trace;
 }
 
-// Large figures are no part of the page (data-source): each is fetched when its chart, table or CSV is wanted.
+// Large figures are no part of the page (data-source): each is fetched when its chart, table or CSV is opened.
 const fetched = new WeakMap();
 
 async function fetchFigure(plot) {
@@ -92,14 +92,14 @@ async function fetchFigure(plot) {
   fetched.set(plot, await answer.json());
 }
 
-const isThere = (plot) => !plot.dataset.source || fetched.has(plot);
+const hasFigure = (plot) => !plot.dataset.source || fetched.has(plot);
 
 function readFigure(plot) {
   const figure = fetched.get(plot) ?? JSON.parse(document.getElementById(plot.dataset.chart).textContent);
   return { ...figure, data: figure.data.map(unpackTrace) };
 }
 
-// Do what needs the figure of a plot once it is there; where it does not come, say so in `place`.
+// Fetch the figure of a plot, then call `use`; where it does not come, say so in `place`.
 async function withFigure(plot, place, use) {
   place.querySelector(":scope > .not-fetched")?.remove();
   try {
@@ -156,7 +156,7 @@ window.addEventListener("beforeprint", () => {
   }
   if (!window.Plotly) return; // paper cannot wait for it; the button Print does
   for (const plot of document.querySelectorAll("[data-chart]:not(details:not([open]) *)")) {
-    if (isThere(plot)) draw(plot, plot.closest(".wide") ? PAPER / ZOOM : PAPER);
+    if (hasFigure(plot)) draw(plot, plot.closest(".wide") ? PAPER / ZOOM : PAPER);
   }
 });
 window.addEventListener("afterprint", () => {
@@ -193,7 +193,7 @@ function tableOfPoints({ data, layout }) {
   };
   const x = valueOn(xaxis, xaxis.ticktext);
   const y = valueOn(yaxis, rows ?? yaxis.ticktext);
-  // How an axis is scaled is not said of the numbers.
+  // The scale of an axis is no part of the heading of its numbers.
   const headings = [title ?? xaxis.title.text, yaxis.title.text].map(
     (text) => plainText(text).replace(", log scale", "") || "of");
   const points = data.flatMap((trace) =>

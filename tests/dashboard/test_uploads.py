@@ -77,6 +77,14 @@ def test_pages_with_a_limit_of_their_own_read_nothing_of_what_they_refuse() -> N
         assert send(client, address, 10**12).status_code == 413, address
 
 
+@pytest.mark.parametrize("address", ["/login/", "/compare/tables/new/", "/catalogue/images/new/"])
+@pytest.mark.parametrize("size", [10**18, 10**40, 10**4000])
+def test_a_length_with_too_many_digits_is_refused_like_a_gigabyte(address: str, size: int) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(UserFactory(role="researcher"))
+    assert send(client, address, size).status_code == 413
+
+
 def test_a_file_that_was_dropped_for_its_size_is_not_called_empty() -> None:
     assert LIMITS.archive_bytes < MOST_RECEIVED
     client = Client()

@@ -73,7 +73,7 @@ AGAIN_SECONDS = 60
 DELIVERY_SECONDS = 5
 # Facts of clusters after whose change something recurs are looked for as often.
 CHANGES_SECONDS = 300
-# What runs of changed experiments say is stored as often.
+# The values of changed experiments are stored as often.
 VALUES_SECONDS = 60
 # What is older than it is kept is deleted as often.
 CLEANING_SECONDS = 3600
@@ -230,7 +230,7 @@ def enqueue_deliveries(retried_at: dict[str, float], now: float) -> None:
 
 
 def enqueue_stored_values(retried_at: dict[str, float], now: float) -> None:
-    """Have what runs of experiments say stored, where runs have changed."""
+    """Ask for values of experiments to be stored, where runs have changed."""
     if now - retried_at.get("values", float("-inf")) >= VALUES_SECONDS:
         retried_at["values"] = now
         if (pk := find_longest_waiting()) is not None:

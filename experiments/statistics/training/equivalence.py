@@ -264,9 +264,8 @@ def _beyond_floor(difference: float, least: float) -> float:
 
 def _p_alike(squares: float, runs: int, baseline_runs: int, p_shift: float) -> float:
     """Return twice the smaller p of two tests: F of the squared differences, t of the shift."""
-    from experiments.statistics.special_functions import (
-        fdtrc,  # lazily: half a second that few pages need
-    )
+    # Lazily: half a second that few pages need.
+    from experiments.statistics.special_functions import fdtrc
 
     return min(1.0, 2 * min(float(fdtrc(runs, baseline_runs - 1, squares)), p_shift))
 

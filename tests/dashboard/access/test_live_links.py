@@ -132,7 +132,7 @@ def test_a_live_part_tells_no_name_that_its_link_hides(part: str, alive: Experim
 
 @pytest.mark.parametrize("part", PARTS)
 def test_no_digest_is_of_what_a_link_hides(part: str, alive: Experiment) -> None:
-    """By a digest of the names, who guesses one would see that the guess is right."""
+    """With a digest of the names a reader could test a guess."""
     answer = fetch(visitor(link_to(alive, hides_names=True)), part, alive)
     content = DIFFERS_ALWAYS.sub(b"", answer.content)
     assert answer["X-Shown"] == hashlib.sha256(content).hexdigest()

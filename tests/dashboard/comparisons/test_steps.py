@@ -21,6 +21,7 @@ from experiments.comparisons.scales import compute_scalings
 from experiments.comparisons.series import BINARY, read_series
 from experiments.models import Environment, Experiment, Run, Series, Snapshot, User, Workload
 from experiments.statistics.steps import read_array
+from runners.workloads.parameter_sweeps import Variant
 from tests.dashboard.conftest import People, Site, read_report
 from tests.factories import (
     NOON,
@@ -149,6 +150,25 @@ def test_a_page_shows_the_picture_of_its_own_configuration_first(
         assert page.index("<picture") < page.index("data-chart")
 
 
+def test_the_number_of_a_picture_is_that_of_the_comparison(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    """Also where PostgreSQL sorts names of variants and capitals otherwise."""
+    made = trained(site, people, scales=("1x1",))
+    swept = {"batch_size": 64}
+    own, other = (
+        {"name": name, "swept": swept, "sweep_order": f"{name} {Variant(swept, {}).order}"}
+        for name in ("cnn9", "cnn10")
+    )
+    Workload.objects.filter(name="cnn").update(**own)
+    for columns in (other, {"name": "B"}, {"name": "_a"}):
+        made.workloads.add(WorkloadFactory(kind="cnn", **columns))
+    names = [group.configuration["workload"] for group in compare_experiment(made).groups]
+    assert names == ["B", "_a", "cnn9", "cnn10"]
+    page = fragment(as_owner, made, workload="cnn9", scale="1x1")
+    assert "/figures/steps.svg?configuration=3&" in page
+
+
 @pytest.mark.parametrize("visitor", [False, True])
 def test_a_large_chart_is_fetched_when_it_is_opened(
     visitor: bool, site: Site, people: People, monkeypatch: pytest.MonkeyPatch
@@ -158,6 +178,7 @@ def test_a_large_chart_is_fetched_when_it_is_opened(
     name = "Jürgens-Bäcker"
     Environment.objects.filter(pk=site.container.pk).update(name=name)
     User.objects.filter(pk=people.owner.pk).update(last_name=name)
+    Workload.objects.filter(name="cnn").update(name=f"cnn of {name}")
     client = Client() if visitor else people.client("owner")
     if visitor:
         client.get(link_to(made, hides_names=True))

@@ -137,6 +137,7 @@ def test_of_thousands_of_metrics_and_parameters_the_first_are_listed(
         for name in (*odd, *(f"m{number}" for number in range(5000)))
     )
     parameters = {**dict.fromkeys(odd, "<i>"), "": "", **{f"p{n}": n for n in range(5000)}}
+    parameters |= {f"unset{n}": None for n in range(300)}
     Run.objects.filter(pk=run.pk).update(spec={"workload": {"parameters": parameters}})
     page = as_owner.get(f"/runs/{run.uid}/").content.decode()
     assert len(page) < 150_000
@@ -144,3 +145,4 @@ def test_of_thousands_of_metrics_and_parameters_the_first_are_listed(
     text = read(as_owner, f"/runs/{run.uid}/")
     assert "The first 200 of 5,0" in text
     assert "and 4,80" in text
+    assert re.search(r"unset\d+ and 10\d more", text)

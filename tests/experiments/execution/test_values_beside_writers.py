@@ -118,7 +118,7 @@ def test_collectors_an_import_and_a_deletion_beside_each_other(tmp_path: Path) -
 
 
 def test_a_change_that_is_committed_while_values_are_stored_is_stored_next() -> None:
-    """Whoever writes does not wait, and what they write is not lost."""
+    """A process that writes does not wait, and what it writes is not lost."""
     experiment = launch(repeats=2)
     end_runs(experiment)
     run = experiment.runs.first()
