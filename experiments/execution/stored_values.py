@@ -8,11 +8,12 @@ each reader computes them, so what is read is always what the runs say.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import DataError, connection, transaction
 
 from experiments.models import (
     ExperimentValue,
@@ -23,6 +24,8 @@ from experiments.models import (
     ValueChange,
 )
 from experiments.models.database_locks import try_lock
+
+logger = logging.getLogger(__name__)
 
 METRIC, PARAMETER, FACT = "metric.", "parameter.", "fact."
 """How the keys of values begin."""
@@ -216,10 +219,24 @@ def store_changed_values() -> int:
         for start in range(0, len(waiting), PORTION):
             if time.monotonic() > deadline:
                 break
-            portion = waiting[start : start + PORTION]
-            _store_values(portion)
-            stored += len(portion)
+            stored += _store_portion(waiting[start : start + PORTION])
     return stored
+
+
+def _store_portion(experiments: Sequence[int]) -> int:
+    """Replace the stored values of these experiments; return of how many.
+
+    Where a value of one cannot be stored, each is stored alone: that one keeps its notes, so that
+    readers go on computing its values, and the log names it each time.
+    """
+    try:
+        _store_values(experiments)
+    except DataError:
+        if len(experiments) > 1:
+            return sum(_store_portion([experiment]) for experiment in experiments)
+        logger.exception("The values of experiment %d cannot be stored.", *experiments)
+        return 0
+    return len(experiments)
 
 
 @transaction.atomic

@@ -333,3 +333,27 @@ def test_experiments_from_before_are_stored_after_an_interrupted_migration() -> 
     assert read_rows(list_changed()) == compute_rows()
     store_changed_values()
     assert read_rows(set()) == compute_rows() != set()
+
+
+def test_an_experiment_that_cannot_be_stored_stops_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    jobs = [JobFactory() for _ in range(3)]
+    for job in jobs:
+        make_runs(job, [(Run.State.SUCCEEDED, "1x1", [("m", 1.0, "s")], {}, {})])
+    bad = jobs[1].experiment_id
+    with connection.cursor() as cursor:
+        cursor.execute(f"""
+            CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN RAISE 'out of range' USING ERRCODE = 'numeric_value_out_of_range'; END $$;
+            CREATE TRIGGER refuse BEFORE INSERT ON {ExperimentValue._meta.db_table}
+            FOR EACH ROW WHEN (NEW.experiment_id = {bad}) EXECUTE FUNCTION refuse()
+        """)
+    assert store_changed_values() == 2
+    assert list_changed() == {bad}
+    assert {*ExperimentValue.objects.values_list("experiment_id", flat=True)} == {
+        jobs[0].experiment_id,
+        jobs[2].experiment_id,
+    }
+    assert f"The values of experiment {bad} cannot be stored." in caplog.text
+    assert read_rows({bad}) == compute_rows(), "readers compute it"
