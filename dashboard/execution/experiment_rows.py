@@ -56,7 +56,8 @@ def _draw_counts(cell: Cell, missing: str) -> str:
         if name != Run.State.SUCCEEDED
     )
     return (
-        f'<span class="counts"><span><span class="number">{tally.succeeded}/{tally.total}</span> '
+        '<span class="counts"><span>'
+        f'<span class="number">{tally.succeeded:,}/{tally.total:,}</span> '
         f'{mark} <span class="visually-hidden">succeeded</span></span>{others}</span>'
     )
 
