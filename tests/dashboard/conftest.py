@@ -18,6 +18,8 @@ from django.utils import timezone
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
+from dashboard.drawings import drawing_process
+from dashboard.drawings.turns import Turns
 from experiments.models import Environment, Experiment, Run, User, Workload
 from tests.factories import (
     PASSWORD,
@@ -230,6 +232,13 @@ def complaints(page: Any) -> Iterator[Complaints]:
 
 
 Open = Callable[[str], None]
+
+
+@pytest.fixture(autouse=True)
+def own_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let figures that a page of another test still asks for take no turn of this test's."""
+    limits = (drawing_process.AT_ONCE, drawing_process.FOR_VISITORS, drawing_process.WAITING)
+    monkeypatch.setattr(drawing_process, "turns", Turns(*limits))
 
 
 @pytest.fixture
