@@ -7,6 +7,7 @@ from typing import Protocol
 
 from dashboard.drawings.elements import Element, Line, Polygon
 from dashboard.drawings.forest import ForestRow
+from dashboard.drawings.forest_marks import ARROW, draw_arrows
 from dashboard.drawings.themes import Theme
 
 HALF_HEIGHT = 1.15
@@ -14,7 +15,6 @@ NARROWEST = 0.9
 """Millimetres: a narrower diamond would not be seen as one."""
 RIM, DASHED, CAP, CAP_HEIGHT = 0.45, 0.9, 0.8, 1.6
 DASH = (2.0, 1.2)
-ARROW, ARROW_HEIGHT = 2.2, 2.4
 
 
 class Axis(Protocol):
@@ -44,13 +44,7 @@ def draw_diamond(row: ForestRow, y: float, axis: Axis, theme: Theme) -> Iterator
             if left <= x <= right:
                 top, bottom = y - CAP_HEIGHT / 2, y + CAP_HEIGHT / 2
                 yield Line((x, top), (x, bottom), CAP, colour, name="prediction cap")
-    for is_cut, tip, back in (
-        (row.cut_low, left, left + ARROW),
-        (row.cut_high, right, right - ARROW),
-    ):
-        if is_cut:
-            half = ARROW_HEIGHT / 2
-            yield Polygon(((tip, y), (back, y - half), (back, y + half)), colour, name="arrow")
+    yield from draw_arrows(row, y, left, right, colour)
     if row.is_outside:
         return
     middle = axis.find_x(row.ratio)

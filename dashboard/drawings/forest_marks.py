@@ -32,13 +32,7 @@ def draw_interval(row: ForestRow, y: float, places: Places, theme: Theme) -> Ite
         if left <= x <= right:
             top, bottom = y - CAP_HEIGHT / 2, y + CAP_HEIGHT / 2
             yield Line((x, top), (x, bottom), CAP, colour, name="cap")
-    for is_cut, tip, back in (
-        (row.cut_low, left, left + ARROW),
-        (row.cut_high, right, right - ARROW),
-    ):
-        if is_cut:
-            half = ARROW_HEIGHT / 2
-            yield Polygon(((tip, y), (back, y - half), (back, y + half)), colour, name="arrow")
+    yield from draw_arrows(row, y, left, right, colour)
     if row.ratio is None:
         return
     if row.is_outside:
@@ -53,6 +47,19 @@ def draw_interval(row: ForestRow, y: float, places: Places, theme: Theme) -> Ite
         yield Polygon(points, colour, theme.ground, RIM, name="symbol")
     else:
         yield Polygon(points, theme.ground, colour, CAP, name="symbol")
+
+
+def draw_arrows(
+    row: ForestRow, y: float, left: float, right: float, colour: str
+) -> Iterator[Element]:
+    """Draw an arrow at each edge of the axis beyond which an interval of the row goes on."""
+    for is_cut, tip, back in (
+        (row.cut_low, left, left + ARROW),
+        (row.cut_high, right, right - ARROW),
+    ):
+        if is_cut:
+            half = ARROW_HEIGHT / 2
+            yield Polygon(((tip, y), (back, y - half), (back, y + half)), colour, name="arrow")
 
 
 def draw_glyph(verdict: str, left: float, y: float, theme: Theme) -> Iterator[Element]:
